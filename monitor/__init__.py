@@ -1,0 +1,1 @@
+"""calibration-monitor: does a classifier still mean what its confidence scores say?"""

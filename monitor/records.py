@@ -1,0 +1,330 @@
+"""The frozen records that pass between the stages.
+
+Everything a stage hands to the next is one of these, so the shape of the whole chain can be read
+here: a :class:`Window` says when, a :class:`Subject` says about what, an :class:`Estimate` is a
+number with its interval, a :class:`Comparison` is the evidence for one rule, a :class:`Verdict` is
+what was decided and why, and an :class:`Action` is what was done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+Where = Literal["all", "predicted", "automated"]
+Schedule = Literal["weekly", "daily"]
+Outcome = Literal["ok", "breach", "not_evaluated"]
+Severity = Literal["info", "warning", "critical"]
+ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
+ActionKind = Literal["slack", "disable_automation", "block_scores"]
+
+WHERES: tuple[Where, ...] = ("all", "predicted", "automated")
+
+
+class Reason(StrEnum):
+    """Why a verdict has its outcome. Each has a page ``docs/runbook/<value>.md``."""
+
+    WITHIN_THRESHOLD = "within_threshold"
+    NOT_SIGNIFICANT_IN_FAMILY = "not_significant_in_family"
+    STREAK_INCOMPLETE = "streak_incomplete"
+    INCREASED = "increased"
+    TRAFFIC_MIX = "traffic_mix"
+    ABOVE_THRESHOLD = "above_threshold"
+    BELOW_THRESHOLD = "below_threshold"
+    DISTRIBUTION_SHIFTED = "distribution_shifted"
+    NO_BASELINE = "no_baseline"
+    IN_BASELINE = "in_baseline"
+    TOO_FEW_ROWS = "too_few_rows"
+    SCORES_MOVED = "scores_moved"
+    NO_ROWS = "no_rows"
+    RELATION_ERROR = "relation_error"
+    WAREHOUSE_FAILED = "warehouse_failed"
+
+
+class BadRow(StrEnum):
+    """Why a row of the warehouse was set aside. All are described in ``docs/bad-rows.md``."""
+
+    ITEM_MISSING = "item_missing"
+    LABEL_MISSING = "label_missing"
+    SCORE_MISSING = "score_missing"
+    SCORE_NOT_A_NUMBER = "score_not_a_number"
+    SCORE_OUT_OF_RANGE = "score_out_of_range"
+    OUTCOME_MISSING = "outcome_missing"
+    OUTCOME_OUT_OF_RANGE = "outcome_out_of_range"
+    PREDICTED_INVALID = "predicted_invalid"
+    WEIGHT_INVALID = "weight_invalid"
+    DATE_MISSING = "date_missing"
+    DATE_MALFORMED = "date_malformed"
+    DATE_IN_FUTURE = "date_in_future"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """A half-open span of time ``start <= t < end`` (both time zone aware) with its name.
+
+    >>> from datetime import UTC, datetime
+    >>> Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly").name
+    '2026-W46'
+    """
+
+    start: datetime
+    end: datetime
+    name: str
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """What a number is about: a label of a source, or the source as a whole (``label`` is None)."""
+
+    source: str
+    label: str | None
+    segment: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """For people: ``tickets/billing`` or ``tickets (all labels)``."""
+        name = f"{self.source}/{self.label}" if self.label is not None else f"{self.source} (all labels)"
+        return name if self.segment is None else f"{name} [{self.segment[0]}={self.segment[1]}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How many rows of a source were set aside for one reason, with a few of them to look at."""
+
+    source: str
+    reason: str
+    rows: int
+    examples: tuple[Mapping[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A point with its confidence interval; None where the data do not define it.
+
+    ``value`` is the debiased point, ``plug_in`` the textbook one.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    plug_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One metric of one subject in one window, over one population of rows."""
+
+    subject: Subject
+    window: Window
+    metric: str
+    where: Where
+    interval: Interval
+    n: int
+    positives: float
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The evidence on one rule for one subject: what was seen, against what, how sure.
+
+    ``beyond`` says whether the debiased value (or change) is past the threshold in every window
+    the rule asks for; ``adequate`` whether the rows could have shown a change that matters;
+    ``problem`` is set where no evidence could be had. ``p_value`` is unadjusted.
+    """
+
+    subject: Subject
+    window: Window
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    plug_in: float | None = None
+    baseline: float | None = None
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+    p_value: float | None = None
+    p_rate: float | None = None
+    detectable: float | None = None
+    n: int = 0
+    windows: int = 1
+    beyond: bool = False
+    streak: bool = True
+    adequate: bool = False
+    problem: Reason | None = None
+    baseline_version: int | None = None
+    data_digest: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One rule on one subject in one window: the outcome, its named reason and its numbers."""
+
+    id: str
+    rule: str
+    subject: Subject
+    window: Window
+    metric: str
+    where: Where
+    outcome: Outcome
+    reason: Reason
+    severity: Severity
+    threshold: float
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    plug_in: float | None = None
+    baseline: float | None = None
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    detectable: float | None = None
+    n: int = 0
+    windows: int = 1
+    baseline_version: int | None = None
+    rules_revision: str = ""
+    data_digest: str = ""
+    actions: tuple[ActionKind, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a verdict asked for and what became of it."""
+
+    kind: ActionKind
+    source: str
+    label: str | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftResult:
+    """One distribution test of one subject in one window against its baseline.
+
+    ``statistic`` is the effect size that a rule's threshold is held against (KS distance, PSI,
+    Cramer's V); ``p_value`` is None where a test has none.
+    """
+
+    subject: Subject
+    window: Window
+    test: str
+    column: str
+    statistic: float | None
+    p_value: float | None
+    n: int
+    n_baseline: int
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+SwitchValue = Literal["never_set", "off", "on"]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """Whether automation may act for one label of a source (``label`` None: the source's own).
+
+    ``blocked`` are score ranges (low, high) in which it may not although it is on. ``lease_until``
+    is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's "on"
+    holds against runs. ``ok_streak`` counts good windows since it was turned off, ``version`` makes
+    updates conditional: 0 is a row that does not exist yet.
+    """
+
+    source: str
+    label: str | None
+    state: SwitchValue = "never_set"
+    blocked: tuple[tuple[float, float], ...] = ()
+    lease_until: datetime | None = None
+    hold_until: datetime | None = None
+    by_operator: bool = False
+    actor: str = ""
+    reason: str = ""
+    verdict: str | None = None
+    ok_streak: int = 0
+    last_window_end: datetime | None = None
+    changed_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchEvent:
+    """One change of a switch. ``key`` makes it happen once, however often it is tried.
+
+    ``kind`` is one of: disabled, blocked, enabled, renewed, held, unblocked, counted (a good window on
+    the way back, or a breach that starts the count again).
+    """
+
+    key: str
+    source: str
+    label: str | None
+    at: datetime
+    kind: str
+    from_state: str
+    to_state: str
+    actor: str
+    reason: str
+    blocked: tuple[tuple[float, float], ...] = ()
+    lease_until: datetime | None = None
+    until: datetime | None = None
+    verdict: str | None = None
+
+
+IncidentState = Literal["open", "resolved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A run of breaches of one rule on one subject, from the first to resolved."""
+
+    id: str
+    rule: str
+    source: str
+    label: str | None
+    severity: Severity
+    state: IncidentState
+    schedule: Schedule
+    opened_at: datetime
+    opened_window: str
+    first_verdict: str
+    last_verdict: str
+    last_window_start: datetime
+    breaches: int
+    reason: str
+    resolved_at: datetime | None = None
+    resolved_window: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes two breaches the same incident."""
+        return f"{self.rule}\x1f{self.source}\x1f{self.label or ''}"
+
+
+DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message and what became of it. ``id`` is the same however often it is composed."""
+
+    id: str
+    kind: Literal["incidents", "monitor", "test"]
+    channel: str
+    payload: Mapping[str, Any]
+    created_at: datetime
+    state: DeliveryState = "pending"
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+    claimed_at: datetime | None = None
+    claimed_by: str | None = None
+    sent_at: datetime | None = None
+    external_channel: str | None = None
+    external_id: str | None = None
+    error: str | None = None

@@ -1,0 +1,110 @@
+"""Windows of time: ISO weeks and days in the configured time zone, and when they are ready."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from monitor.records import Schedule, Window
+
+SETTLE = timedelta(hours=6)
+
+_WEEK = re.compile(r"(\d{4})-W(\d{2})")
+
+
+class WindowError(ValueError):
+    """The text does not name a window; the message says how to write one."""
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime.combine(day, time(), zone).astimezone(UTC)
+
+
+def week(name: str, zone: ZoneInfo) -> Window:
+    """The ISO week ``2026-W46``: Monday 00:00 to Monday 00:00 in ``zone``, as UTC instants.
+
+    Raises :class:`WindowError` where the text is not such a name or the year has no such week.
+
+    >>> week("2026-W46", ZoneInfo("Europe/Berlin")).start.isoformat()
+    '2026-11-08T23:00:00+00:00'
+    """
+    found = _WEEK.fullmatch(name.strip())
+    if not found:
+        raise WindowError(f"{name!r} is not an ISO week; write it like 2026-W46")
+    try:
+        monday = date.fromisocalendar(int(found[1]), int(found[2]), 1)
+    except ValueError as error:
+        raise WindowError(f"{name!r}: the year {found[1]} has no week {found[2]}") from error
+    return Window(_midnight(monday, zone), _midnight(monday + timedelta(days=7), zone), name.strip(), "weekly")
+
+
+def day(name: str, zone: ZoneInfo) -> Window:
+    """The day ``2026-11-16`` in ``zone``, as UTC instants (23 or 25 hours where clocks change).
+
+    >>> day("2026-10-25", ZoneInfo("Europe/Berlin")).end - day("2026-10-25", ZoneInfo("Europe/Berlin")).start
+    datetime.timedelta(days=1, seconds=3600)
+    """
+    try:
+        start = date.fromisoformat(name.strip())
+    except ValueError as error:
+        raise WindowError(f"{name!r} is not a date; write it like 2026-11-16") from error
+    return Window(_midnight(start, zone), _midnight(start + timedelta(days=1), zone), start.isoformat(), "daily")
+
+
+def named(schedule: Schedule, name: str, zone: ZoneInfo) -> Window:
+    """The window of that name on that schedule."""
+    return week(name, zone) if schedule == "weekly" else day(name, zone)
+
+
+def containing(schedule: Schedule, moment: datetime, zone: ZoneInfo) -> Window:
+    """The window of ``schedule`` in which ``moment`` (time zone aware) lies."""
+    local = moment.astimezone(zone).date()
+    if schedule == "daily":
+        return day(local.isoformat(), zone)
+    year, number, _ = local.isocalendar()
+    return week(f"{year}-W{number:02d}", zone)
+
+
+def previous(window: Window, zone: ZoneInfo) -> Window:
+    """The window just before."""
+    return containing(window.schedule, window.start - timedelta(seconds=1), zone)
+
+
+def following(window: Window, zone: ZoneInfo) -> Window:
+    """The window just after."""
+    return containing(window.schedule, window.end, zone)
+
+
+def last_ready(schedule: Schedule, now: datetime, zone: ZoneInfo, settle: timedelta = SETTLE) -> Window:
+    """The newest window that ended at least ``settle`` before ``now``.
+
+    >>> last_ready("weekly", datetime(2026, 11, 16, 5, 59, tzinfo=UTC), ZoneInfo("UTC")).name
+    '2026-W45'
+    >>> last_ready("weekly", datetime(2026, 11, 16, 6, 0, tzinfo=UTC), ZoneInfo("UTC")).name
+    '2026-W46'
+    """
+    return previous(containing(schedule, now - settle, zone), zone)
+
+
+def span(first: Window, last: Window, zone: ZoneInfo) -> list[Window]:
+    """Every window from ``first`` to ``last``, both included, oldest first.
+
+    Raises :class:`WindowError` where the first is later than the last.
+    """
+    if first.start > last.start:
+        raise WindowError(f"{first.name} is later than {last.name}; give the earlier one first")
+    windows = [first]
+    while windows[-1].start < last.start:
+        windows.append(following(windows[-1], zone))
+    return windows
+
+
+def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
+    """The ``count`` windows before ``window``, newest first."""
+    windows: list[Window] = []
+    current = window
+    for _ in range(count):
+        current = previous(current, zone)
+        windows.append(current)
+    return windows

