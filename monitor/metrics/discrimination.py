@@ -1,0 +1,213 @@
+"""Discrimination: do rows that came true score higher than the others? ROC-AUC and PR-AUC.
+
+Both read cells as tied scores (but see :func:`classes`), so that they cost O(cells), and both come
+with the variance of their influence function, at the same cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from monitor.counts import Bools, Counts, Floats
+from monitor.metrics.calibration import bessel
+
+_NOTHING = 1e-12  # a share of weight this small is a rounding error of two sums of the same rows
+_DISTINCT = 7.3e-7  # scores closer than this are one: their squares are lost in the sums
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Hits and misses by tied score, lowest first, each array of shape (scores,).
+
+    ``hit`` and ``miss`` are sums of weights, ``hit_square`` and ``miss_square`` sums of squared
+    weights (a cell's sum shared out by its rate). ``hits`` and ``misses`` are how many independent rows
+    each class is worth: Kish's effective size over the design effect.
+    """
+
+    hit: Floats
+    miss: Floats
+    hit_square: Floats
+    miss_square: Floats
+    design_effect: float
+
+    @property
+    def hits(self) -> float:
+        """Effective number of hits."""
+        return _effective(self.hit, self.hit_square, self.design_effect)
+
+    @property
+    def misses(self) -> float:
+        """Effective number of misses."""
+        return _effective(self.miss, self.miss_square, self.design_effect)
+
+
+def _effective(weight: Floats, square: Floats, design_effect: float) -> float:
+    squares = float(square.sum())
+    return float(weight.sum()) ** 2 / squares / design_effect if squares > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """An area under a curve, in [0, 1], with the variance of its estimate."""
+
+    value: float
+    variance: float
+
+
+def classes(counts: Counts) -> Classes:
+    """The two classes by cell; a soft outcome y is y of a hit and 1 - y of a miss.
+
+    A cell is one tied score, unless its sums show two different scores: its hits at one and its misses at the
+    other, or two hits apart. Then it becomes two entries: at 1,000 rows nearly all shared cells hold
+    two rows, and their order would otherwise be lost.
+    """
+    cells = counts.by_cell()
+    cells = cells.take(cells.w > 0)
+    hit = np.clip(cells.wy, 0.0, cells.w)
+    miss = cells.w - hit
+    hit[hit < _NOTHING * cells.w] = 0.0
+    miss[miss < _NOTHING * cells.w] = 0.0
+    # the share of a cell's hits (misses) that goes to the higher one of its two entries
+    order = _order(cells, hit, miss)
+    hits_up = np.where(_twin_hits(cells, miss), 0.5, order > 0)
+    misses_up = np.where(order < 0, 1.0, 0.0)
+    squares = cells.w2 / cells.w
+    hit_entries, miss_entries = _entries(hit, hits_up), _entries(miss, misses_up)
+    hit_squares, miss_squares = _entries(squares * hit, hits_up), _entries(squares * miss, misses_up)
+    held = hit_entries + miss_entries > 0
+    return Classes(hit_entries[held], miss_entries[held], hit_squares[held], miss_squares[held], counts.design_effect)
+
+
+def _entries(values: Floats, up: Floats) -> Floats:
+    """Each cell's value shared between a lower and a higher entry; shape (2 K,)."""
+    return np.column_stack((values * (1 - up), values * up)).ravel()
+
+
+def _order(cells: Counts, hit: Floats, miss: Floats) -> Floats:
+    """For each cell 1 where its hits score above its misses, -1 where below, 0 where tied or not known.
+
+    Known where the spread of scores lies between the classes, not within them: sum w s^2 is then that of two points.
+    Differences that an engine's rounding of the sums could make are ties.
+    """
+    both = (hit > 0) & (miss > 0)
+    of_hits = np.divide(cells.wsy, hit, out=np.zeros_like(hit), where=both)
+    of_misses = np.divide(cells.ws - cells.wsy, miss, out=np.zeros_like(hit), where=both)
+    apart = of_hits - of_misses
+    between = hit * miss / cells.w * apart**2
+    within = cells.ws2 - hit * of_hits**2 - miss * of_misses**2
+    known = both & (np.abs(apart) > _DISTINCT) & (np.abs(within) < 0.05 * between)
+    return np.where(known, np.sign(apart), 0.0)
+
+
+def _twin_hits(cells: Counts, miss: Floats) -> Bools:
+    """Which cells hold two hits at different scores (and so two steps of the precision-recall curve)."""
+    spread = cells.ws2 - cells.ws**2 / cells.w
+    return np.asarray((cells.n == 2) & (miss == 0) & (spread > cells.w / 4 * _DISTINCT**2))
+
+
+def roc_auc(counts: Counts) -> float | None:
+    """Area under the ROC curve: P(score of a hit > score of a miss) + P(equal) / 2, weighted.
+
+    In [0, 1]; None unless both classes occur. Cells are ties. Hanley & McNeil 1982.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> roc_auc(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
+    0.875
+    """
+    two = classes(counts)
+    return area_of_roc(two).value if two.hit.any() and two.miss.any() else None
+
+
+def area_of_roc(two: Classes) -> Area:
+    """The area under the ROC curve with DeLong's variance (DeLong, DeLong & Clarke-Pearson 1988).
+
+    A hit's placement is the share of misses it beats, a miss's the share of hits that beat it (half
+    for ties): Var = S10 / n1 + S01 / n0 with their sample variances. Needs both classes; weighted
+    and clustered rows count by their effective number.
+    """
+    of_hits, of_misses = _share_below(two.miss), 1 - _share_below(two.hit)
+    auc = _mean(of_hits, two.hit)
+    from_hits = float((two.hit_square * (of_hits - auc) ** 2).sum()) / float(two.hit.sum()) ** 2
+    from_misses = float((two.miss_square * (of_misses - auc) ** 2).sum()) / float(two.miss.sum()) ** 2
+    effect = two.design_effect
+    return Area(auc, effect * (from_hits * bessel(two.hits) + from_misses * bessel(two.misses)))
+
+
+def _share_below(weight: Floats) -> Floats:
+    """For each cell the share of ``weight`` in lower cells, plus half of the share in its own."""
+    return np.asarray((np.cumsum(weight) - weight / 2) / weight.sum())
+
+
+def _mean(values: Floats, weight: Floats) -> float:
+    return min(max(float((values * weight).sum() / weight.sum()), 0.0), 1.0)
+
+
+def pr_auc(counts: Counts) -> float | None:
+    """Area under the precision-recall curve as average precision: sum of (R_k - R_k+1) P_k, weighted.
+
+    The threshold k runs over the cells, "score >= k". In [0, 1], a blind classifier gets the share
+    of hits; None without hits (without misses it is 1). Not interpolated: Davis & Goadrich 2006.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(pr_auc(counts_from_rows([0.9, 0.8, 0.7], [1, 0, 1])), 6)
+    0.833333
+    """
+    two = classes(counts)
+    return area_of_precision_recall(two).value if two.hit.any() else None
+
+
+def _from_above(weight: Floats) -> Floats:
+    """For each cell the weight in it and in all higher cells."""
+    return np.asarray(np.cumsum(weight[::-1])[::-1])
+
+
+def area_of_precision_recall(two: Classes) -> Area:
+    """Average precision with its variance by the influence function (the infinitesimal jackknife).
+
+    With T the hits and F the misses at or above a cell, H all hits, A the area: one more hit in cell j moves A
+    by (T_j / (T_j + F_j) - A + sum over k <= j of h_k F_k / (T_k + F_k)^2) / H, one more miss by minus
+    (sum over k <= j of h_k T_k / (T_k + F_k)^2) / H. Var = sum of w^2 times the square. Needs a hit.
+    Jaeckel 1972, Efron 1982; the functional is that of Boyd, Eng & Page 2013.
+    """
+    hits, misses = _from_above(two.hit), _from_above(two.miss)
+    reached, total = hits + misses, float(two.hit.sum())
+    area = _mean(hits / reached, two.hit)
+    of_hit = (hits / reached - area + np.cumsum(two.hit * misses / reached**2)) / total
+    of_miss = -np.cumsum(two.hit * hits / reached**2) / total
+    variance = float((two.hit_square * of_hit**2 + two.miss_square * of_miss**2).sum())
+    return Area(area, variance * two.design_effect * bessel(two.hits))
+
+
+def with_unseen_hit(two: Classes, *, at_top: bool = False) -> Classes:
+    """The classes with half a hit more, below (or above) all scores.
+
+    Variances estimated from few, well separated rows are too small, and zero where no pair is out of order: the
+    misplaced row that would widen them has not been seen. Half of one, in the way that Agresti & Coull 1998 add
+    successes and failures to a share, keeps intervals honest from three hits on.
+    """
+    mass, square = float(two.hit.sum()) / two.hits / 2, float(two.hit_square.sum()) / two.hits / 2
+    side = -1 if at_top else 0
+    return replace(
+        two,
+        hit=_put(two.hit, side, mass),
+        hit_square=_put(two.hit_square, side, square),
+        miss=_put(two.miss, side, 0.0),
+        miss_square=_put(two.miss_square, side, 0.0),
+    )
+
+
+def with_unseen_pair(two: Classes) -> Classes:
+    """The classes with half a hit and half a miss more, both where they contradict the order found."""
+    reversed_order = area_of_roc(two).value < 0.5 - _NOTHING  # no rounding error decides
+    swapped = _swap(with_unseen_hit(two, at_top=reversed_order))
+    return _swap(with_unseen_hit(swapped, at_top=not reversed_order))
+
+
+def _swap(two: Classes) -> Classes:
+    return Classes(two.miss, two.hit, two.miss_square, two.hit_square, two.design_effect)
+
+
+def _put(values: Floats, side: int, value: float) -> Floats:
+    return np.concatenate(([value], values) if side == 0 else (values, [value]))

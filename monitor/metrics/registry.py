@@ -1,0 +1,159 @@
+"""The registry: every metric by its name, with what a reader must know about it.
+
+A new metric is one function, one row here, one section in docs/metrics.md and one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from monitor.metrics import calibration, classification, discrimination
+
+Direction = Literal["lower", "higher"]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A reading of values: it holds from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. ``direction`` says which values are better.
+
+    ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN: of
+    :class:`~monitor.counts.BinCounts` where ``binned``, else of :class:`~monitor.counts.Counts`.
+    ``bands`` stand best first; on a border the better one holds.
+    ``docs_anchor`` is the heading of its section in docs/metrics.md.
+    """
+
+    name: str
+    summary: str
+    direction: Direction
+    bands: tuple[Band, ...]
+    reference: str
+    docs_anchor: str
+    binned: bool
+    point: Callable[[Any], float | None]
+
+    def reading(self, value: float | None) -> str | None:
+        """What the value means, by the bands; None where there is no value or no band for it.
+
+        >>> METRICS["ece"].reading(0.05), METRICS["roc_auc"].reading(0.9), METRICS["brier"].reading(0.1)
+        ('well calibrated', 'strong', None)
+        """
+        if value is None:
+            return None
+        return next((band.reading for band in self.bands if band.low <= value <= band.high), None)
+
+
+_ECE_BANDS = (
+    Band(0.0, 0.05, "well calibrated"),
+    Band(0.05, 0.10, "somewhat off"),
+    Band(0.10, 0.20, "recalibrate"),
+    Band(0.20, 1.0, "severely miscalibrated"),
+)
+_MCE_BANDS = (Band(0.0, 0.15, "acceptable"), Band(0.15, 0.20, "risky"), Band(0.20, 1.0, "critical"))
+_AUC_BANDS = (Band(0.9, 1.0, "strong"), Band(0.8, 0.9, "acceptable"), Band(0.0, 0.8, "weak: retrain"))
+
+_ALL = (
+    Metric(
+        name="ece",
+        summary="Expected calibration error: how far scores are from hit rates, on average over the rows",
+        direction="lower",
+        bands=_ECE_BANDS,
+        reference="Guo, Pleiss, Sun & Weinberger 2017; Nixon et al. 2019",
+        docs_anchor="ece",
+        binned=True,
+        point=calibration.ece,
+    ),
+    Metric(
+        name="mce",
+        summary="Maximum calibration error: how far scores are from the hit rate in the worst bin",
+        direction="lower",
+        bands=_MCE_BANDS,
+        reference="Naeini, Cooper & Hauskrecht 2015",
+        docs_anchor="mce",
+        binned=True,
+        point=calibration.mce,
+    ),
+    Metric(
+        name="brier",
+        summary="Brier score: mean squared distance of score and outcome",
+        direction="lower",
+        bands=(),
+        reference="Brier 1950",
+        docs_anchor="brier",
+        binned=False,
+        point=calibration.brier,
+    ),
+    Metric(
+        name="nll",
+        summary="Log loss: mean negative log-likelihood of the outcomes under the scores, in nats",
+        direction="lower",
+        bands=(),
+        reference="Good 1952",
+        docs_anchor="nll",
+        binned=False,
+        point=calibration.nll,
+    ),
+    Metric(
+        name="roc_auc",
+        summary="Area under the ROC curve: how often a hit scores above a miss",
+        direction="higher",
+        bands=_AUC_BANDS,
+        reference="Hanley & McNeil 1982; DeLong, DeLong & Clarke-Pearson 1988",
+        docs_anchor="roc_auc",
+        binned=False,
+        point=discrimination.roc_auc,
+    ),
+    Metric(
+        name="pr_auc",
+        summary="Average precision: the area under the precision-recall curve",
+        direction="higher",
+        bands=(),
+        reference="Davis & Goadrich 2006; Boyd, Eng & Page 2013",
+        docs_anchor="pr_auc",
+        binned=False,
+        point=discrimination.pr_auc,
+    ),
+    Metric(
+        name="accuracy",
+        summary="Accuracy: the share of decisions that were right",
+        direction="higher",
+        bands=(),
+        reference="Clopper & Pearson 1934 (interval)",
+        docs_anchor="accuracy",
+        binned=False,
+        point=classification.accuracy,
+    ),
+    Metric(
+        name="shortfall",
+        summary="Shortfall: mean score minus hit rate, what was promised and not kept",
+        direction="lower",
+        bands=(),
+        reference="Clopper & Pearson 1934 (interval)",
+        docs_anchor="shortfall",
+        binned=False,
+        point=calibration.shortfall,
+    ),
+    Metric(
+        name="false_negative_rate",
+        summary="False-negative rate: the share of actual positives that were not predicted",
+        direction="lower",
+        bands=(),
+        reference="Clopper & Pearson 1934 (interval)",
+        docs_anchor="false_negative_rate",
+        binned=False,
+        point=classification.false_negative_rate,
+    ),
+)
+
+METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
