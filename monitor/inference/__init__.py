@@ -1,0 +1,1 @@
+"""Intervals, tests of change, multiplicity and detectability: how a number becomes evidence."""

@@ -1,0 +1,282 @@
+"""Intervals and tests of the metrics that are not binned, against scipy and small simulations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from monitor.counts import Counts, counts_from_rows, empty_counts
+from monitor.inference.change import mover
+from monitor.inference.levels import increase_detectable, increase_test, interval, level_detectable, level_p
+from monitor.inference.sampling import from_normal, to_normal
+from monitor.metrics.registry import METRICS
+from monitor.metrics.standard_errors import moments
+from monitor.records import Interval
+
+NAMES = [name for name, metric in METRICS.items() if not metric.binned]
+
+
+def sample(rng: np.random.Generator, n: int, tilt: float = 1.0, flipped: float = 0.0) -> Counts:
+    """Rows of a classifier whose hit rate is score ** tilt, with a share of outcomes flipped."""
+    score = rng.choice([0.05, 0.2, 0.6, 0.8, 0.9, 0.95], n)
+    outcome = rng.random(n) < score**tilt
+    return counts_from_rows(score, (outcome ^ (rng.random(n) < flipped)).astype(float))
+
+
+def known(found: Interval) -> tuple[float, float, float]:
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    return found.value, found.low, found.high
+
+
+def defined(value: float | None) -> float:
+    assert value is not None
+    return value
+
+
+def test_shares_have_the_exact_binomial_interval() -> None:
+    counts = counts_from_rows([0.9] * 40 + [0.1] * 60, [1] * 33 + [0] * 7 + [1] * 5 + [0] * 55)
+    exact = stats.binomtest(88, 100).proportion_ci(0.9, "exact")
+    assert known(interval("accuracy", counts, 0.9)) == pytest.approx((0.88, exact.low, exact.high), abs=1e-12)
+    exact = stats.binomtest(5, 38).proportion_ci(0.9, "exact")
+    found = known(interval("false_negative_rate", counts, 0.9))
+    assert found == pytest.approx((5 / 38, exact.low, exact.high), abs=1e-12)
+    exact = stats.binomtest(38, 100).proportion_ci(0.9, "exact")
+    found = known(interval("shortfall", counts, 0.9))
+    assert found == pytest.approx((0.42 - 0.38, 0.42 - exact.high, 0.42 - exact.low), abs=1e-12)
+
+
+def test_shares_have_the_exact_binomial_p_value_on_either_side() -> None:
+    counts = counts_from_rows([0.9] * 100, [1] * 88 + [0] * 12)
+    greater, less = (stats.binomtest(88, 100, 0.8, alternative=side).pvalue for side in ("greater", "less"))
+    assert level_p("accuracy", counts, 0.8, "above") == pytest.approx(greater, rel=1e-9)
+    assert level_p("accuracy", counts, 0.8, "below") == pytest.approx(less, rel=1e-9)
+    assert level_p("shortfall", counts, 0.1, "above") == pytest.approx(less, rel=1e-9)
+    assert level_p("shortfall", counts, 0.1, "below") == pytest.approx(greater, rel=1e-9)
+
+
+def test_the_area_s_p_value_is_that_of_its_standard_error_where_rows_are_many() -> None:
+    counts = sample(np.random.default_rng(0), 4000)
+    found = moments("roc_auc", counts)
+    assert found is not None
+    for side, sign in (("below", 1), ("above", -1)):
+        p = level_p("roc_auc", counts, found.value + sign * 2.0 * found.se, side)  # type: ignore[arg-type]
+        assert stats.norm.sf(2.0) < defined(p) < 1.6 * stats.norm.sf(2.0)  # the more careful of two scales
+
+
+def test_the_interval_of_a_mean_loss_is_the_t_interval_shifted_towards_the_long_tail() -> None:
+    counts = sample(np.random.default_rng(1), 5000)
+    for name in ("brier", "nll"):
+        found = moments(name, counts)
+        assert found is not None
+        value, low, high = known(interval(name, counts, 0.95))
+        assert (high - low) / 2 == pytest.approx(1.96 * found.se, rel=0.01)
+        assert 0 < (high - value) - (value - low) < 0.2 * found.se
+
+
+def test_hall_s_transformation_makes_the_studentized_mean_of_a_skewed_sample_normal() -> None:
+    rng = np.random.default_rng(2)
+    drawn = rng.exponential(size=(20_000, 60))
+    se = drawn.std(axis=1, ddof=1) / math.sqrt(60)
+    studentized = (drawn.mean(axis=1) - 1) / se
+    skew = stats.skew(drawn, axis=1) / math.sqrt(60)
+    corrected = np.array([to_normal(t, k) for t, k in zip(studentized, skew, strict=True)])
+    plain_error = abs((studentized < -1.645).mean() - 0.05)
+    assert plain_error > 0.03
+    assert abs((corrected < -1.645).mean() - 0.05) < plain_error / 2
+    assert from_normal(to_normal(1.2, -0.4), -0.4) == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize("tilt", [1.0, 1.6])
+def test_intervals_cover_the_truth_as_often_as_they_say(tilt: float) -> None:
+    rng = np.random.default_rng(3)
+    truth = sample(rng, 1_000_000, tilt)
+    true = {name: METRICS[name].point(truth) for name in NAMES}
+    covered = dict.fromkeys(NAMES, 0)
+    for _ in range(250):
+        counts = sample(rng, 150, tilt)
+        for name in NAMES:
+            _, low, high = known(interval(name, counts, 0.95))
+            covered[name] += low <= defined(true[name]) <= high
+    assert {name: hits for name, hits in covered.items() if hits < 225} == {}  # .95 gives 225 or fewer once in 1,000
+
+
+def test_a_few_rare_and_well_separated_hits_still_get_an_honest_interval() -> None:
+    rng = np.random.default_rng(4)
+    true = stats.norm.cdf(2.0 / math.sqrt(2))
+    covered = 0
+    for _ in range(250):
+        raw = np.concatenate([rng.normal(2.0, 1.0, 8), rng.normal(0.0, 1.0, 300)])
+        counts = counts_from_rows(np.round(stats.norm.cdf(raw - 1), 4), [1] * 8 + [0] * 300)
+        _, low, high = known(interval("roc_auc", counts, 0.95))
+        covered += low <= true <= high
+    assert covered >= 225
+
+
+@pytest.mark.parametrize("side", ["above", "below"])
+def test_at_the_threshold_itself_a_level_rule_seldom_fires(side: str) -> None:
+    rng = np.random.default_rng(5)
+    truth = sample(rng, 1_000_000)
+    fired = dict.fromkeys(NAMES, 0)
+    for _ in range(300):
+        counts = sample(rng, 300)
+        for name in NAMES:
+            p = level_p(name, counts, defined(METRICS[name].point(truth)), side)  # type: ignore[arg-type]
+            fired[name] += defined(p) <= 0.02
+    assert {name: count for name, count in fired.items() if count > 16} == {}  # 6 are expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_change_an_increase_is_seldom_found(name: str) -> None:
+    rng = np.random.default_rng(6)
+    tests = [increase_test(name, sample(rng, 300), sample(rng, 900), 0.95) for _ in range(250)]
+    assert sum(defined(test.p_value) <= 0.02 for test in tests) <= 15  # 5 are expected
+    assert sum(defined(test.low) <= 0 <= defined(test.high) for test in tests) >= 225
+
+
+def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
+    rng = np.random.default_rng(7)
+    window, baseline = sample(rng, 3000, flipped=0.15), sample(rng, 8000)
+    for name in ("brier", "nll"):
+        found = increase_test(name, window, baseline, 0.95)
+        e0, e1 = interval(name, baseline, 0.95), interval(name, window, 0.95)
+        assert defined(found.p_value) < 1e-4
+        assert (found.value0, found.value1) == (e0.value, e1.value)
+        assert found.change == pytest.approx(defined(e1.value) - defined(e0.value))
+        assert (found.low, found.high) == mover(e0, e1)
+        assert found.p_rate is None
+
+
+def test_a_shortfall_that_grows_by_more_than_its_error_is_found() -> None:
+    rng = np.random.default_rng(7)
+    found = increase_test("shortfall", sample(rng, 3000, 1.6), sample(rng, 8000), 0.95)
+    assert defined(found.p_value) < 1e-6
+    assert defined(found.low) > 0.03
+
+
+def test_a_share_that_falls_to_nothing_in_few_rows_is_not_called_certain() -> None:
+    baseline = counts_from_rows([0.3] * 10_000, [1] * 500 + [0] * 9500)
+    window = counts_from_rows([0.3] * 100, [0] * 100)
+    chance = 0.95**100  # of no hit at all, if nothing changed
+    assert chance < defined(increase_test("shortfall", window, baseline, 0.95).p_value) < 4 * chance
+
+
+def test_the_detectable_distance_of_a_share_is_the_exact_one() -> None:
+    counts = counts_from_rows([0.9] * 200, [1] * 180 + [0] * 20)
+    distance = defined(level_detectable("accuracy", counts, 0.8, "below", 0.01))
+    most = int(stats.binom.ppf(0.01, 200, 0.8))
+    most -= stats.binom.cdf(most, 200, 0.8) > 0.01
+    assert stats.binom.cdf(most, 200, 0.8 - distance) == pytest.approx(0.8, abs=1e-9)
+    assert level_detectable("shortfall", counts, 0.1, "above", 0.01) == pytest.approx(distance, abs=1e-9)
+
+
+def test_a_mean_loss_at_the_detectable_distance_is_seen_four_times_in_five() -> None:
+    rng = np.random.default_rng(8)
+    reference = sample(rng, 600, 1.6)
+    for name in ("brier", "nll", "roc_auc", "pr_auc"):
+        true = defined(METRICS[name].point(sample(np.random.default_rng(80), 400_000, 1.6)))
+        distance = defined(level_detectable(name, reference, true, "above", 0.05))
+        seen = [defined(level_p(name, sample(rng, 600, 1.6), true - distance, "above")) <= 0.05 for _ in range(200)]
+        assert 0.68 <= np.mean(seen) <= 0.92, name
+
+
+@pytest.mark.parametrize("name", ["shortfall", "brier", "nll"])
+def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str) -> None:
+    rng = np.random.default_rng(9)
+    large = np.random.default_rng(90)
+    shares = np.linspace(0.0, 0.4, 9)
+    values = [defined(METRICS[name].point(sample(large, 300_000, flipped=share))) for share in shares]
+    needed = defined(increase_detectable(name, sample(rng, 600), sample(rng, 3000), 0.05))
+    flipped = float(np.interp(values[0] + needed, values, shares))
+    assert flipped < 0.4
+    tests = [increase_test(name, sample(rng, 600, flipped=flipped), sample(rng, 3000), 0.95) for _ in range(150)]
+    assert 0.62 <= np.mean([defined(test.p_value) <= 0.05 for test in tests]) <= 0.95
+
+
+def test_more_rows_detect_less_and_too_few_detect_nothing() -> None:
+    for name in NAMES:
+        few, many = sample(np.random.default_rng(10), 200), sample(np.random.default_rng(10), 20_000)
+        side, threshold = ("below" if METRICS[name].direction == "higher" else "above"), METRICS[name].point(many)
+        found = [defined(level_detectable(name, c, defined(threshold), side, 0.01)) for c in (few, many)]  # type: ignore[arg-type]
+        assert found[1] < found[0] / 4
+    assert level_detectable("accuracy", counts_from_rows([0.9] * 3, [1] * 3), 0.8, "below", 0.001) is None
+    assert level_detectable("roc_auc", counts_from_rows([0.9, 0.1], [1, 0]), 0.8, "below", 0.001) is None
+
+
+def test_where_nothing_can_lie_beyond_the_threshold_there_is_nothing_to_miss() -> None:
+    counts = counts_from_rows([0.03] * 500, [0] * 495 + [1] * 5)
+    assert level_p("shortfall", counts, 0.05, "above") == 1.0
+    assert level_detectable("shortfall", counts, 0.05, "above", 0.01) == 0.0
+
+
+def test_weights_and_clusters_count_by_effective_rows() -> None:
+    score, outcome = np.full(400, 0.9), np.repeat([1.0, 0.0], [320, 80])
+    clustered = counts_from_rows(score, outcome, design_effect=4.0)
+    exact = stats.binomtest(80, 100).proportion_ci(0.95, "exact")
+    assert known(interval("accuracy", clustered, 0.95)) == pytest.approx((0.8, exact.low, exact.high))
+    weighted = counts_from_rows(score, outcome, weight=np.tile([1.0, 3.0], 200))  # worth 400 * 4 / 5 rows
+    exact = stats.binomtest(256, 320).proportion_ci(0.95, "exact")
+    assert known(interval("accuracy", weighted, 0.95)) == pytest.approx((0.8, exact.low, exact.high))
+    misses = known(interval("false_negative_rate", counts_from_rows(score, outcome, design_effect=4.0), 0.95))
+    assert misses[2] == pytest.approx(1 - 0.025 ** (1 / 80))
+
+
+def test_a_perfect_order_is_not_taken_for_certain() -> None:
+    counts = counts_from_rows([0.9] * 5 + [0.1] * 50, [1] * 5 + [0] * 50)
+    for name in ("roc_auc", "pr_auc"):
+        value, low, high = known(interval(name, counts, 0.95))
+        assert (value, high) == (1.0, 1.0)
+        assert 0.1 < low < 0.95
+        assert 0.001 < defined(level_p(name, counts, 0.9, "above")) < 1
+
+
+def test_losses_of_one_class_allow_for_the_outcome_that_was_not_seen() -> None:
+    counts = counts_from_rows([0.9] * 50, [1] * 50)
+    unseen = 1 - 0.025 ** (1 / 50)  # Clopper & Pearson's limit of the share of misses
+    for name, hit, miss in (("brier", 0.01, 0.81), ("nll", -math.log(0.9), -math.log(0.1))):
+        value, low, high = known(interval(name, counts, 0.95))
+        assert value == pytest.approx(hit)
+        assert 0 <= low < hit
+        assert hit + unseen * (miss - hit) < high < hit + 1.6 * unseen * (miss - hit)
+
+
+def test_without_misses_the_precision_is_one_and_says_nothing() -> None:
+    counts = counts_from_rows([0.2, 0.7], [1, 1])
+    assert interval("pr_auc", counts, 0.95) == Interval(1.0, 0.0, 1.0, 1.0)
+    assert level_p("pr_auc", counts, 0.5, "above") == 1.0
+    assert level_detectable("pr_auc", counts, 0.5, "below", 0.01) is None
+
+
+def test_a_loss_that_did_not_vary_is_not_certain() -> None:
+    counts = counts_from_rows([0.5] * 30, [1] * 10 + [0] * 20)
+    value, low, high = known(interval("brier", counts, 0.95))
+    assert (value, high) == (0.25, 0.25)
+    assert 0.2 < low < 0.25
+    assert 0 < defined(level_p("brier", counts, 0.2, "above")) < 0.01
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_rows_everything_is_none(name: str) -> None:
+    empty, some = empty_counts(), counts_from_rows([0.9, 0.2, 0.8, 0.3], [1, 0, 0, 1])
+    assert interval(name, empty, 0.95) == Interval(None, None, None, None)
+    assert level_p(name, empty, 0.5, "above") is None
+    assert level_detectable(name, empty, 0.5, "above", 0.01) is None
+    found = increase_test(name, empty, some, 0.95)
+    assert found.value0 == pytest.approx(METRICS[name].point(some))
+    assert found.value1 is None
+    assert (found.change, found.low, found.high, found.p_value) == (None,) * 4
+    assert increase_detectable(name, some, empty, 0.01) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_a_single_row_never_gives_strong_evidence(name: str, outcome: int) -> None:
+    counts = counts_from_rows([0.7], [outcome])
+    p = level_p(name, counts, 0.2, "above")
+    assert p is None or p >= 0.05
+    found = interval(name, counts, 0.95)
+    assert found.value is None or defined(found.high) - defined(found.low) > 0.25
