@@ -1,0 +1,35 @@
+"""Durations as people write them in alerts.yaml: ``30m``, ``24h``, ``9d``, ``1w``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+_WRITTEN = re.compile(r"([0-9]{1,6}) ?([mhdw])")
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+LONGEST = timedelta(days=366)
+
+
+def parse_duration(written: str) -> timedelta | None:
+    """The duration, or None where the text is not one (a number needs its unit).
+
+    >>> parse_duration("9d"), parse_duration("1w"), parse_duration("9 days"), parse_duration("9")
+    (datetime.timedelta(days=9), datetime.timedelta(days=7), None, None)
+    """
+    found = _WRITTEN.fullmatch(written.strip())
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+def nearest_duration(written: object) -> str | None:
+    """What was probably meant: ``9 days`` is ``9d``. None where that cannot be told.
+
+    >>> nearest_duration("9 days"), nearest_duration("2 Hours"), nearest_duration(9)
+    ('9d', '2h', None)
+    """
+    found = re.fullmatch(r"([0-9]{1,6})\s*([a-z]+)\.?", str(written).strip().lower())
+    if found is None:
+        return None
+    words = {"min": "m", "mins": "m", "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h"}
+    words |= {"m": "m", "h": "h", "d": "d", "w": "w", "day": "d", "days": "d", "wk": "w", "week": "w", "weeks": "w"}
+    return f"{found[1]}{words[found[2]]}" if found[2] in words else None

@@ -1,0 +1,162 @@
+"""The problems alerts.yaml can have, and how one is printed: place, id, line, caret, what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+ProblemSeverity = Literal["error", "fatal"]
+
+PROBLEMS: Mapping[str, str] = MappingProxyType(
+    {
+        "CAL001": "not YAML",
+        "CAL002": "the file cannot be read",
+        "CAL003": "written twice",
+        "CAL004": "unknown key",
+        "CAL005": "missing key",
+        "CAL006": "wrong type",
+        "CAL007": "unknown version",
+        "CAL008": "unknown time zone",
+        "CAL009": "not a duration",
+        "CAL010": "nothing to watch",
+        "CAL011": "when_not_evaluated is not written",
+        "CAL012": "unknown metric",
+        "CAL013": "unknown test",
+        "CAL014": "unknown condition",
+        "CAL015": "unknown where",
+        "CAL016": "unknown severity",
+        "CAL017": "unknown action",
+        "CAL018": "unknown schedule",
+        "CAL019": "unknown choice",
+        "CAL020": "value out of range",
+        "CAL021": "bad rule id",
+        "CAL022": "rule id used twice",
+        "CAL023": "neither or both of metric and test",
+        "CAL024": "key that does not fit the rule",
+        "CAL025": "impossible threshold",
+        "CAL026": "block_scores without score ranges",
+        "CAL027": "a scope that leaves nothing",
+        "CAL028": "unknown source",
+        "CAL029": "unknown rule",
+        "CAL030": "unknown column",
+        "CAL031": "relation that is not one table, view or SELECT",
+    }
+)
+"""Every id with its title; ``docs/problems.md`` has one section for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in alerts.yaml.
+
+    ``line`` and ``column`` count from 1 and are those of the value at fault; ``length`` is what the
+    caret underlines, in characters. ``line`` is 0 where the file as a whole cannot be read.
+    ``severity`` is ``fatal`` where the problem kept the rest of the file from being checked.
+    """
+
+    id: str
+    summary: str
+    remedy: str
+    file: str = "alerts.yaml"
+    line: int = 0
+    column: int = 0
+    length: int = 1
+    severity: ProblemSeverity = "error"
+
+
+class ConfigProblems(Exception):
+    """alerts.yaml has problems, so nothing runs. ``str()`` prints all of them, in line order."""
+
+    def __init__(self, problems: tuple[Problem, ...], text: str = "") -> None:
+        super().__init__(problems, text)
+        self.problems = problems
+        self.text = text
+
+    def __str__(self) -> str:
+        count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
+        ending = f"{count}; nothing was run. Each id is explained in docs/problems.md."
+        if any(problem.severity == "fatal" for problem in self.problems):
+            ending = f"{count}; the rest of the file could not be checked. Each id is explained in docs/problems.md."
+        return "\n\n".join([*(render(problem, self.text) for problem in self.problems), ending])
+
+
+def render(problem: Problem, source_text: str) -> str:
+    r"""The problem as a person reads it.
+
+    >>> found = Problem("CAL012", "unknown metric 'ecee'", "metric: ece", line=1, column=9, length=4)
+    >>> print(render(found, "metric: ecee\n"))
+    alerts.yaml:1:9 CAL012 unknown metric 'ecee'
+        1 | metric: ecee
+          |         ^^^^
+          write instead: metric: ece
+    """
+    if problem.line == 0:
+        return f"{problem.file} {problem.id} {problem.summary}\n      what to do: {problem.remedy}"
+    head = f"{problem.file}:{problem.line}:{problem.column} {problem.id} {problem.summary}"
+    return "\n".join([head, *_excerpt(problem, source_text), f"      write instead: {problem.remedy}"])
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines as YAML counts them: some breaks besides the usual ones, but not all that Python knows."""
+    return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
+
+
+def _excerpt(problem: Problem, source_text: str) -> list[str]:
+    lines = lines_of(source_text)
+    line = _printable(lines[problem.line - 1]) if problem.line <= len(lines) else ""
+    before, under = line[: problem.column - 1], line[problem.column - 1 :][: problem.length]
+    caret = "^" * max(1, sum(map(_width, under)))
+    return [f"{problem.line:5} | {line}".rstrip(), f"      | {''.join(map(_blank, before))}{caret}"]
+
+
+def _printable(line: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def _width(character: str) -> int:
+    """The columns a character takes on a terminal."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _blank(character: str) -> str:
+    return character if character == "\t" else " " * _width(character)
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, or None where none is near.
+
+    >>> closest("ecee", ["ece", "mce"]), closest("F1", ["ece", "mce"])
+    ('ece', None)
+    """
+    by_folded = {name.casefold().replace("-", "_"): name for name in reversed(list(known))}
+    found = difflib.get_close_matches(word.casefold().replace("-", "_"), list(by_folded), n=1, cutoff=0.65)
+    return by_folded[found[0]] if found else None
+
+
+def one_of(known: Iterable[str]) -> str:
+    """The choices as a remedy: ``one of a, b, c``."""
+    return f"one of {', '.join(known)}"
+
+
+def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
+    """The remedy for an unknown word: the near one written out, else all there are.
+
+    >>> meant("ecee", ["ece", "mce"], "metric: {}")
+    'metric: ece (known: ece, mce)'
+    >>> meant("f1", ["ece", "mce"], "metric: {}")
+    'metric: one of ece, mce'
+    """
+    choices = list(known)
+    near = closest(word, choices)
+    if near is None:
+        return form.format(one_of(choices))
+    others = f" (known: {', '.join(choices)})" if len(choices) > 1 else ""
+    return form.format(near) + others
