@@ -1,0 +1,1 @@
+"""Distribution tests on counts, and drift reports on samples."""
