@@ -1,0 +1,120 @@
+"""Counts -> estimates: every metric of every subject in every population, with its interval."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monitor.baselines import Edges
+from monitor.counts import BinCounts, Counts, bin_counts
+from monitor.inference.intervals import ece_intervals, mce_interval
+from monitor.inference.levels import interval as level_interval
+from monitor.metrics.registry import METRICS
+from monitor.records import WHERES, Estimate, Interval, Subject, Where, Window
+from monitor.rules.model import EvaluationConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The counts of one subject in one window, with the bin edges it is looked at through."""
+
+    subject: Subject
+    counts: Counts
+    edges: Edges
+
+    @property
+    def populations(self) -> tuple[Where, ...]:
+        """Segments are shown for all rows only; their other populations are too thin to read."""
+        return WHERES if self.subject.segment is None else ("all",)
+
+    def bins(self, where: Where) -> BinCounts:
+        """The counts of one population, in bins."""
+        return bin_counts(self.counts.where(where), self.edges[where])
+
+
+def generator(seed: int, subject: Subject, metric: str, window_name: str) -> np.random.Generator:
+    """The random numbers of one (seed, source, label, metric, window): the same in every run.
+
+    >>> one = generator(1, Subject("tickets", "billing"), "ece all", "2026-W46").random()
+    >>> one == generator(1, Subject("tickets", "billing"), "ece all", "2026-W46").random()
+    True
+    """
+    parts = (seed, subject.source, subject.label, subject.segment, metric, window_name)
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+
+
+def ece_of(
+    tables: Sequence[BinCounts], rngs: Sequence[np.random.Generator], evaluation: EvaluationConfig
+) -> list[Interval]:
+    """The configured interval of the expected calibration error of each table."""
+    return ece_intervals(
+        tables,
+        rngs,
+        confidence=evaluation.confidence,
+        form=evaluation.interval,
+        resamples=evaluation.resamples,
+    )
+
+
+def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
+    """Every metric of every sample, in the order of the samples, populations and METRICS.
+
+    An estimate is of the window alone, whatever its number of rows; where the rows do not define a
+    metric (no row, one class only) its numbers are None.
+    """
+    keys = [(sample, where) for sample in samples for where in sample.populations]
+    tables = [sample.bins(where) for sample, where in keys]
+    rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
+    intervals = _ece_by_form(keys, tables, rngs, evaluation)
+    found: list[Estimate] = []
+    for (sample, where), table, ece in zip(keys, tables, intervals, strict=True):
+        found += _of_population(sample, where, table, ece, window, evaluation.confidence)
+    return found
+
+
+def _ece_by_form(
+    keys: Sequence[tuple[Sample, Where]],
+    tables: Sequence[BinCounts],
+    rngs: Sequence[np.random.Generator],
+    evaluation: EvaluationConfig,
+) -> list[Interval]:
+    # Segments are many and decide nothing: they take the analytic form, labels the configured one.
+    analytic = evaluation.model_copy(update={"interval": "analytic"})
+    found: list[Interval | None] = [None] * len(keys)
+    for config, chosen in (
+        (evaluation, [i for i, (s, _) in enumerate(keys) if s.subject.segment is None]),
+        (analytic, [i for i, (s, _) in enumerate(keys) if s.subject.segment is not None]),
+    ):
+        values = ece_of([tables[i] for i in chosen], [rngs[i] for i in chosen], config) if chosen else []
+        for i, value in zip(chosen, values, strict=True):
+            found[i] = value
+    return [value for value in found if value is not None]
+
+
+def _of_population(
+    sample: Sample, where: Where, table: BinCounts, ece: Interval, window: Window, confidence: float
+) -> Iterable[Estimate]:
+    counts = sample.counts.where(where)
+    for metric in METRICS:
+        detail: Mapping[str, Any] = {}
+        if metric == "ece":
+            interval = ece
+        elif metric == "mce":
+            worst = mce_interval(table, confidence=confidence)
+            interval = worst.interval
+            detail = worst_bin(worst.worst_range, worst.worst_n, worst.worst_gap)
+        else:
+            interval = level_interval(metric, counts, confidence)
+        yield Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives, detail)
+
+
+def worst_bin(score_range: tuple[float, float] | None, n: int, gap: float | None) -> dict[str, Any]:
+    """The worst bin as plain data: its score range, rows, and hit rate minus mean score."""
+    if score_range is None or n == 0:
+        return {}
+    return {"worst_range": list(score_range), "worst_n": n, "worst_gap": gap}

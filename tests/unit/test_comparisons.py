@@ -1,0 +1,220 @@
+"""Evidence: pooling until it suffices, k windows, what stops pooling, and numbers that agree with themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from monitor.baselines import Baseline, edges_of
+from monitor.comparisons import Material, compare
+from monitor.counts import Counts, counts_from_rows, pool
+from monitor.estimates import Sample, estimate
+from monitor.evaluation import SourceData, WindowCounts, material_of, poolable, windows_needed
+from monitor.records import Reason, ShiftResult, Subject, Window
+from monitor.rules.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+
+MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+EVALUATION = EvaluationConfig(resamples=200)
+RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
+SUBJECT = Subject("tickets", "billing")
+
+
+def window(back: int = 0) -> Window:
+    start = MONDAY - timedelta(weeks=back)
+    return Window(start, start + timedelta(weeks=1), f"week-{back}", "weekly")
+
+
+def day(back: int = 0) -> Window:
+    start = MONDAY - timedelta(days=back)
+    return Window(start, start + timedelta(days=1), f"day-{back}", "daily")
+
+
+def rows(n: int, *, over: float = 0.0, seed: int = 1, automate_at: float = 0.8) -> Counts:
+    """n rows with scores .05 .. .95 whose hit rate falls short of the score by ``over`` (times the score)."""
+    rng = np.random.default_rng(seed)
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
+    return counts_from_rows(score, rng.random(n) < score * (1 - over), automate_at=automate_at)
+
+
+def pinned(counts: Counts, weeks_back: int = 20) -> Baseline:
+    end = window(weeks_back).end
+    return Baseline(
+        "tickets", "billing", 1, end - timedelta(weeks=8), end, "a", "b", counts, edges_of(counts, EVALUATION),
+        end, "test", "test",
+    )  # fmt: skip
+
+
+def material(*counts: Counts, baseline: Baseline | None = None, at: Window | None = None) -> Material:
+    return Material(SUBJECT, at or window(), counts, baseline)
+
+
+def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -> None:
+    base, now = pinned(rows(20_000)), rows(5_000, over=0.15, seed=2)
+    found = compare(RISE, material(now, baseline=base), EVALUATION)
+    estimates = estimate([Sample(SUBJECT, now, base.edges)], window(), EVALUATION)
+    shown = next(e for e in estimates if (e.metric, e.where) == ("ece", "all"))
+    assert (found.value, found.low, found.high) == (shown.interval.value, shown.interval.low, shown.interval.high)
+    assert found.beyond
+    assert found.adequate
+    assert found.windows == 1
+    assert found.p_value is not None
+    assert found.p_value < 1e-6
+    assert found.change == pytest.approx((found.value or 0) - (found.baseline or 0))
+    assert (found.change_low or 0) < (found.change or 0) < (found.change_high or 0)
+
+
+def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() -> None:
+    base = pinned(rows(20_000))
+    weeks = [rows(700, seed=seed) for seed in range(4)]
+    found = compare(RISE, material(*weeks, baseline=base), EVALUATION)
+    assert found.adequate
+    assert 1 < found.windows <= 4
+    assert found.n == 700 * found.windows
+    assert (found.detectable or 1) <= 2 * RISE.threshold
+    enough = compare(RISE, material(rows(6_000), baseline=base), EVALUATION)
+    assert enough.windows == 1
+
+
+def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_been_seen() -> None:
+    found = compare(RISE, material(rows(60), rows(60, seed=2), baseline=pinned(rows(20_000))), EVALUATION)
+    assert not found.adequate
+    assert found.n == 120
+    assert (found.detectable or 0) > 2 * RISE.threshold
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (material(), Reason.NO_ROWS),
+        (material(rows(0), baseline=pinned(rows(20_000))), Reason.NO_ROWS),
+        (material(rows(1_000)), Reason.NO_BASELINE),
+        (material(rows(1_000), baseline=pinned(rows(20_000), weeks_back=0)), Reason.IN_BASELINE),
+        (replace(material(rows(1_000)), problem=Reason.RELATION_ERROR), Reason.RELATION_ERROR),
+    ],
+)
+def test_what_cannot_be_judged_has_a_named_reason(given: Material, reason: Reason) -> None:
+    found = compare(RISE, given, EVALUATION)
+    assert found.problem is reason
+    assert found.value is None
+
+
+def test_scores_that_moved_too_far_are_not_compared() -> None:
+    rng = np.random.default_rng(3)
+    low, high = rng.uniform(0.0, 0.4, 20_000), rng.uniform(0.6, 1.0, 5_000)
+    base = pinned(counts_from_rows(low, rng.random(20_000) < low))
+    now = counts_from_rows(high, rng.random(5_000) < high)
+    assert compare(RISE, material(now, baseline=base), EVALUATION).problem is Reason.SCORES_MOVED
+
+
+def test_a_level_rule_needs_no_baseline_and_judges_windows_of_the_baseline_too() -> None:
+    rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
+    bad = rows(4_000, over=0.3)
+    alone = compare(rule, material(bad), EVALUATION)
+    inside = compare(rule, material(bad, baseline=pinned(rows(20_000), weeks_back=0)), EVALUATION)
+    for found in (alone, inside):
+        assert found.problem is None
+        assert found.beyond
+        assert found.p_value is not None
+        assert found.p_value < 1e-3
+
+
+def test_the_shortfall_of_automated_rows_is_an_exact_binomial_test_on_them_alone() -> None:
+    rule = Rule(id="s", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30)
+    now = rows(2_000, over=0.2)
+    found = compare(rule, material(now), EVALUATION)
+    acted = now.where("automated")
+    promised = acted.ws.sum() / acted.w.sum()
+    hits = round(float(acted.wy.sum()))
+    assert found.n == acted.rows
+    assert found.p_value == pytest.approx(stats.binom.cdf(hits, acted.rows, promised - 0.05), rel=1e-9)
+    assert found.detail["promised"] == pytest.approx(promised)
+
+
+def two_days(**more: Any) -> Rule:
+    return Rule(
+        id="two-days", metric="ece", condition="above", threshold=0.08, schedule="daily", for_windows=2,
+        min_samples=100, **more,
+    )  # fmt: skip
+
+
+def test_two_windows_running_each_beyond_and_tested_together() -> None:
+    bad, worse = rows(500, over=0.5, seed=1), rows(500, over=0.5, seed=2)
+    found = compare(two_days(), material(bad, worse, at=day()), EVALUATION)
+    single = compare(replace_for(two_days(), 1), material(pool([bad, worse]), at=day()), EVALUATION)
+    assert found.windows == 2
+    assert found.streak
+    assert found.beyond
+    assert found.p_value == pytest.approx(single.p_value or -1)
+
+
+def replace_for(rule: Rule, windows: int) -> Rule:
+    return rule.model_copy(update={"for_windows": windows})
+
+
+def test_one_good_window_breaks_the_streak() -> None:
+    found = compare(two_days(), material(rows(500, over=0.6), rows(500, seed=2), at=day()), EVALUATION)
+    assert not found.streak
+
+
+def test_a_streak_needs_as_many_windows_as_the_rule_says() -> None:
+    found = compare(two_days(), material(rows(500, over=0.6), at=day()), EVALUATION)
+    assert not found.streak
+
+
+def test_a_streak_of_thin_days_is_made_of_disjoint_groups_of_days() -> None:
+    thin = [rows(60, over=0.5, seed=seed) for seed in range(6)]
+    rule = two_days().model_copy(update={"min_samples": 200})
+    found = compare(rule, material(*thin, at=day()), EVALUATION)
+    assert (found.windows, found.n) == (4, 240)
+
+
+def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
+    rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
+    base = pinned(rows(20_000))
+    result = ShiftResult(SUBJECT, window(), "ks", "score", 0.13, 1e-12, 5_000, 20_000)
+    found = compare(rule, replace(material(rows(5_000), baseline=base), shifts=(result,)), EVALUATION)
+    assert (found.value, found.p_value, found.beyond, found.adequate) == (0.13, 1e-12, True, True)
+    assert compare(rule, material(rows(5_000), baseline=base), EVALUATION).problem is Reason.TOO_FEW_ROWS
+
+
+CONFIG = Config(
+    version=1,
+    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+    rules=(RISE, two_days()),
+    automation=AutomationConfig(when_not_evaluated="keep"),
+)
+
+
+def data(*versions: str, current: str = "v2") -> SourceData:
+    def part(back: int, version: str) -> WindowCounts:
+        found = {"billing": rows(100, seed=back)}
+        return WindowCounts(window(back), found, {version: 100} if version else {})
+
+    earlier = tuple(part(back, version) for back, version in enumerate(versions, start=1))
+    return SourceData("tickets", part(0, current), earlier)
+
+
+def test_pooling_never_crosses_a_model_version() -> None:
+    assert len(poolable(data("v2", "v2", "v2"), None, CONFIG)) == 3
+    assert len(poolable(data("v2", "v1", "v2"), None, CONFIG)) == 1
+    assert len(poolable(data("v2", "", "v2"), None, CONFIG)) == 3
+
+
+def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
+    base = pinned(rows(20_000), weeks_back=2)
+    assert [p.window.name for p in poolable(data("v2", "v2", "v2"), base, CONFIG)] == ["week-1"]
+
+
+def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
+    assert windows_needed(CONFIG, window()) == 4
+    assert windows_needed(CONFIG, day()) == 7
+
+
+def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
+    found = material_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), CONFIG, "gone", ())
+    assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
