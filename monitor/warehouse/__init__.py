@@ -1,0 +1,1 @@
+"""Reading the relations of the warehouse: only counts leave it."""

@@ -1,0 +1,167 @@
+"""Whether a relation has what the contract wants: every problem of a source at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import FromClause
+
+from monitor.rules.model import SourceConfig
+from monitor.warehouse.dialects import Dialect, Kind
+from monitor.warehouse.relation import (
+    ParquetFiles,
+    Relation,
+    RelationProblem,
+    RelationSyntaxError,
+    TableName,
+    from_clause,
+    parse_relation,
+)
+
+REQUIRED = ("item", "label", "score", "actual", "resolved_at")
+OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
+NUMBERS = ("score", "actual", "predicted", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that the relation has: its own name and its kind."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A relation and its columns by the names the configuration calls them (canonical, segments, features)."""
+
+    relation: FromClause
+    columns: Mapping[str, Column]
+
+    def has(self, name: str) -> bool:
+        """Whether the relation has that column."""
+        return name in self.columns
+
+    def expression(self, name: str) -> sa.ColumnClause[object]:
+        """The column, ready for a statement."""
+        found: sa.ColumnClause[object] = sa.column(self.columns[name].name, _selectable=self.relation)
+        return found
+
+
+def needed(source: SourceConfig) -> tuple[str, ...]:
+    """The names that must be there: the contract's, then segments and features."""
+    names = [*REQUIRED]
+    if source.score_is == "confidence_in_prediction":
+        names.append("predicted")
+    names += [source.window_on, *source.segments, *source.features]
+    return tuple(dict.fromkeys(names))
+
+
+def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | RelationProblem:
+    """The relation, or why this engine cannot read it."""
+    try:
+        relation = parse_relation(source.relation)
+    except RelationSyntaxError as error:
+        return RelationProblem(name, str(error), error.remedy)
+    if isinstance(relation, ParquetFiles) and not dialect.reads_parquet:
+        return RelationProblem(name, f"{dialect.name} cannot read Parquet files", "use DuckDB, or name a table")
+    if isinstance(relation, TableName) and len(relation.parts) > dialect.name_parts:
+        return RelationProblem(name, f"{source.relation} has too many parts for {dialect.name}", "write schema.table")
+    if isinstance(relation, TableName) and any("." in part for part in relation.parts[:-1]):
+        return RelationProblem(name, f"{source.relation} has a dot within a schema's name", "put a view elsewhere")
+    return relation
+
+
+def layout_of(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> Layout | list[RelationProblem]:
+    """The columns of the relation, or all that is wrong with them.
+
+    Database errors pass through: the caller knows which of them mean that the relation is missing.
+    """
+    clause = from_clause(relation)
+    there = dialect.columns(connection, relation, clause)
+    found = {wanted: _find(source.columns.get(wanted, wanted), there) for wanted in (*needed(source), *OPTIONAL)}
+    layout = Layout(clause, {wanted: column for wanted, column in found.items() if column is not None})
+    problems = [
+        *_unknown(name, source),
+        *_missing(name, source, found, there),
+        *_ambiguous(name, layout, there),
+        *_types(connection, name, source, layout, dialect),
+    ]
+    return problems or layout
+
+
+def _find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
+    """The column of that name; in another case of letters only where exactly one fits."""
+    exact = [Column(*pair) for pair in there if pair[0] == theirs]
+    close = exact or [Column(*pair) for pair in there if pair[0].casefold() == theirs.casefold()]
+    return close[0] if exact or len(close) == 1 else None
+
+
+def _unknown(name: str, source: SourceConfig) -> Iterator[RelationProblem]:
+    known = {*REQUIRED, *OPTIONAL, *source.segments, *source.features}
+    for canonical in source.columns:
+        if canonical not in known:
+            remedy = f"use one of {', '.join((*REQUIRED, *OPTIONAL))}, or a name under segments or features"
+            yield RelationProblem(name, f"columns maps {canonical!r}, which the monitor does not know", remedy)
+
+
+def _missing(
+    name: str, source: SourceConfig, found: Mapping[str, Column | None], there: list[tuple[str, Kind]]
+) -> Iterator[RelationProblem]:
+    required = needed(source)
+    for wanted, column in found.items():
+        if column is None and (wanted in required or wanted in source.columns):
+            theirs = source.columns.get(wanted, wanted)
+            called = theirs if theirs == wanted else f"{theirs} (for {wanted})"
+            has = ", ".join(column_name for column_name, _ in there)
+            remedy = f"add it to the relation, or write columns: {{{wanted}: <its name>}}; there are: {has}"
+            yield RelationProblem(name, f"column {called} is missing{_why(wanted, source)}", remedy)
+
+
+def _why(wanted: str, source: SourceConfig) -> str:
+    if wanted == "predicted" and source.score_is == "confidence_in_prediction":
+        return ", which score_is: confidence_in_prediction needs"
+    if wanted == "predicted_at" and source.window_on == "predicted_at":
+        return ", which window_on: predicted_at needs"
+    if wanted in source.segments:
+        return ", which segments names"
+    return ", which features names" if wanted in source.features else ""
+
+
+def _ambiguous(name: str, layout: Layout, there: list[tuple[str, Kind]]) -> Iterator[RelationProblem]:
+    times = Counter(column for column, _ in there)
+    for column in dict.fromkeys(column.name for column in layout.columns.values()):
+        if times[column] > 1:
+            remedy = "give one of them another name in the SELECT"
+            yield RelationProblem(name, f"column {column} is there {times[column]} times", remedy)
+
+
+def _types(
+    connection: sa.Connection, name: str, source: SourceConfig, layout: Layout, dialect: Dialect
+) -> Iterator[RelationProblem]:
+    for wanted in (number for number in NUMBERS if layout.has(number)):
+        column = layout.columns[wanted]
+        kind = _seen_kind(connection, layout, wanted, dialect)
+        booleans = ("actual", "predicted")
+        if kind not in ("number", "unknown") and not (kind == "boolean" and wanted in booleans):
+            remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
+            shown = "no number" if kind == "other" else kind
+            yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
+    for wanted in dict.fromkeys(("resolved_at", source.window_on)):
+        if layout.has(wanted) and layout.columns[wanted].kind not in dialect.date_kinds:
+            column = layout.columns[wanted]
+            yield RelationProblem(
+                name, f"column {column.name} ({wanted}) is {column.kind}, no date", dialect.date_remedy
+            )
+
+
+def _seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:
+    kind = layout.columns[wanted].kind
+    if kind == "unknown" and dialect.only_text(connection, layout.relation, layout.expression(wanted)):
+        return "text"
+    return kind

@@ -1,0 +1,368 @@
+"""Reading a source: the counts of one window, what was set aside, and samples of its features.
+
+Nothing is ever written: DuckDB and SQLite files are opened read-only, PostgreSQL in a read-only
+transaction, and all statements of one reading see the same state of the data.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import duckdb
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+from sqlalchemy.pool import NullPool
+
+from monitor.counts import Counts, counts_from_groups
+from monitor.records import BadRow, Quality, ScoreIs, Window
+from monitor.rules.model import SourceConfig
+from monitor.warehouse.checks import Layout, layout_of, parsed
+from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
+from monitor.warehouse.relation import RelationError, RelationProblem, WarehouseFailed
+from monitor.warehouse.statements import Statements
+
+__all__ = ["Reading", "RelationError", "RelationProblem", "Warehouse", "WarehouseFailed", "design_effect"]
+
+SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one source says about one window.
+
+    ``segments`` maps (column, value) to counts per label; a label's design effect holds in its
+    segments too. ``whole_design_effect`` is that of the source as a whole, whose rows of one item
+    are not independent. ``versions`` counts rows by model version ({} without that column),
+    ``rows`` all rows behind the counts, ``quality`` those set aside.
+    """
+
+    source: str
+    window: Window
+    labels: Mapping[str, Counts]
+    segments: SegmentCounts
+    whole_design_effect: float
+    versions: Mapping[str, int]
+    quality: tuple[Quality, ...]
+    rows: int
+
+
+class Warehouse:
+    """A connection to the warehouse. Use it as a context manager, or call :meth:`close`."""
+
+    def __init__(self, url: sa.URL, engine: sa.Engine, dialect: Dialect) -> None:
+        self._url = url
+        self._engine = engine
+        self._dialect = dialect
+
+    @classmethod
+    def from_url(cls, url: str) -> Warehouse:
+        """The warehouse at an SQLAlchemy address: ``duckdb:///``, ``sqlite:///`` or ``postgresql://``.
+
+        Nothing is opened yet, so a database that is down shows at the first reading.
+        Raises :class:`WarehouseFailed` where the text is no such address.
+        """
+        try:
+            address = sa.make_url(url)
+        except exc.ArgumentError:
+            remedy = "write it like duckdb:///var/warehouse.duckdb or postgresql://user@host/database"
+            raise WarehouseFailed(f"the address of the warehouse cannot be read; {remedy}") from None
+        kind = {"postgres": "postgresql"}.get(address.get_backend_name(), address.get_backend_name())
+        if kind not in _ENGINES:
+            raise WarehouseFailed(f"the warehouse cannot be of kind {kind!r}; use one of {', '.join(_ENGINES)}")
+        return cls(address, _ENGINES[kind](address), DIALECTS[kind])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives all connections back."""
+        self._engine.dispose()
+
+    def ping(self) -> None:
+        """Asks the warehouse for nothing. Raises :class:`WarehouseFailed` where it does not answer."""
+        with self._session("") as connection:
+            connection.execute(sa.select(sa.literal_column("1")))
+
+    def check(self, name: str, source: SourceConfig) -> list[RelationProblem]:
+        """Everything that keeps the source ``name`` from being evaluated; an empty list: nothing.
+
+        Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
+        """
+        try:
+            with self._session(name) as connection:
+                self._layout(connection, name, source)
+        except RelationError as error:
+            return list(error.problems)
+        return []
+
+    def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> Reading:
+        """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
+
+        Raises :class:`RelationError` where the relation is not as the contract wants it, and
+        :class:`WarehouseFailed` where the warehouse does not answer.
+        """
+        with self._session(name) as connection:
+            layout = self._layout(connection, name, source)
+            statements = Statements(source, layout, self._dialect, window, now)
+            return _Reader(connection, name, statements).reading()
+
+    def feature_sample(self, name: str, source: SourceConfig, window: Window, *, limit: int) -> pd.DataFrame:
+        """The ``features`` of at most ``limit`` items of the window, one row an item, the same every time.
+
+        Items are ordered by their md5, computed in the database; of an item's rows the first label's
+        is taken. Columns have the names that the configuration gives them; numbers are floats.
+        Raises as :meth:`read` does.
+        """
+        with self._session(name) as connection:
+            layout = self._layout(connection, name, source)
+            if not source.features:
+                return pd.DataFrame()
+            statements = Statements(source, layout, self._dialect, window, window.end)
+            rows = connection.execute(statements.feature_sample(limit)).all()
+            frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
+        numbers = [feature for feature in source.features if layout.columns[feature].kind == "number"]
+        return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    @contextmanager
+    def _session(self, name: str) -> Iterator[sa.Connection]:
+        """A connection whose errors are :class:`RelationError` and :class:`WarehouseFailed`."""
+        try:
+            with self._engine.connect() as connection, connection.begin():
+                yield connection
+        except exc.DBAPIError as error:
+            raise _explained(name, error, self._url) from error
+        except duckdb.Error as error:  # while fetching, past SQLAlchemy
+            raise WarehouseFailed(f"{_address(self._url)}: {error}") from error
+
+    def _layout(self, connection: sa.Connection, name: str, source: SourceConfig) -> Layout:
+        relation = parsed(name, source, self._dialect)
+        if isinstance(relation, RelationProblem):
+            raise RelationError([relation])
+        layout = layout_of(connection, name, source, relation, self._dialect)
+        if not isinstance(layout, Layout):
+            raise RelationError(layout)
+        return layout
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The steps of one reading on one connection."""
+
+    connection: sa.Connection
+    name: str
+    statements: Statements
+
+    def reading(self) -> Reading:
+        """All of it: first what is wrong with the rows, then the sums."""
+        source, window = self.statements.source, self.statements.window
+        repeated = int(self._fetch(self.statements.repeated())["n"][0])
+        latest = repeated > 0
+        effects = self._label_effects(latest=latest)
+        labels = self._counts(None, effects, latest=latest)
+        return Reading(
+            source=self.name,
+            window=window,
+            labels=labels.get("", {}),
+            segments=self._segments(effects, latest=latest),
+            whole_design_effect=self._whole_effect(latest=latest),
+            versions=self._versions(latest=latest),
+            quality=self._quality(source, repeated),
+            rows=sum(counts.rows for counts in labels.get("", {}).values()),
+        )
+
+    def _fetch(self, statement: sa.Select[Any]) -> Arrays:
+        return self.statements.dialect.fetch(self.connection.execute(statement))
+
+    def _quality(self, source: SourceConfig, repeated: int) -> tuple[Quality, ...]:
+        found: dict[str, int] = {BadRow.DUPLICATE.value: repeated}
+        for statement in (self.statements.reasons(), self.statements.undated()):
+            for reason, n in self.connection.execute(statement):
+                if reason is not None:
+                    found[reason] = found.get(reason, 0) + int(n)
+        return tuple(
+            Quality(self.name, reason.value, found[reason.value], self._examples(reason))
+            for reason in BadRow
+            if found.get(reason.value, 0) > 0
+        )
+
+    def _examples(self, reason: BadRow) -> tuple[Mapping[str, str | None], ...]:
+        rows = self.connection.execute(self.statements.examples(reason)).mappings()
+        return tuple({str(key): value for key, value in row.items()} for row in rows)
+
+    def _counts(
+        self, segment: str | None, effects: Mapping[str, float], *, latest: bool
+    ) -> dict[str, dict[str, Counts]]:
+        """Counts by segment value ("" without a segment) and label."""
+        columns = self._fetch(self.statements.groups(latest=latest, segment=segment))
+        values = columns.pop("segment", np.full(len(columns["n"]), "", dtype=object))
+        labels = columns.pop("label")
+        score_is: ScoreIs = self.statements.source.score_is
+        parts: dict[str, dict[str, Counts]] = {}
+        for value, label, rows in _split(values, labels):
+            chosen = {name: column[rows] for name, column in columns.items()}
+            counts = counts_from_groups(chosen, design_effect=effects.get(label, 1.0), score_is=score_is)
+            parts.setdefault(value, {})[label] = counts
+        return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
+
+    def _segments(self, effects: Mapping[str, float], *, latest: bool) -> SegmentCounts:
+        return {
+            (segment, value): labels
+            for segment in self.statements.source.segments
+            for value, labels in self._counts(segment, effects, latest=latest).items()
+        }
+
+    def _versions(self, *, latest: bool) -> dict[str, int]:
+        if not self.statements.layout.has("model_version"):
+            return {}
+        columns = self._fetch(self.statements.versions(latest=latest))
+        pairs = zip(columns["version"], columns["n"], strict=True)
+        return dict(sorted((str(version), int(n)) for version, n in pairs))
+
+    def _label_effects(self, *, latest: bool) -> dict[str, float]:
+        if not self.statements.layout.has("cluster"):
+            return {}
+        sums = self._fetch(self.statements.dependence("cluster", latest=latest, by_label=True))
+        labels = sums.pop("label")
+        return {str(label): design_effect(_row(sums, index)) for index, label in enumerate(labels)}
+
+    def _whole_effect(self, *, latest: bool) -> float:
+        """Rows of one item are dependent, rows of one cluster too: the larger effect counts."""
+        clusters = ("item", "cluster") if self.statements.layout.has("cluster") else ("item",)
+        found = (self._fetch(self.statements.dependence(key, latest=latest, by_label=False)) for key in clusters)
+        return max(design_effect(_row(sums, 0)) for sums in found)
+
+
+def design_effect(sums: Mapping[str, float]) -> float:
+    """How many rows weigh as one, from the sums of :meth:`Statements.dependence`; at least 1.
+
+    The variance of the cluster sums of centred residuals w (y - s - mean) over that of independent
+    rows (Kish 1965): sum over clusters (A - mean W)^2 over sum over rows (r - mean w)^2.
+
+    Two clusters of two equal rows each, residuals +1 and -1:
+
+    >>> design_effect({"aa": 8, "aw": 0, "cc": 8, "r": 0, "w": 4, "rr": 4, "rw": 0, "ww": 4})
+    2.0
+    """
+    if not sums["w"] > 0:
+        return 1.0
+    mean = sums["r"] / sums["w"]
+    clustered = sums["aa"] - 2 * mean * sums["aw"] + mean**2 * sums["cc"]
+    independent = sums["rr"] - 2 * mean * sums["rw"] + mean**2 * sums["ww"]
+    if independent <= 1e-12 * sums["ww"]:  # all residuals equal: what is left is rounding
+        return 1.0
+    return max(1.0, clustered / independent)
+
+
+def _row(sums: Arrays, index: int) -> dict[str, float]:
+    """One row of sums; NULL (the sum of nothing) is 0."""
+    values = {name: np.ma.filled(column, np.nan)[index] for name, column in sums.items()}
+    return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
+
+
+def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
+    """The row numbers of each (value, label), without sorting 400,000 strings."""
+    value_codes, value_names = pd.factorize(np.asarray(values, dtype=object))
+    label_codes, label_names = pd.factorize(np.asarray(labels, dtype=object))
+    codes = value_codes.astype(np.int64) * max(len(label_names), 1) + label_codes
+    order = np.argsort(codes, kind="stable")
+    keys, starts = np.unique(codes[order], return_index=True)
+    for key, rows in zip(keys, np.split(order, starts[1:]), strict=True) if len(keys) else ():
+        value, label = divmod(int(key), len(label_names))
+        yield str(value_names[value]), str(label_names[label]), rows
+
+
+# --- engines
+
+
+def _duckdb_engine(url: sa.URL) -> sa.Engine:
+    in_memory = url.database in (None, "", ":memory:")
+    # No pool: an open file keeps its one writer out, so it is open only while it is read
+    engine = sa.create_engine(url, poolclass=NullPool, connect_args={} if in_memory else {"read_only": True})
+    event.listen(engine, "connect", lambda connection, _: connection.execute("SET TimeZone = 'UTC'"))
+    return engine
+
+
+def _sqlite_engine(url: sa.URL) -> sa.Engine:
+    in_memory = url.database in (None, "", ":memory:")
+    address = ":memory:" if in_memory else f"file:{quote(str(Path(url.database or '').absolute()))}?mode=ro"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=not in_memory, isolation_level=None, timeout=30)
+        add_functions(connection)
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    return engine
+
+
+def _postgres_engine(url: sa.URL) -> sa.Engine:
+    engine = sa.create_engine(
+        url.set(drivername="postgresql+psycopg"), pool_size=2, pool_pre_ping=True, isolation_level="REPEATABLE READ"
+    )
+
+    def utc(connection: Any, _: Any) -> None:
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.commit()
+
+    event.listen(engine, "connect", utc)
+    return engine.execution_options(postgresql_readonly=True)
+
+
+_ENGINES = {"duckdb": _duckdb_engine, "sqlite": _sqlite_engine, "postgresql": _postgres_engine}
+
+
+# --- errors in plain words
+
+
+def _explained(name: str, error: exc.DBAPIError, url: sa.URL) -> RelationError | WarehouseFailed:
+    """Whether the relation is at fault, which trying again would not change, or the warehouse."""
+    said = _first_line(error)
+    if _is_of_the_relation(error):
+        remedy = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
+        return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {said}", remedy)])
+    return WarehouseFailed(f"{_address(url)} {_what_to_do(said)}: {said}")
+
+
+def _is_of_the_relation(error: exc.DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorname", "SQLITE_ERROR") in ("SQLITE_ERROR", "SQLITE_READONLY")
+    if "No files found" in str(error.orig):  # Parquet files of the relation, not the warehouse's own
+        return True
+    return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
+
+
+def _what_to_do(said: str) -> str:
+    """The usual causes of a database that does not open."""
+    text = said.lower()
+    if "does not exist" in text or "unable to open" in text:
+        return "is not there (create or mount it, or correct CALMON_WAREHOUSE_URL; the monitor never creates it)"
+    if "lock" in text:
+        return "is held by another process (a DuckDB file has one writer: try again when it is done)"
+    return "does not answer (check that it runs and that CALMON_WAREHOUSE_URL is right)"
+
+
+def _first_line(error: exc.DBAPIError) -> str:
+    lines = str(error.orig).strip().splitlines()
+    return lines[0] if lines else type(error.orig).__name__
+
+
+def _address(url: sa.URL) -> str:
+    return f"the warehouse {url.render_as_string(hide_password=True)}"

@@ -1,0 +1,170 @@
+"""What ``relation:`` of a source may be: a table or view, Parquet files, or one SELECT.
+
+The text comes from alerts.yaml, so it is taken apart here before anything of it meets the
+database: names become quoted identifiers, a path becomes a bound value, and a SELECT is admitted
+only as a single read-only subquery.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import FromClause, quoted_name
+
+
+@dataclass(frozen=True, slots=True)
+class RelationProblem:
+    """Why a source cannot be evaluated, and what to do about it."""
+
+    source: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.message}; {self.remedy}"
+
+
+class RelationError(Exception):
+    """The relation of a source is not as the contract wants it. Trying again would not help."""
+
+    def __init__(self, problems: list[RelationProblem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class WarehouseFailed(Exception):
+    """The warehouse could not be read. Trying again may help."""
+
+
+class RelationSyntaxError(ValueError):
+    """The text of ``relation:`` is none of the admitted forms; ``remedy`` says what to write."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table or view: ``(name,)``, ``(schema, name)`` or ``(database, schema, name)``."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """A path, or a pattern like ``data/*.parquet``, that DuckDB reads as one relation."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SELECT, without comments and without a semicolon at its end."""
+
+    text: str
+
+
+Relation = TableName | ParquetFiles | Query
+
+_FORMS = 'write a table or view (schema.name; "Quoted Name" where needed), a .parquet path, or one SELECT'
+_PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$-]*)'
+_TABLE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*\(?\s*([A-Za-z]+)", re.DOTALL)
+_TOKEN = re.compile(
+    r"""
+    (?P<string>'(?:[^'\\]|''|\\(?!'))*')     # a backslash before a quote is read differently by the engines
+    | (?P<name>"(?:[^"]|"")*")
+    | (?P<comment>--[^\n]*|/\*(?:(?!/\*|\*/).)*\*/)
+    | (?P<word>[^\W\d][\w$]*)
+    | (?P<other>.)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_WRITES = frozenset({"insert", "update", "delete", "merge", "drop", "alter", "create", "truncate"})
+_REFUSED = {
+    "'": "a string does not end, or has a backslash before a quote",
+    '"': "a quoted name does not end",
+    "$": "a placeholder or a dollar-quoted string",
+    "\x00": "a NUL character",
+}
+
+
+def parse_relation(text: str) -> Relation:
+    """The relation that ``text`` names.
+
+    Raises :class:`RelationSyntaxError` for anything but one of the admitted forms.
+
+    >>> parse_relation("support.resolved_tickets")
+    TableName(parts=('support', 'resolved_tickets'))
+    >>> parse_relation("exports/*.parquet")
+    ParquetFiles(path='exports/*.parquet')
+    >>> parse_relation("SELECT * FROM tickets;  -- all of them")
+    Query(text='SELECT * FROM tickets')
+    """
+    bare = text.strip()
+    if bare.lower().endswith((".parquet", ".pq")) and "\x00" not in bare:
+        return ParquetFiles(bare)
+    if _TABLE.fullmatch(bare):
+        return TableName(tuple(_unquoted(part) for part in re.findall(_PART, bare)))
+    first = _FIRST_WORD.match(bare)
+    if first is None or first[1].lower() not in ("select", "with"):
+        raise RelationSyntaxError(f"relation {_shortened(bare)!r} is not a relation", _FORMS)
+    return Query(_one_select(bare))
+
+
+def from_clause(relation: Relation) -> FromClause:
+    """The relation as something to select from, under the name ``relation``."""
+    if isinstance(relation, Query):
+        # text() takes ":name" for a placeholder: every colon is escaped. The line break closes nothing by accident.
+        return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery("relation")
+    if isinstance(relation, ParquetFiles):
+        path = sa.bindparam("path", relation.path, sa.Text, unique=True)
+        return sa.func.read_parquet(path).table_valued(name="relation")
+    schema = ".".join(relation.parts[:-1]) or None
+    table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)
+    return table.alias("relation")
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part
+
+
+def _shortened(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _one_select(text: str) -> str:
+    """The SELECT without comments and end semicolon, after every reason to refuse it."""
+    kept: list[str] = []
+    depth = 0
+    ended = False
+    for token in _TOKEN.finditer(text):
+        kind, value = token.lastgroup, token.group()
+        if kind == "comment" or value.isspace():
+            kept.append(" " if kind == "comment" else value)
+            continue
+        if ended:
+            raise RelationSyntaxError(
+                "relation holds more than one statement", "write one SELECT; put the rest in a view"
+            )
+        ended = value == ";"
+        depth += {"(": 1, ")": -1}.get(value, 0)
+        _refuse(kind or "", value, depth, text[token.start() :])
+        kept.append("" if ended else value)
+    if depth:
+        raise RelationSyntaxError("relation has a parenthesis that is not closed", "close it")
+    return "".join(kept).strip()
+
+
+def _refuse(kind: str, value: str, depth: int, rest: str) -> None:
+    if kind == "other" and (value in _REFUSED or rest.startswith("/*")):
+        what = _REFUSED.get(value, "a comment within a comment, or one that does not end")
+        raise RelationSyntaxError(f"relation holds {what}", "put this SELECT in a view and name the view")
+    if depth < 0:
+        raise RelationSyntaxError("relation closes a parenthesis that it does not open", "remove it")
+    if kind == "word" and value.lower() in _WRITES:
+        remedy = f'the monitor only reads: write one SELECT (a column of that name: "{value}")'
+        raise RelationSyntaxError(f"relation holds {value.upper()}", remedy)

@@ -1,0 +1,341 @@
+"""The statements: which rows count, why others do not, and the sums that leave the warehouse.
+
+Each is built in levels of subqueries, so that a reader (and PostgreSQL's GROUP BY) sees an expression once::
+
+    judged   the rows of the window, in our types, with the reason to set one aside (NULL: none)
+    sound    the rows without a reason; where duplicates exist, the latest of each (item, label)
+    facts    y, w, s, cell, predicted and automated of each sound row
+    groups   one row per (label, predicted, automated, cell), or the like
+
+Names come from the relation itself and are quoted by SQLAlchemy; values are bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Subquery
+
+from monitor.records import BadRow, Window
+from monitor.rules.model import SourceConfig
+from monitor.warehouse.checks import Layout
+from monitor.warehouse.dialects import Dialect, Expression
+
+NO_VALUE = "(none)"
+EXAMPLES = 20
+_KEYS = ("predicted", "automated", "cell")
+_ONE: Expression = sa.literal_column("1")
+_ZERO: Expression = sa.literal_column("0")
+_LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """Every statement about one source in one window. ``now`` decides which dates lie in the future."""
+
+    source: SourceConfig
+    layout: Layout
+    dialect: Dialect
+    window: Window
+    now: datetime
+
+    # --- rows set aside
+
+    def reasons(self) -> sa.Select[Any]:
+        """(reason, n) over the rows of the window; reason is NULL for the sound ones."""
+        rows = self._judged()
+        return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
+
+    def undated(self) -> sa.Select[Any]:
+        """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
+        rows = self._undated()
+        return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
+
+    def repeated(self) -> sa.Select[Any]:
+        """(n): how many sound rows repeat an (item, label) of the window."""
+        rows = self._sound(latest=False)
+        pairs = sa.select((sa.func.count() - _ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
+        more = pairs.having(sa.func.count() > _ONE).subquery("repeated")
+        return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), _ZERO), sa.BigInteger).label("n"))
+
+    def examples(self, reason: BadRow) -> sa.Select[Any]:
+        """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
+        if reason is BadRow.DUPLICATE:
+            rows = self._ranked()
+            return _shown(rows, rows.c.place > _ONE, self.dialect)
+        levels = ((self._judged(), self._window_reasons()), (self._undated(), self._date_reasons(in_window=False)))
+        # Only where the reason can occur: DuckDB 2.0 fails on CASE ... = 'a value of no branch'
+        parts = [_identified(rows, reason) for rows, reasons in levels if reason in (known for _, known in reasons)]
+        return _shown(sa.union_all(*parts).subquery("examples"), sa.true(), self.dialect)
+
+    # --- sums
+
+    def groups(self, *, latest: bool, segment: str | None = None) -> sa.Select[Any]:
+        """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, predicted, automated, cell), and ``segment`` if given.
+
+        ``latest`` drops all but the latest of each (item, label): needed only where some repeat.
+        """
+        facts = self._facts(latest=latest)
+        names = ("label", *_KEYS) if segment is None else ("segment", "label", *_KEYS)
+        keys = [facts.c[self._segment_key(segment) if name == "segment" else name].label(name) for name in names]
+        return sa.select(*keys, *self._sums(facts)).group_by(*(facts.c[key.element.name] for key in keys))
+
+    def versions(self, *, latest: bool) -> sa.Select[Any]:
+        """(version, n): the rows of each model version."""
+        rows = self._sound(latest=latest)
+        return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
+
+    def dependence(self, cluster: str, *, latest: bool, by_label: bool) -> sa.Select[Any]:
+        """The sums from which :func:`monitor.warehouse.reader.design_effect` follows, per label or over all.
+
+        ``cluster`` is "item" or "cluster"; a row without a cluster is a cluster of its own. With the
+        residual r = w (y - s) of a row and A, W the sums of r and w in a cluster, these are the sums of
+        A^2, A W, W^2 over clusters and of r, w, r^2, r w, w^2 over rows: centring follows from them,
+        since sum (A - mean W)^2 = sum A^2 - 2 mean sum A W + mean^2 sum W^2.
+        """
+        facts = self._facts(latest=latest)
+        r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
+        per_row = {"r": r, "w": w, "rr": r * r, "rw": r * w, "ww": w * w}
+        keys = [facts.c.label] if by_label else []
+        exact, bounded = self.dialect.exact_sum, not self.layout.has("weight")
+        sums = [exact(value, bounded=bounded).label(name) for name, value in per_row.items()]
+        key = facts.c[cluster]
+        inner = sa.select(*keys, key.label("key"), *sums).group_by(*keys, key).subquery("clusters")
+        alone = inner.c.key.is_(None)
+        squares = {
+            "aa": sa.case((alone, inner.c.rr), else_=inner.c.r * inner.c.r),
+            "aw": sa.case((alone, inner.c.rw), else_=inner.c.r * inner.c.w),
+            "cc": sa.case((alone, inner.c.ww), else_=inner.c.w * inner.c.w),
+        }
+        outer_keys = [inner.c.label] if by_label else []
+        outer = {**squares, **{name: inner.c[name] for name in per_row}}
+        totals = [exact(value, bounded=False).label(name) for name, value in outer.items()]
+        return sa.select(*outer_keys, *totals).group_by(*outer_keys)
+
+    def feature_sample(self, limit: int) -> sa.Select[Any]:
+        """The features of at most ``limit`` items, one row each, in the order of the items' md5.
+
+        Of an item's rows the one of the first label is taken, and its latest.
+        """
+        rows, by_bytes = self._sound(latest=False, features=True), self.dialect.ordered
+        items = sa.select(rows.c.item).group_by(rows.c.item)
+        order = (by_bytes(sa.func.md5(rows.c.item)), by_bytes(rows.c.item))
+        chosen = items.order_by(*order).limit(limit).subquery("chosen")
+        features = [rows.c[_feature_key(index)] for index in range(len(self.source.features))]
+        place = self._place(rows, [rows.c.item], [by_bytes(rows.c.label)])
+        # IN, not a join: SQLite would scan the rows once per chosen item
+        of_chosen = rows.c.item.in_(sa.select(chosen.c.item))
+        ranked = sa.select(rows.c.item, *features, place).where(of_chosen).subquery("ranked")
+        shown = [ranked.c[_feature_key(index)] for index in range(len(self.source.features))]
+        order = (by_bytes(sa.func.md5(ranked.c.item)), by_bytes(ranked.c.item))
+        return sa.select(*shown).where(ranked.c.place == _ONE).order_by(*order)
+
+    # --- the levels
+
+    def _judged(self, *, features: bool = False) -> Subquery:
+        """The rows of the window with the reason to set one aside, in the order of :class:`BadRow`."""
+        columns = [*self._identity(), *self._values(), *self._extras()]
+        if features:
+            columns += [self._feature(name).label(_feature_key(i)) for i, name in enumerate(self.source.features)]
+        reason = _first_reason(self._window_reasons())
+        return self._select(*columns, reason).where(self._in_window()).subquery("judged")
+
+    def _undated(self) -> Subquery:
+        """The rows outside the window that no window can ever take, or not yet."""
+        dates = self._date_reasons(in_window=False)
+        instant = self._instant(self.source.window_on)
+        outside = sa.or_(instant.is_(None), sa.not_(self._in_window()))
+        troubled = sa.or_(*(condition for condition, _ in dates))
+        return self._select(*self._identity(), _first_reason(dates)).where(troubled, outside).subquery("undated")
+
+    def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
+        if latest:
+            ranked = self._ranked()
+            return sa.select(ranked).where(ranked.c.place == _ONE).subquery("sound")
+        judged = self._judged(features=features)
+        return sa.select(judged).where(judged.c.reason.is_(None)).subquery("sound")
+
+    def _ranked(self) -> Subquery:
+        """The sound rows with their place among those of one (item, label): 1 is the latest."""
+        rows = self._sound(latest=False)
+        return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
+
+    def _place(self, rows: Subquery, within: Sequence[Expression], first: Sequence[Expression]) -> sa.Label[int]:
+        """row_number(): ``first``, then the latest; ties by values, so that it is the same every time."""
+        values = [rows.c[name] for name in ("resolved", "score", "actual", "predicted", "weight") if name in rows.c]
+        texts = [
+            column for column in rows.c if column.name == "version" or column.name.startswith(("cluster", "segment_"))
+        ]
+        order = [value.desc().nulls_last() for value in (*values, *map(self.dialect.ordered, texts))]
+        return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
+
+    def _facts(self, *, latest: bool) -> Subquery:
+        """What is summed: y, w, s; and what it is summed by."""
+        rows = self._sound(latest=latest)
+        decided = rows.c.predicted == _ONE
+        automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
+        columns = {
+            "s": rows.c.score,
+            "y": self._outcome(rows),
+            "w": rows.c.weight if self.layout.has("weight") else sa.cast(_ONE, sa.Double),
+            "predicted": sa.case((decided, _ONE), else_=_ZERO),
+            "automated": sa.case((automated, _ONE), else_=_ZERO),
+            "cell": self.dialect.cell(rows.c.score),
+        }
+        kept = [rows.c.item, rows.c.label, *([rows.c.cluster] if "cluster" in rows.c else [])]
+        segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
+        computed = [column.label(name) for name, column in columns.items()]
+        return sa.select(*kept, *segments, *computed).subquery("facts")
+
+    # --- expressions
+
+    def _select(self, *columns: Expression) -> sa.Select[Any]:
+        return sa.select(*columns).select_from(self.layout.relation)
+
+    def _column(self, name: str) -> Expression:
+        return self.layout.expression(name)
+
+    def _number(self, name: str) -> Expression:
+        return self.dialect.number(self._column(name), self.layout.columns[name].kind)
+
+    def _instant(self, name: str) -> Expression:
+        return self.dialect.instant(self._column(name), self.layout.columns[name].kind)
+
+    def _text(self, name: str) -> Expression:
+        return self.dialect.text(self._column(name))
+
+    def _in_window(self) -> Expression:
+        name = self.source.window_on
+        return self.dialect.within(
+            self._column(name), self.layout.columns[name].kind, self.window.start, self.window.end
+        )
+
+    def _identity(self) -> list[sa.Label[Any]]:
+        names = {"item": "item", "label": "label", "score_text": "score", "date_text": self.source.window_on}
+        return [self._text(theirs).label(ours) for ours, theirs in names.items()]
+
+    def _values(self) -> list[sa.Label[Any]]:
+        score = self._number("score")
+        assumed = sa.case((score >= sa.literal_column("0.5"), _ONE), else_=_ZERO)
+        predicted = self._number("predicted") if self.layout.has("predicted") else assumed
+        values = {"score": score, "actual": self._number("actual"), "predicted": predicted}
+        if self.layout.has("weight"):
+            values["weight"] = self._number("weight")
+        values["resolved"] = self._instant("resolved_at")
+        return [value.label(name) for name, value in values.items()]
+
+    def _extras(self) -> list[sa.Label[Any]]:
+        extras = [self._text("cluster").label("cluster")] if self.layout.has("cluster") else []
+        named = {self._segment_key(segment): segment for segment in self.source.segments}
+        if self.layout.has("model_version"):
+            named["version"] = "model_version"
+        return extras + [sa.func.coalesce(self._text(name), NO_VALUE).label(key) for key, name in named.items()]
+
+    def _feature(self, name: str) -> Expression:
+        kind = self.layout.columns[name].kind
+        return self._number(name) if kind == "number" else self._column(name)
+
+    def _segment_key(self, segment: str | None) -> str:
+        return "segment_" + str(self.source.segments.index(segment or ""))
+
+    def _window_reasons(self) -> list[tuple[Expression, BadRow]]:
+        return [*self._row_reasons(), *self._date_reasons(in_window=True)]
+
+    def _row_reasons(self) -> list[tuple[Expression, BadRow]]:
+        score, actual = self._number("score"), self._number("actual")
+        reasons: list[tuple[Expression, BadRow]] = [
+            (self._column("item").is_(None), BadRow.ITEM_MISSING),
+            # no name either: the history keeps the source as a whole under ""
+            (sa.or_(self._column("label").is_(None), self._text("label") == ""), BadRow.LABEL_MISSING),
+            (self._column("score").is_(None), BadRow.SCORE_MISSING),
+            (
+                self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
+                BadRow.SCORE_NOT_A_NUMBER,
+            ),
+            (sa.not_(score.between(_ZERO, _ONE)), BadRow.SCORE_OUT_OF_RANGE),
+            (self._column("actual").is_(None), BadRow.OUTCOME_MISSING),
+            (_not_surely(actual.between(_ZERO, _ONE)), BadRow.OUTCOME_OUT_OF_RANGE),
+        ]
+        if self.layout.has("predicted"):
+            predicted = self._number("predicted")
+            reasons.append((_not_surely(sa.or_(predicted == _ZERO, predicted == _ONE)), BadRow.PREDICTED_INVALID))
+        if self.layout.has("weight"):
+            weight = self._number("weight")
+            reasons.append((_not_surely(sa.and_(weight > _ZERO, weight < _LARGEST_WEIGHT)), BadRow.WEIGHT_INVALID))
+        return reasons
+
+    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, BadRow]]:
+        """Missing, malformed, future; of a row in the window its own date can only be the last, and that seldom."""
+        names = dict.fromkeys((self.source.window_on, "resolved_at"))
+        doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
+        coming = names if self.window.end > self.now else doubtful
+        columns = [(self._column(name), self._instant(name)) for name in doubtful]
+        missing = [column.is_(None) for column, _ in columns]
+        malformed = [instant.is_(None) for _, instant in columns]
+        future = [self._after_now(name) for name in (coming if in_window else names)]
+        found = ((missing, BadRow.DATE_MISSING), (malformed, BadRow.DATE_MALFORMED), (future, BadRow.DATE_IN_FUTURE))
+        return [(sa.or_(*conditions), reason) for conditions, reason in found if conditions]
+
+    def _after_now(self, name: str) -> Expression:
+        return self._instant(name) > self.dialect.moment(self.now, self.layout.columns[name].kind)
+
+    def _automate_at(self, label: Expression) -> Expression:
+        special = {name: own.automate_at for name, own in self.source.labels.items() if own.automate_at is not None}
+        default = sa.literal(float(self.source.automate_at), sa.Double)
+        if not special:
+            return default
+        cases = ((label == sa.literal(name, sa.Text), sa.literal(float(at), sa.Double)) for name, at in special.items())
+        return sa.case(*cases, else_=default)
+
+    def _outcome(self, rows: Subquery) -> Expression:
+        actual, predicted = rows.c.actual, rows.c.predicted
+        if self.source.score_is == "probability_of_label":
+            return actual
+        return predicted * actual + (_ONE - predicted) * (_ONE - actual)
+
+    def _sums(self, facts: Subquery) -> list[sa.Label[Any]]:
+        w, s, y = facts.c.w, facts.c.s, facts.c.y
+        count = sa.func.count()
+        sums: dict[str, Expression]
+        if self.layout.has("weight"):
+            products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
+            sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
+        else:  # every weight is 1: half the sums need no product
+            products = {"ws": s, "wy": y, "wsy": s * y, "ws2": s * s}
+            exact = {name: self.dialect.exact_sum(value, bounded=True) for name, value in products.items()}
+            sums = {"w": count, "w2": count, **exact}
+        return [count.label("n"), *(value.label(name) for name, value in sums.items())]
+
+
+def _feature_key(index: int) -> str:
+    return f"feature_{index}"
+
+
+def _not_surely(condition: Expression) -> Expression:
+    """Whether a condition is false or NULL."""
+    return sa.not_(sa.func.coalesce(condition, sa.false()))
+
+
+def _first_reason(reasons: Sequence[tuple[Expression, BadRow]]) -> sa.Label[Any]:
+    """The first reason that holds, as text; NULL where none does."""
+    if not reasons:
+        return sa.cast(sa.null(), sa.Text).label("reason")
+    cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
+    return sa.case(*cases, else_=sa.null()).label("reason")
+
+
+def _identified(rows: Subquery, reason: BadRow) -> sa.Select[Any]:
+    columns = (rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)
+    return sa.select(*columns).where(rows.c.reason == reason.value)
+
+
+def _shown(rows: Subquery, condition: Expression, dialect: Dialect) -> sa.Select[Any]:
+    texts = (rows.c.item, rows.c.label, rows.c.score_text.label("score"), rows.c.date_text.label("date"))
+    order = [
+        dialect.ordered(text).nulls_last() for text in (rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)
+    ]
+    return sa.select(*texts).where(condition).order_by(*order).limit(EXAMPLES)

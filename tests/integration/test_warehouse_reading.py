@@ -1,0 +1,477 @@
+"""One source in one window, read from DuckDB, SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from monitor import windows
+from monitor.counts import Counts, counts_from_rows
+from monitor.records import BadRow, Window
+from monitor.rules.model import SourceConfig
+from monitor.warehouse.reader import Reading, Warehouse
+from tests.conftest import ENGINES, Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+FILES = ("duckdb", "sqlite")
+
+
+def source(**settings: Any) -> SourceConfig:
+    return SourceConfig(**{"relation": "resolved_tickets", "score_is": "probability_of_label"} | settings)
+
+
+def row(item: str = "t1", label: str = "billing", score: Any = 0.9, actual: Any = 1.0, **more: Any) -> dict[str, Any]:
+    plain = {
+        "item": item,
+        "label": label,
+        "score": score,
+        "actual": actual,
+        "resolved_at": WEEK.start + timedelta(days=1),
+    }
+    return plain | more
+
+
+def read_all(
+    warehouses: Mapping[str, Warehouse], config: SourceConfig, window: Window = WEEK, now: datetime = NOW
+) -> dict[str, Reading]:
+    return {engine: warehouse.read("tickets", config, window, now=now) for engine, warehouse in warehouses.items()}
+
+
+def assert_same(ours: Counts, theirs: Counts) -> None:
+    for key in ("cell", "predicted", "automated"):
+        assert np.array_equal(getattr(ours, key), getattr(theirs, key)), key
+    for name in SUMS:
+        assert np.allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9), name
+    assert ours.score_is == theirs.score_is
+
+
+def bad(reading: Reading) -> dict[str, int]:
+    return {quality.reason: quality.rows for quality in reading.quality}
+
+
+# --- an oracle in plain Python
+
+
+def reason_of(r: Mapping[str, Any], window: Window, now: datetime) -> BadRow | bool | None:
+    """The reason to set a row aside, None for a sound one, False for one of another window."""
+    when = r["resolved_at"]
+    if when is None:
+        return BadRow.DATE_MISSING
+    if window.start <= when < window.end:
+        checks = (
+            (r["item"] is None, BadRow.ITEM_MISSING),
+            (r["label"] in (None, ""), BadRow.LABEL_MISSING),
+            (r["score"] is None, BadRow.SCORE_MISSING),
+            (r["score"] is None or not 0 <= r["score"] <= 1, BadRow.SCORE_OUT_OF_RANGE),
+            (r["actual"] is None, BadRow.OUTCOME_MISSING),
+            (r["actual"] is None or not 0 <= r["actual"] <= 1, BadRow.OUTCOME_OUT_OF_RANGE),
+            (r["predicted"] not in (0, 1), BadRow.PREDICTED_INVALID),
+            (r["weight"] is None or not 0 < r["weight"] < math.inf, BadRow.WEIGHT_INVALID),
+            (when > now, BadRow.DATE_IN_FUTURE),
+        )
+        return next((reason for holds, reason in checks if holds), None)
+    return BadRow.DATE_IN_FUTURE if when > now else False
+
+
+def expected(
+    rows: Sequence[Mapping[str, Any]], config: SourceConfig, window: Window, now: datetime
+) -> tuple[dict[str, Counts], dict[str, int]]:
+    found: dict[str, int] = defaultdict(int)
+    latest: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for r in rows:
+        reason = reason_of(r, window, now)
+        if isinstance(reason, BadRow):
+            found[reason.value] += 1
+        elif reason is None:
+            key = (r["item"], r["label"])
+            found["duplicate"] += key in latest
+            if key not in latest or r["resolved_at"] > latest[key]["resolved_at"]:
+                latest[key] = r
+    by_label: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for (_, label), r in latest.items():
+        by_label[label].append(r)
+    counts = {}
+    for label, kept in by_label.items():
+        score, actual, predicted, weight = (
+            np.array([r[name] for r in kept], float) for name in ("score", "actual", "predicted", "weight")
+        )
+        agreed = predicted * actual + (1 - predicted) * (1 - actual)
+        outcome = actual if config.score_is == "probability_of_label" else agreed
+        counts[label] = counts_from_rows(
+            score, outcome, predicted=predicted == 1, weight=weight,
+            automate_at=config.automate_from(label), score_is=config.score_is,
+        )  # fmt: skip
+    return counts, {reason: n for reason, n in found.items() if n}
+
+
+def random_rows(size: int = 1500) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(20261109)
+
+    def sometimes(usual: Any, *odd: Any) -> Any:
+        return odd[rng.integers(len(odd))] if rng.random() < 0.03 else usual
+
+    rows = []
+    for index in range(size):
+        score = float(rng.choice([rng.random(), 0.8, 0.9, 0.0, 1.0, 0.00005, 0.89995]))
+        when = WEEK.start + timedelta(microseconds=int(rng.integers(-(10**11), 8 * 10**11)))
+        rows.append({
+            "item": sometimes(f"t{rng.integers(size)}", None), "label": sometimes(f"label {index % 3}", None, ""),
+            "score": sometimes(score, None, -0.01, 1.01, math.inf),
+            "predicted": sometimes(int(rng.random() < score), None, 2),
+            "actual": sometimes(float(rng.choice([0, 1, 0.25])), None, 1.5, -1.0),
+            "weight": sometimes(float(rng.random() + 0.5), None, 0.0, -1.0, math.inf),
+            "resolved_at": sometimes(when, None, datetime(2031, 1, 1, tzinfo=UTC)),
+            "channel": sometimes("web", None, "e-mail"),
+        })  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("score_is", ["probability_of_label", "confidence_in_prediction"])
+@pytest.mark.parametrize("now", [NOW, WEEK.start + timedelta(days=3)], ids=["after the window", "within the window"])
+def test_three_engines_count_the_same_as_plain_python_whatever_the_rows(
+    load: Loader, score_is: str, now: datetime
+) -> None:
+    rows = random_rows()
+    config = source(score_is=score_is, segments=("channel",), labels={"label 1": {"automate_at": 0.9}})
+    counts, reasons = expected(rows, config, WEEK, now)
+    assert set(reasons) == {reason.value for reason in BadRow} - {"score_not_a_number", "date_malformed"}
+    for engine, reading in read_all(load(rows), config, WEEK, now).items():
+        assert bad(reading) == reasons, engine
+        assert list(reading.labels) == sorted(counts), engine
+        for label, found in reading.labels.items():
+            assert_same(found, counts[label])
+        assert reading.rows == sum(found.rows for found in counts.values())
+
+
+def test_segments_add_up_to_their_label_and_a_missing_value_is_a_segment_of_its_own(load: Loader) -> None:
+    config = source(segments=("channel",))
+    for reading in read_all(load(random_rows(600)), config).values():
+        assert set(reading.segments) == {("channel", "web"), ("channel", "e-mail"), ("channel", "(none)")}
+        for label, counts in reading.labels.items():
+            parts = [labels[label] for labels in reading.segments.values() if label in labels]
+            assert sum(part.rows for part in parts) == counts.rows
+            assert sum(part.positives for part in parts) == pytest.approx(counts.positives, abs=1e-9)
+
+
+def test_a_label_has_the_same_digest_on_every_engine(load: Loader) -> None:
+    readings = read_all(load(random_rows(400)), source())
+    digests = [{label: counts.digest() for label, counts in reading.labels.items()} for reading in readings.values()]
+    assert digests[0] == digests[1] == digests[2]
+
+
+# --- rows set aside
+
+
+def test_a_score_that_is_not_a_number_is_set_aside(load: Loader) -> None:
+    rows = [row("a"), row("b", score=math.nan), row("c", score=0.2)]
+    readings = read_all(load(rows), source())
+    assert bad(readings["duckdb"]) == bad(readings["postgresql"]) == {"score_not_a_number": 1}
+    assert bad(readings["sqlite"]) == {"score_missing": 1}, "SQLite stores NaN as NULL"
+    assert {reading.rows for reading in readings.values()} == {2}
+
+
+def test_text_among_the_numbers_of_sqlite_is_never_read_as_zero(load: Loader) -> None:
+    rows = [row("a"), row("b", score="high"), row("c", actual="yes"), row("d", weight="x"), row("e", predicted="no")]
+    rows = [{"predicted": 1, "weight": 1.0} | r for r in rows]
+    reading = read_all(load(rows, engines=("sqlite",)), source())["sqlite"]
+    reasons = ("score_not_a_number", "outcome_out_of_range", "predicted_invalid", "weight_invalid")
+    assert bad(reading) == dict.fromkeys(reasons, 1)
+    assert reading.rows == 1
+
+
+def test_outcomes_weights_and_nan_in_them_are_out_of_range(load: Loader) -> None:
+    rows = [row("a", actual=math.nan, weight=1.0), row("b", weight=math.nan), row("c", weight=2.0)]
+    for reading in read_all(load(rows, engines=("duckdb", "postgresql")), source()).values():
+        assert bad(reading) == {"outcome_out_of_range": 1, "weight_invalid": 1}
+
+
+def test_of_a_repeated_pair_the_latest_truth_counts_and_other_labels_are_no_repeats(load: Loader) -> None:
+    later = WEEK.start + timedelta(days=2)
+    rows = [
+        row("a", score=0.7, actual=0.0, resolved_at=later),
+        row("a", score=0.6, actual=1.0),
+        row("a", score=0.5, actual=1.0, resolved_at=later - timedelta(microseconds=1)),
+        row("a", label="spam", score=0.4, actual=1.0),
+    ]
+    for reading in read_all(load(rows), source()).values():
+        assert bad(reading) == {"duplicate": 2}
+        assert reading.labels["billing"].cell.tolist() == [7000]
+        assert reading.labels["spam"].rows == 1
+
+
+def test_repeats_of_the_same_instant_are_decided_by_their_values_whatever_their_order(load: Loader) -> None:
+    rows = [row("a", score=score, actual=actual) for score in (0.3, 0.7) for actual in (0.0, 1.0)]
+    for order in (rows, rows[::-1]):
+        for reading in read_all(load(order), source()).values():
+            assert (reading.labels["billing"].cell.tolist(), reading.labels["billing"].positives) == ([7000], 1.0)
+
+
+def test_a_bad_row_never_displaces_a_good_one_of_the_same_pair(load: Loader) -> None:
+    rows = [row("a", score=0.7), row("a", score=None, resolved_at=WEEK.start + timedelta(days=2))]
+    for reading in read_all(load(rows), source()).values():
+        assert bad(reading) == {"score_missing": 1}
+        assert reading.rows == 1
+
+
+def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:
+    rows = [row(f"t{index:02}", score=2.5) for index in range(30)]
+    for reading in read_all(load(rows), source()).values():
+        (quality,) = reading.quality
+        assert (quality.source, quality.reason, quality.rows) == ("tickets", "score_out_of_range", 30)
+        assert [example["item"] for example in quality.examples] == [f"t{index:02}" for index in range(20)]
+        assert quality.examples[0].keys() == {"item", "label", "score", "date"}
+        assert (quality.examples[0]["label"], quality.examples[0]["score"]) == ("billing", "2.5")
+        assert str(quality.examples[0]["date"]).startswith("2026-11-10")
+
+
+def test_a_window_without_rows_is_a_reading_without_labels(load: Loader) -> None:
+    config = source(segments=("cluster",))
+    rows = [row("a", cluster="c", model_version="v1", resolved_at=WEEK.end)]
+    for reading in read_all(load(rows), config).values():
+        assert (dict(reading.labels), dict(reading.segments), dict(reading.versions)) == ({}, {}, {})
+        assert (reading.rows, reading.whole_design_effect, reading.quality) == (0, 1.0, ())
+
+
+# --- values
+
+
+def test_booleans_and_whole_numbers_are_outcomes_and_predictions(load: Loader) -> None:
+    rows = [row("a", actual=True, predicted=True), row("b", actual=False, predicted=False, score=0.85)]
+    for types in ({"actual": "BOOLEAN", "predicted": "BOOLEAN"}, {"actual": "INTEGER", "predicted": "SMALLINT"}):
+        plain = (
+            rows
+            if "BOOLEAN" in types.values()
+            else [r | {"actual": int(r["actual"]), "predicted": int(r["predicted"])} for r in rows]
+        )
+        for reading in read_all(load(plain, types=types), source()).values():
+            counts = reading.labels["billing"]
+            assert (counts.cell.tolist(), counts.predicted.tolist(), counts.wy.tolist()) == (
+                [8500, 9000],
+                [False, True],
+                [0, 1],
+            )
+            assert counts.automated.tolist() == [False, True]
+
+
+def test_decimal_scores_are_doubles_before_they_are_summed(load: Loader) -> None:
+    rows = [row(f"t{index}", score=0.9) for index in range(7)]
+    readings = read_all(load(rows, types={"score": "DECIMAL(5, 4)"}), source(automate_at=0.9))
+    for reading in readings.values():
+        assert_same(reading.labels["billing"], counts_from_rows([0.9] * 7, [1] * 7, automate_at=0.9))
+
+
+def test_soft_outcomes_count_as_shares(load: Loader) -> None:
+    rows = [row("a", actual=0.25), row("b", actual=2 / 3)]
+    for reading in read_all(load(rows), source()).values():
+        assert reading.labels["billing"].positives == pytest.approx(0.25 + 2 / 3, abs=1e-12)
+
+
+def test_without_a_prediction_the_classifier_said_yes_from_one_half_on(load: Loader) -> None:
+    rows = [row("a", score=0.5), row("b", score=0.4999)]
+    for reading in read_all(load(rows), source(automate_at=0.1)).values():
+        assert reading.labels["billing"].predicted.tolist() == [False, True]
+        assert reading.labels["billing"].automated.tolist() == [False, True]
+
+
+def test_model_versions_are_counted(load: Loader) -> None:
+    rows = [
+        row("a", model_version="v1"),
+        row("b", model_version="v2"),
+        row("c", model_version="v2"),
+        row("d", model_version=None),
+    ]
+    for reading in read_all(load(rows), source()).values():
+        assert reading.versions == {"(none)": 1, "v1": 1, "v2": 2}
+
+
+# --- dependent rows
+
+
+def design_effect(residual: np.ndarray, weight: np.ndarray, keys: Sequence[Any]) -> float:
+    """The definition, row by row: squared cluster sums of centred weighted residuals over squared residuals."""
+    centred = weight * (residual - np.average(residual, weights=weight))
+    sums: dict[Any, float] = defaultdict(float)
+    for index, (key, value) in enumerate(zip(keys, centred, strict=True)):
+        sums[("alone", index) if key is None else key] += value
+    return max(1.0, sum(total**2 for total in sums.values()) / float((centred**2).sum()))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_design_effect_is_that_of_the_definition(load: Loader, weighted: bool) -> None:
+    rng = np.random.default_rng(7)
+    rows = []
+    for item in range(120):
+        score, actual = float(rng.random()), float(rng.random() < 0.5)
+        for copy in range(1 + item % 4):
+            cluster = None if item % 5 == 0 else f"c{item}"
+            more = {"cluster": cluster} | ({"weight": float(rng.random() + 0.2)} if weighted else {})
+            rows += [row(f"i{item}-{copy}", label, score, actual, **more) for label in ("billing", "spam")]
+    for engine, reading in read_all(load(rows), source(segments=("cluster",))).items():
+        for label in ("billing", "spam"):
+            kept = [r for r in rows if r["label"] == label]
+            assert reading.labels[label].design_effect == pytest.approx(oracle(kept, "cluster"), rel=1e-9), engine
+            assert reading.labels[label].design_effect > 1.5
+            segment = reading.segments[("cluster", "c1")][label]
+            assert segment.design_effect == reading.labels[label].design_effect
+        whole = max(oracle(rows, "item"), oracle(rows, "cluster"))
+        assert reading.whole_design_effect == pytest.approx(whole, rel=1e-9), engine
+
+
+def oracle(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    residual = np.array([r["actual"] - r["score"] for r in rows])
+    weight = np.array([r.get("weight", 1.0) for r in rows])
+    return design_effect(residual, weight, [r[key] for r in rows])
+
+
+def test_the_whole_source_is_clustered_by_item_where_no_cluster_is_given(load: Loader) -> None:
+    rows = [row(f"t{index}", label, actual=float(index % 2)) for index in range(20) for label in ("a", "b", "c", "d")]
+    for reading in read_all(load(rows), source()).values():
+        assert reading.whole_design_effect == pytest.approx(4.0, rel=1e-9)
+        assert {counts.design_effect for counts in reading.labels.values()} == {1.0}
+
+
+# --- windows
+
+
+@pytest.mark.parametrize("types", [{}, {"resolved_at": "TIMESTAMP"}], ids=["with a time zone", "naive, so UTC"])
+def test_a_window_begins_with_its_first_instant_and_ends_before_its_last(load: Loader, types: dict[str, str]) -> None:
+    moment = timedelta(microseconds=1)
+    times = {"first": WEEK.start, "last": WEEK.end - moment, "before": WEEK.start - moment, "after": WEEK.end}
+    rows = [row(name, resolved_at=when.replace(tzinfo=None) if types else when) for name, when in times.items()]
+    for engine, warehouse in load(rows, types=types).items():
+        taken = warehouse.feature_sample("tickets", source(features=("item",)), WEEK, limit=10)
+        assert sorted(taken["item"]) == ["first", "last"], engine
+
+
+@pytest.mark.parametrize(("name", "hours"), [("2026-W13", 167), ("2026-W43", 169), ("2026-W46", 168)])
+def test_weeks_in_which_the_clocks_change_are_an_hour_shorter_or_longer(load: Loader, name: str, hours: int) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    week = windows.week(name, berlin)
+    rows = [row(f"t{hour}", resolved_at=week.start + timedelta(hours=hour)) for hour in range(-3, hours + 3)]
+    for reading in read_all(load(rows), source(), week).values():
+        assert reading.rows == hours
+
+
+def test_dates_without_a_time_are_midnight_in_utc(load: Loader) -> None:
+    rows = [
+        row(day, resolved_at=datetime.fromisoformat(day).date())
+        for day in ("2026-11-08", "2026-11-09", "2026-11-15", "2026-11-16")
+    ]
+    config = source(features=("item",))
+    for warehouse in load(rows, types={"resolved_at": "DATE"}).values():
+        assert set(warehouse.feature_sample("tickets", config, WEEK, limit=9)["item"]) == {"2026-11-09", "2026-11-15"}
+
+
+TEXT_DATES = {
+    "2026-11-09": True, "2026-11-09 00:00": True, "2026-11-09T00:00:00Z": True, "2026-11-09T00:30:00+01:00": False,
+    "2026-11-08 23:30:00-01:00": True, "2026-11-15T23:59:59.999999Z": True, "2026-11-16T00:00:00": False,
+    "2026-11-16 01:59:59+02:00": True, "2026-11-15 23:59:59.9996": True, "2026-11-10 12:00:00+00": True,
+}  # fmt: skip
+
+
+def test_text_dates_are_read_in_every_iso_form(load: Loader) -> None:
+    rows = [row(text, resolved_at=text) for text in TEXT_DATES]
+    for engine, warehouse in load(rows, types={"resolved_at": "TEXT"}, engines=FILES).items():
+        taken = warehouse.feature_sample("tickets", source(features=("item",)), WEEK, limit=99)
+        assert set(taken["item"]) == {text for text, inside in TEXT_DATES.items() if inside}, engine
+
+
+def test_text_that_is_no_date_is_counted_as_malformed_and_now_is_no_date(load: Loader) -> None:
+    odd = [
+        "now",
+        "today",
+        "epoch",
+        "infinity",
+        "yesterday evening",
+        "2026-02-31",
+        "2026-13-01",
+        "10.11.2026",
+        "",
+        "20261110",
+    ]
+    rows = [row(text, resolved_at=text) for text in odd] + [row("good", resolved_at="2026-11-10")]
+    for engine, reading in read_all(load(rows, types={"resolved_at": "TEXT"}, engines=FILES), source()).items():
+        assert bad(reading) == {"date_malformed": len(odd)}, engine
+        assert reading.rows == 1
+        assert {example["date"] for example in reading.quality[0].examples} == set(odd)
+
+
+def test_sqlite_takes_seconds_since_1970_and_not_milliseconds(load: Loader) -> None:
+    seconds = int(WEEK.start.timestamp())
+    times = {"first": seconds, "fraction": seconds + 0.5, "before": seconds - 1, "milliseconds": seconds * 1000}
+    rows = [row(name, resolved_at=when) for name, when in times.items()]
+    warehouse = load(rows, types={"resolved_at": "NUMERIC"}, engines=("sqlite",))["sqlite"]
+    reading = warehouse.read("tickets", source(), WEEK, now=NOW)
+    assert (reading.rows, bad(reading)) == (2, {"date_malformed": 1})
+
+
+def test_dates_in_the_future_are_counted_over_the_whole_relation(load: Loader) -> None:
+    rows = [row("a"), row("b", resolved_at=NOW), row("c", resolved_at=NOW + timedelta(seconds=1))]
+    for reading in read_all(load(rows), source()).values():
+        assert (reading.rows, bad(reading)) == (1, {"date_in_future": 1})
+
+
+def test_a_window_on_the_prediction_takes_rows_by_predicted_at(load: Loader) -> None:
+    inside, outside = WEEK.start + timedelta(hours=1), WEEK.start - timedelta(hours=1)
+    rows = [
+        row("predicted inside", predicted_at=inside, resolved_at=NOW),
+        row("resolved inside", predicted_at=outside, resolved_at=inside),
+        row("never predicted", predicted_at=None),
+        row("not resolved", predicted_at=inside, resolved_at=None),
+        row("resolved tomorrow", predicted_at=inside, resolved_at=NOW + timedelta(days=1)),
+        row("predicted tomorrow", predicted_at=NOW + timedelta(days=1), resolved_at=inside),
+    ]
+    config = source(window_on="predicted_at", features=("item",))
+    for engine, warehouse in load(rows).items():
+        reading = warehouse.read("tickets", config, WEEK, now=NOW)
+        assert (reading.rows, bad(reading)) == (1, {"date_missing": 2, "date_in_future": 2}), engine
+
+
+# --- samples of features
+
+
+def test_a_sample_of_features_has_one_row_an_item_and_is_the_same_on_every_engine_and_every_time(load: Loader) -> None:
+    rows = [
+        row(f"t{item}", label, body=item, channel=None if item % 7 == 0 else f"c{item % 3}")
+        for item in range(200)
+        for label in ("spam", "billing")
+    ]
+    config = source(features=("channel", "body_length"), columns={"body_length": "body"})
+    samples = [
+        warehouse.feature_sample("tickets", config, WEEK, limit=50)
+        for order in (rows, rows[::-1])
+        for warehouse in load(order, types={"body": "DECIMAL(9, 2)"}).values()
+    ]
+    assert list(samples[0].columns) == ["channel", "body_length"]
+    assert (len(samples[0]), samples[0]["body_length"].nunique()) == (50, 50)
+    assert samples[0]["body_length"].dtype == np.float64
+    assert len(samples) == 2 * len(ENGINES)
+    assert all(sample.equals(samples[0]) for sample in samples)
+
+
+def test_a_sample_takes_the_features_of_the_first_label_and_of_sound_rows_only(load: Loader) -> None:
+    rows = [
+        row("a", "spam", channel="second"),
+        row("a", "billing", channel="first"),
+        row("b", score=None, channel="bad"),
+    ]
+    for warehouse in load(rows).values():
+        assert warehouse.feature_sample("tickets", source(features=("channel",)), WEEK, limit=9)[
+            "channel"
+        ].tolist() == ["first"]
+
+
+def test_without_features_a_sample_has_no_columns(load: Loader) -> None:
+    for warehouse in load([row()], engines=FILES).values():
+        assert warehouse.feature_sample("tickets", source(), WEEK, limit=9).shape == (0, 0)

@@ -1,0 +1,343 @@
+"""What a relation may be, what is wrong with one, and that the warehouse is only ever read."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import pytest
+import sqlalchemy as sa
+
+from monitor import windows
+from monitor.rules.model import SourceConfig
+from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
+from tests.conftest import Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+FILES = ("duckdb", "sqlite")
+
+
+def source(**settings: Any) -> SourceConfig:
+    return SourceConfig(**{"relation": "resolved_tickets", "score_is": "probability_of_label"} | settings)
+
+
+def row(item: str = "t1", label: str = "billing", score: Any = 0.9, **more: Any) -> dict[str, Any]:
+    return {
+        "item": item,
+        "label": label,
+        "score": score,
+        "actual": 1,
+        "resolved_at": WEEK.start + timedelta(days=1),
+    } | more
+
+
+def rows_read(warehouse: Warehouse, config: SourceConfig) -> int:
+    assert warehouse.check("tickets", config) == []
+    return warehouse.read("tickets", config, WEEK, now=NOW).rows
+
+
+# --- forms of a relation
+
+
+def test_a_view_and_a_select_and_a_name_with_its_schema_are_relations(load: Loader) -> None:
+    view = "CREATE VIEW good AS SELECT * FROM resolved_tickets WHERE label <> 'spam'"
+    selects = (
+        "good",
+        "select * from resolved_tickets where label <> 'spam';",
+        "WITH kept AS (SELECT *, 'a;b :c % ''' AS note FROM resolved_tickets) -- no spam\n"
+        "SELECT * FROM kept WHERE label <> 'spam'",
+    )
+    for engine, warehouse in load([row("a"), row("b", "spam")], then=[view]).items():
+        schema = "public" if engine == "postgresql" else "main"
+        for relation in (*selects, f"{schema}.good", f'"{schema}"."good"'):
+            assert rows_read(warehouse, source(relation=relation)) == 1, (engine, relation)
+
+
+def test_casts_and_comments_at_the_end_of_a_select_are_understood(load: Loader) -> None:
+    relation = (
+        "SELECT item, label, score::float8 AS score, actual, resolved_at FROM resolved_tickets /* all; */ -- end;"
+    )
+    for warehouse in load([row("a")], engines=("duckdb", "postgresql")).values():
+        assert rows_read(warehouse, source(relation=relation)) == 1
+
+
+def test_parquet_files_are_a_relation_of_duckdb(tmp_path: Path) -> None:
+    (tmp_path / "it's").mkdir()
+    for part in ("1", "2"):
+        values = f"'t{part}' AS item, 'billing' AS label, .9 AS score, 1 AS actual"
+        row_of_file = f"SELECT {values}, TIMESTAMP '2026-11-10' AS resolved_at"
+        target = str(tmp_path / "it's" / f"part{part}.parquet").replace("'", "''")
+        duckdb.sql(f"COPY ({row_of_file}) TO '{target}' (FORMAT parquet)")
+    with Warehouse.from_url("duckdb:///:memory:") as warehouse:
+        assert rows_read(warehouse, source(relation=f"{tmp_path}/it's/*.parquet")) == 2
+        (problem,) = warehouse.check("tickets", source(relation=f"{tmp_path}/none/*.parquet"))
+        assert "No files found" in problem.message
+
+
+def test_parquet_files_are_no_relation_of_another_engine(load: Loader) -> None:
+    for warehouse in load([row()], engines=("sqlite", "postgresql")).values():
+        (problem,) = warehouse.check("tickets", source(relation="exports/*.parquet"))
+        assert "cannot read Parquet files" in problem.message
+
+
+HOSTILE = (
+    "DELETE FROM resolved_tickets",
+    "SELECT 1; DROP TABLE resolved_tickets",
+    "SELECT * FROM resolved_tickets; DROP TABLE resolved_tickets; --",
+    "SELECT * FROM resolved_tickets) AS x; DROP TABLE resolved_tickets; SELECT (1",
+    "WITH gone AS (DELETE FROM resolved_tickets RETURNING *) SELECT * FROM gone",
+    "resolved_tickets; DROP TABLE resolved_tickets",
+    'resolved_tickets"; DROP TABLE resolved_tickets; --',
+    "DROP TABLE resolved_tickets",
+    "ATTACH 'other.db'",
+    "SELECT 'a\\'; DROP TABLE resolved_tickets; --'",
+    "SELECT $$'$$; DROP TABLE resolved_tickets; --'",
+    "SELECT /* /* */ ; DROP TABLE resolved_tickets; -- */ 1",
+    "SELECT * FROM resolved_tickets UNION SELECT $1",
+    "",
+    "   ",
+)
+
+
+def test_anything_but_one_select_is_refused_before_it_meets_the_database(load: Loader) -> None:
+    for engine, warehouse in load([row()]).items():
+        for relation in HOSTILE:
+            config = source().model_copy(update={"relation": relation})
+            (problem,) = warehouse.check("tickets", config)
+            assert problem.remedy, (engine, relation)
+            with pytest.raises(RelationError):
+                warehouse.read("tickets", config, WEEK, now=NOW)
+        assert rows_read(warehouse, source()) == 1
+
+
+def test_a_quoted_name_is_only_ever_a_name(load: Loader) -> None:
+    for warehouse in load([row()]).values():
+        (problem,) = warehouse.check("tickets", source(relation='"x""; DROP TABLE resolved_tickets; --"'))
+        assert "refuses the relation" in problem.message
+        assert rows_read(warehouse, source()) == 1
+
+
+def test_a_function_that_writes_is_stopped_by_the_read_only_transaction(load: Loader) -> None:
+    sneaky = (
+        "CREATE FUNCTION sneaky() RETURNS SETOF resolved_tickets LANGUAGE sql AS "
+        "'INSERT INTO resolved_tickets SELECT * FROM resolved_tickets RETURNING *'"
+    )
+    warehouse = load([row()], then=[sneaky], engines=("postgresql",))["postgresql"]
+    with pytest.raises(RelationError, match="read-only"):
+        warehouse.read("tickets", source(relation="SELECT * FROM sneaky()"), WEEK, now=NOW)
+    assert rows_read(warehouse, source()) == 1
+
+
+@pytest.mark.parametrize("table", ['"order"', '"Odd ""Table""; DROP TABLE x"', '"100% :sure"'])
+def test_columns_and_tables_with_hostile_or_reserved_names_are_read(load: Loader, table: str) -> None:
+    columns = {
+        "item": "select",
+        "label": 'o"dd; DROP TABLE x; --',
+        "score": "100% :sure",
+        "actual": "group",
+        "resolved_at": "Order By",
+    }
+    types = {
+        theirs: {"score": "DOUBLE PRECISION", "actual": "INTEGER", "resolved_at": "TIMESTAMP"}.get(ours, "TEXT")
+        for ours, theirs in columns.items()
+    }
+    types = {name.replace('"', '""'): kind for name, kind in types.items()} | {"user": "TEXT"}
+    plain = row("a") | {"resolved_at": datetime(2026, 11, 10)}  # noqa: DTZ001 - the column is naive
+    theirs = {columns[name].replace('"', '""'): value for name, value in plain.items()} | {"user": "x"}
+    config = source(relation=table, columns=columns, segments=("user",), features=("user",))
+    for engine, warehouse in load([theirs], types=types, table=table).items():
+        reading = warehouse.read("tickets", config, WEEK, now=NOW)
+        assert (list(reading.labels), list(reading.segments)) == (["billing"], [("user", "x")]), engine
+        assert warehouse.feature_sample("tickets", config, WEEK, limit=1)["user"].tolist() == ["x"]
+
+
+def test_labels_and_values_are_data_whatever_they_hold(load: Loader) -> None:
+    labels = ["'; DROP TABLE resolved_tickets; --", 'say "hi"', "100% :sure $1 ?", "naïve ☃", " ", "\\"]
+    rows = [row(label, label, channel=label) for label in labels]
+    config = source(segments=("channel",), labels={label: {"automate_at": 0.95} for label in labels[:3]})
+    for warehouse in load(rows).values():
+        reading = warehouse.read("tickets", config, WEEK, now=NOW)
+        assert set(reading.labels) == set(labels)
+        assert {value for _, value in reading.segments} == set(labels)
+        assert {label for label, counts in reading.labels.items() if not counts.automated[0]} == set(labels[:3])
+
+
+def test_columns_are_found_in_another_case_of_letters_where_only_one_fits(load: Loader) -> None:
+    rows = [{name.upper(): value for name, value in row("a").items()}]
+    types = {"SCORE": "DOUBLE PRECISION", "ACTUAL": "INTEGER", "RESOLVED_AT": "TIMESTAMP WITH TIME ZONE"}
+    for warehouse in load(rows, types=types).values():
+        assert rows_read(warehouse, source()) == 1
+
+
+# --- problems
+
+
+def test_every_problem_of_a_relation_is_told_at_once_with_its_remedy(load: Loader) -> None:
+    config = source(
+        score_is="confidence_in_prediction", window_on="predicted_at", segments=("channel",), features=("body",),
+        columns={"item": "ticket", "weight": "sampling", "colour": "x"},
+    )  # fmt: skip
+    for engine, warehouse in load([row(score="0.9")], types={"score": "TEXT"}).items():
+        problems = warehouse.check("tickets", config)
+        text = "\n".join(problem.message for problem in problems)
+        for part in ("ticket (for item)", "sampling (for weight)", "predicted is missing", "predicted_at is missing",
+                     "channel is missing", "body is missing", "score (score) is text", "'colour'"):  # fmt: skip
+            assert part in text, (engine, part)
+        assert len(problems) == 8
+        assert all(problem.source == "tickets" and problem.remedy for problem in problems)
+        with pytest.raises(RelationError) as raised:
+            warehouse.read("tickets", config, WEEK, now=NOW)
+        assert raised.value.problems == tuple(problems)
+
+
+def test_a_relation_that_does_not_exist_is_a_problem_with_a_remedy(load: Loader) -> None:
+    for warehouse in load([row()]).values():
+        (problem,) = warehouse.check("tickets", source(relation="nowhere"))
+        assert "nowhere" in problem.message
+        assert "alerts.yaml" in problem.remedy
+
+
+def test_a_select_that_cannot_run_is_a_problem_of_the_relation(load: Loader) -> None:
+    for warehouse in load([row()]).values():
+        for relation in ("SELECT nothing FROM resolved_tickets", "SELECT FROM WHERE"):
+            (problem,) = warehouse.check("tickets", source(relation=relation))
+            assert "refuses the relation" in problem.message
+
+
+def test_a_text_score_of_a_select_is_found_in_its_values_where_sqlite_declares_no_type(load: Loader) -> None:
+    warehouse = load([row(), row("b")], engines=("sqlite",))["sqlite"]
+    texts = "SELECT item, label, CAST(score AS TEXT) AS score, actual, resolved_at FROM resolved_tickets"
+    (problem,) = warehouse.check("tickets", source(relation=texts))
+    assert "score (score) is text" in problem.message
+    mixed = texts.replace("CAST(score AS TEXT)", "iif(item = 'b', 'high', score)")
+    reading = warehouse.read("tickets", source(relation=mixed), WEEK, now=NOW)
+    assert (reading.rows, [quality.reason for quality in reading.quality]) == (1, ["score_not_a_number"])
+
+
+def test_a_text_date_in_postgresql_is_a_problem_whose_remedy_is_a_cast(load: Loader) -> None:
+    warehouse = load([row(resolved_at="2026-11-10")], types={"resolved_at": "TEXT"}, engines=("postgresql",))[
+        "postgresql"
+    ]
+    (problem,) = warehouse.check("tickets", source())
+    assert "resolved_at" in problem.message
+    assert "cast it in a view" in problem.remedy
+
+
+def test_numbers_are_no_dates_in_duckdb_and_the_remedy_names_the_function(load: Loader) -> None:
+    warehouse = load([row(resolved_at=1)], types={"resolved_at": "BIGINT"}, engines=("duckdb",))["duckdb"]
+    (problem,) = warehouse.check("tickets", source())
+    assert "to_timestamp" in problem.remedy
+
+
+def test_a_boolean_score_is_a_problem(load: Loader) -> None:
+    for warehouse in load([row(score=True)], types={"score": "BOOLEAN"}, engines=("duckdb", "postgresql")).values():
+        (problem,) = warehouse.check("tickets", source())
+        assert "is boolean" in problem.message
+
+
+def test_a_column_that_a_select_gives_twice_is_a_problem(load: Loader) -> None:
+    twice = "SELECT *, 0.5 AS score FROM resolved_tickets"
+    warehouse = load([row()], engines=("postgresql",))["postgresql"]
+    (problem,) = warehouse.check("tickets", source(relation=twice))
+    assert "there 2 times" in problem.message
+
+
+# --- the warehouse itself
+
+
+def test_a_file_that_does_not_exist_is_not_created_and_the_message_says_what_to_do(tmp_path: Path) -> None:
+    for engine in FILES:
+        path = tmp_path / f"none.{engine}"
+        with Warehouse.from_url(f"{engine}:///{path}") as warehouse:
+            with pytest.raises(WarehouseFailed, match="CALMON_WAREHOUSE_URL"):
+                warehouse.check("tickets", source())
+            with pytest.raises(WarehouseFailed, match="is not there"):
+                warehouse.read("tickets", source(), WEEK, now=NOW)
+        assert not path.exists()
+
+
+def test_a_file_of_another_kind_is_a_failure_of_the_warehouse(tmp_path: Path) -> None:
+    for engine in FILES:
+        path = tmp_path / f"text.{engine}"
+        path.write_text("this is no database " * 1000)
+        with Warehouse.from_url(f"{engine}:///{path}") as warehouse, pytest.raises(WarehouseFailed):
+            warehouse.check("tickets", source())
+
+
+def test_a_server_that_does_not_answer_is_a_failure_and_its_password_is_not_told() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"postgresql://monitor:secret@127.0.0.1:{closed.getsockname()[1]}/tickets"
+        with Warehouse.from_url(url) as warehouse, pytest.raises(WarehouseFailed, match="does not answer") as raised:
+            warehouse.ping()
+    assert "secret" not in str(raised.value)
+
+
+def test_a_connection_that_breaks_is_a_failure_that_may_be_retried(load: Loader, postgres_url: str) -> None:
+    warehouse = load([row()], engines=("postgresql",))["postgresql"]
+    kill = (
+        "SELECT item, label, score, actual, resolved_at, pg_terminate_backend(pg_backend_pid()) FROM resolved_tickets"
+    )
+    with pytest.raises(WarehouseFailed):
+        warehouse.read("tickets", source(relation=kill, segments=("pg_terminate_backend",)), WEEK, now=NOW)
+    assert rows_read(warehouse, source()) == 1
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://host/database", ""])
+def test_an_address_that_is_none_is_a_failure_that_says_how_to_write_one(url: str) -> None:
+    with pytest.raises(WarehouseFailed, match=r"postgresql"):
+        Warehouse.from_url(url)
+
+
+def test_every_engine_answers_a_ping_and_reads_in_utc(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    monkeypatch.setenv("PGTZ", "America/New_York")
+    naive = [row("a", resolved_at=datetime(2026, 11, 9)), row("b", resolved_at=datetime(2026, 11, 8, 23, 59))]  # noqa: DTZ001
+    for warehouse in load(naive, types={"resolved_at": "TIMESTAMP"}).values():
+        warehouse.ping()
+        assert rows_read(warehouse, source()) == 1
+
+
+def test_between_two_readings_another_process_can_write_the_duckdb_file(load: Loader, tmp_path: Path) -> None:
+    warehouse = load([row()], engines=("duckdb",))["duckdb"]
+    assert rows_read(warehouse, source()) == 1
+    (path,) = tmp_path.glob("*.duckdb")
+    with duckdb.connect(str(path)) as writer:
+        writer.execute("INSERT INTO resolved_tickets SELECT * REPLACE ('t2' AS item) FROM resolved_tickets")
+    assert rows_read(warehouse, source()) == 2
+
+
+def test_reading_leaves_the_files_as_they_were(load: Loader, tmp_path: Path) -> None:
+    warehouses = load([row()], engines=FILES)
+    before = {path: (path.read_bytes(), os.stat(path).st_mtime_ns) for path in tmp_path.iterdir()}  # noqa: PTH116 - nanoseconds
+    for warehouse in warehouses.values():
+        rows_read(warehouse, source())
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
+
+
+def test_a_postgresql_address_may_name_its_driver_or_not(load: Loader, fresh_postgres_url: str) -> None:
+    plain = sa.make_url(fresh_postgres_url)
+    for name in ("postgresql", "postgres", "postgresql+psycopg"):
+        with Warehouse.from_url(plain.set(drivername=name).render_as_string(hide_password=False)) as warehouse:
+            warehouse.ping()  # raises WarehouseFailed where nobody answers
+            problems = warehouse.check("tickets", source())
+            assert [problem.source for problem in problems] == ["tickets"], name
+
+
+def test_sqlite_text_that_is_not_utf8_does_not_stop_a_reading(load: Loader, tmp_path: Path) -> None:
+    warehouse = load([row("a")], engines=("sqlite",))["sqlite"]
+    (path,) = tmp_path.glob("*.sqlite")
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE resolved_tickets SET label = CAST(x'ff41' AS TEXT)")
+    connection.commit()
+    connection.close()
+    assert list(warehouse.read("tickets", source(), WEEK, now=NOW).labels) == ["\ufffdA"]
