@@ -1,0 +1,1 @@
+"""The history database: its tables, migrations and the only code that writes it."""

@@ -1,0 +1,133 @@
+"""Connections to the history database: SQLite in a file, or PostgreSQL through psycopg 3.
+
+SQLite runs in WAL mode, so that readers never wait for the one writer, and a writing transaction
+begins with BEGIN IMMEDIATE, so that it waits its turn at the start and cannot fail in the middle.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+from zlib import crc32
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from monitor.history.errors import HistoryError
+
+BUSY_TIMEOUT_MS = 30_000
+WAL_RETRY_S = 0.02
+CONNECT_TIMEOUT_S = 10
+_IN_MEMORY = (None, "", ":memory:")
+Row = dict[str, Any]
+
+
+def store_url(url: str) -> URL:
+    """The address with its driver: ``postgresql://`` is taken as psycopg 3.
+
+    >>> store_url("postgresql://calmon@db/history").drivername
+    'postgresql+psycopg'
+    """
+    try:
+        # Hosting services hand out `postgres://`, which SQLAlchemy no longer knows.
+        parsed = make_url(f"postgresql{url[8:]}" if url.startswith("postgres://") else url)
+    except ArgumentError as error:
+        raise HistoryError("the store's address is not a URL; write it like sqlite:///var/history.sqlite") from error
+    backend = parsed.get_backend_name()
+    if backend not in ("sqlite", "postgresql"):
+        raise HistoryError(f"the history lives in SQLite or PostgreSQL, not in {backend}")
+    return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
+
+
+def database_file(url: URL) -> Path | None:
+    """The file of a SQLite address, or None where there is none to look for."""
+    name = url.database
+    if url.get_backend_name() != "sqlite" or name in _IN_MEMORY or name is None or name.startswith("file:"):
+        return None
+    return Path(name)
+
+
+def open_engine(url: URL) -> Engine:
+    """An engine that connects on first use."""
+    if url.get_backend_name() == "postgresql":
+        asked = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_S}
+        return create_engine(url, pool_pre_ping=True, connect_args=asked)
+    engine = create_engine(url)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def for_reading(engine: Engine) -> Engine:
+    """Transactions that see one moment, whatever is written meanwhile (WAL does so by itself)."""
+    if engine.dialect.name == "postgresql":
+        return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    return engine
+
+
+def for_writing(engine: Engine) -> Engine:
+    """Transactions that take SQLite's write lock at their start."""
+    return engine.execution_options(calmon_writes=True)
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # the driver must not begin transactions by itself
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    _write_ahead(connection, until=monotonic() + BUSY_TIMEOUT_MS / 1000)
+
+
+def _write_ahead(connection: Any, until: float) -> None:
+    """Switch the file to WAL, waiting for others by ourselves.
+
+    SQLite changes the journal mode of a file under an exclusive lock, and answers "database is
+    locked" at once, without its busy timeout, while another connection is in the file.
+    """
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
+                raise
+            sleep(WAL_RETRY_S)
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("calmon_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def one_at_a_time(connection: Connection, what: str) -> None:
+    """Let later transactions that want the same ``what`` wait for the end of this one.
+
+    SQLite has one writer anyway; PostgreSQL gets an advisory lock, so that two runs that replace
+    the rows of one window cannot mix them.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(crc32(f"calmon {what}".encode()))))
+
+
+def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """The dialect's INSERT, which knows ON CONFLICT."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)
+
+
+def add_missing(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert the rows whose keys do not exist yet; leave the others as they are."""
+    if rows:
+        connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
+
+
+def put(connection: Connection, table: Table, row: Row, on_conflict: Mapping[str, Any] | None = None) -> None:
+    """Insert one row, or renew the one with its primary key (``on_conflict``: otherwise than by value)."""
+    statement = insert(connection, table).values(row)
+    keys = [column.name for column in table.primary_key]
+    renewed = {name: statement.excluded[name] for name in row if name not in keys} | dict(on_conflict or {})
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=renewed))

@@ -1,0 +1,31 @@
+"""What can go wrong with the history, each with the remedy in its message."""
+
+from __future__ import annotations
+
+
+class HistoryError(Exception):
+    """The history could not be used as asked."""
+
+
+class StoreUnreachable(HistoryError):
+    """The database does not answer."""
+
+
+class StoreMissing(HistoryError):
+    """There is no history at the address, and nobody asked for one to be made."""
+
+
+class SchemaOutdated(HistoryError):
+    """The tables are of another revision than this program."""
+
+
+class NotFound(HistoryError):
+    """Nothing has that id."""
+
+
+class Ambiguous(HistoryError):
+    """More than one thing begins with that id."""
+
+
+class VersionClash(HistoryError):
+    """Somebody else stored this version in the meantime."""

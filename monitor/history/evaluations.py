@@ -1,0 +1,258 @@
+"""Evaluations in the history: the runs, and the estimates, verdicts and shifts each window gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
+
+from monitor.history import tables
+from monitor.history.connect import Row, add_missing, one_at_a_time, put
+from monitor.history.errors import Ambiguous, NotFound
+from monitor.history.values import (
+    ANY,
+    LabelFilter,
+    label_key,
+    label_of,
+    number,
+    plain,
+    segment_key,
+    segment_of,
+)
+from monitor.records import Estimate, Interval, Reason, Schedule, ShiftResult, Subject, Verdict, Window
+
+_LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
+_NUMBERS = (
+    "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high",
+    "p_value", "p_adjusted", "detectable",
+)  # fmt: skip
+_SHOWN_CANDIDATES = 5
+
+
+def begin_run(
+    connection: Connection, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime
+) -> None:
+    """Note that ``run`` evaluates ``window``. Another run of the same window is one more attempt."""
+    row: Row = {
+        **_at(window), "window_end": window.end, "window_name": window.name, "run": run, "state": "running",
+        "started_at": now, "finished_at": None, "attempts": 1, "acts": acts,
+        "rules_revision": rules_revision, "error": None,
+    }  # fmt: skip
+    again = tables.runs.c.attempts + case((tables.runs.c.run == run, 0), else_=1)
+    put(connection, tables.runs, row, {"attempts": again})
+
+
+def finish_run(connection: Connection, window: Window, *, state: str, now: datetime, error: str | None) -> None:
+    """Note how the evaluation of ``window`` ended."""
+    statement = update(tables.runs).where(_is_window(tables.runs, window.schedule, window.start))
+    if connection.execute(statement.values(state=state, finished_at=now, error=error)).rowcount == 0:
+        raise NotFound(f"no run of {window.name} ({window.schedule}) was begun")
+
+
+def run_of(connection: Connection, window: Window) -> Row | None:
+    """The evaluation of ``window``, or None."""
+    found = connection.execute(select(tables.runs).where(_is_window(tables.runs, window.schedule, window.start)))
+    row = found.mappings().first()
+    return None if row is None else dict(row)
+
+
+def runs(connection: Connection, schedule: Schedule | None, limit: int) -> list[Row]:
+    """The evaluations of the newest windows, newest first."""
+    statement = select(tables.runs).order_by(tables.runs.c.window_start.desc(), tables.runs.c.schedule).limit(limit)
+    if schedule is not None:
+        statement = statement.where(tables.runs.c.schedule == schedule)
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def save(
+    connection: Connection,
+    window: Window,
+    sources: Sequence[str],
+    *,
+    estimates: Sequence[Estimate],
+    verdicts: Sequence[Verdict],
+    shifts: Sequence[ShiftResult],
+    now: datetime,
+) -> None:
+    """Replace what is known of these sources in this window; verdicts stay, only ``current`` moves."""
+    one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
+    _replace(connection, tables.estimates, window, sources, [_estimate_row(estimate) for estimate in estimates])
+    _replace(connection, tables.shifts, window, sources, [_shift_row(shift) for shift in shifts])
+    add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in verdicts])
+    _keep_current(connection, window, sources, {verdict.id for verdict in verdicts})
+
+
+def replace_estimates(connection: Connection, window: Window, source: str, estimates: Sequence[Estimate]) -> None:
+    """Replace the estimates of one source in one window, and nothing else."""
+    one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
+    _replace(connection, tables.estimates, window, [source], [_estimate_row(estimate) for estimate in estimates])
+
+
+def _replace(connection: Connection, table: Table, window: Window, sources: Sequence[str], rows: list[Row]) -> None:
+    connection.execute(delete(table).where(_in_sources(table, window, sources)))
+    if rows:
+        connection.execute(table.insert(), rows)
+
+
+def _keep_current(connection: Connection, window: Window, sources: Sequence[str], ids: set[str]) -> None:
+    """``current`` holds for the verdicts of the newest evaluation, also where they are old ones found again."""
+    table = tables.verdicts
+    found = select(table.c.id, table.c.current).where(_in_sources(table, window, sources))
+    wrong = [row.id for row in connection.execute(found) if row.current != (row.id in ids)]
+    for chunk in (wrong[start : start + 500] for start in range(0, len(wrong), 500)):
+        connection.execute(update(table).where(table.c.id.in_(chunk)).values(current=~table.c.current))
+
+
+def newest_evaluated(connection: Connection, schedule: Schedule, source: str) -> datetime | None:
+    """The start of the newest window of which the source has verdicts."""
+    table = tables.verdicts
+    where = and_(table.c.schedule == schedule, table.c.source == source)
+    newest: datetime | None = connection.execute(select(func.max(table.c.window_start)).where(where)).scalar_one()
+    return newest
+
+
+def verdicts(
+    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, *, current_only: bool
+) -> list[Verdict]:
+    """The verdicts whose columns have these values (None: any), by window, source, label and rule."""
+    table = tables.verdicts
+    statement = _filtered(select(table), table, equals, label)
+    if current_only:
+        statement = statement.where(table.c.current)
+    ordered = statement.order_by(table.c.window_start, table.c.source, table.c.label, table.c.rule, table.c.stored_at)
+    return [_verdict(row) for row in connection.execute(ordered).mappings()]
+
+
+def verdict(connection: Connection, prefix: str) -> Verdict:
+    """The one verdict whose id is, or begins with, ``prefix``."""
+    table = tables.verdicts
+    exact = connection.execute(select(table).where(table.c.id == prefix)).mappings().first()
+    if exact is not None:
+        return _verdict(exact)
+    begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)
+    found = connection.execute(begins.limit(_SHOWN_CANDIDATES)).mappings().all()
+    if not found:
+        raise NotFound(f"no verdict has an id that begins with {prefix!r}")
+    if len(found) > 1:
+        raise Ambiguous(f"several verdicts begin with {prefix!r}: {', '.join(row['id'] for row in found)} ...")
+    return _verdict(found[0])
+
+
+def estimates(
+    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, *, segments: bool
+) -> list[Estimate]:
+    """The estimates whose columns have these values (None: any), by window, source, label and metric."""
+    table = tables.estimates
+    statement = _filtered(_with_window_end(table), table, equals, label)
+    if not segments:
+        statement = statement.where(table.c.segment == "")
+    ordered = statement.order_by(
+        table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.segment, table.c.metric,
+        table.c.population,
+    )  # fmt: skip
+    return [_estimate(row) for row in connection.execute(ordered).mappings()]
+
+
+def shifts(connection: Connection, equals: Mapping[str, Any]) -> list[ShiftResult]:
+    """The shift tests whose columns have these values (None: any), by window, source, label and test."""
+    table = tables.shifts
+    ordered = _filtered(_with_window_end(table), table, equals, ANY).order_by(
+        table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.test, table.c.column
+    )
+    return [_shift(row) for row in connection.execute(ordered).mappings()]
+
+
+def _at(window: Window) -> Row:
+    return {"schedule": window.schedule, "window_start": window.start}
+
+
+def _is_window(table: Table, schedule: str, start: datetime) -> Any:
+    return and_(table.c.schedule == schedule, table.c.window_start == start)
+
+
+def _in_sources(table: Table, window: Window, sources: Sequence[str]) -> Any:
+    return and_(_is_window(table, window.schedule, window.start), table.c.source.in_(list(sources)))
+
+
+def _filtered(statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter) -> Select[Any]:
+    wanted = {name: value for name, value in equals.items() if value is not None}
+    if label is not ANY:
+        wanted["label"] = label_key(label)
+    return statement.where(*(table.c[name] == value for name, value in wanted.items()))
+
+
+def _with_window_end(table: Table) -> Select[Any]:
+    """The rows with the end of their window, which only the run knows (days are not always 24 h)."""
+    runs = tables.runs
+    same = and_(runs.c.schedule == table.c.schedule, runs.c.window_start == table.c.window_start)
+    return select(table, runs.c.window_end).select_from(table.outerjoin(runs, same))
+
+
+def _window(row: RowMapping) -> Window:
+    start: datetime = row["window_start"]
+    end = row["window_end"] or start + _LENGTH[row["schedule"]]  # stored without a run: the usual length
+    return Window(start, end, row["window_name"], row["schedule"])
+
+
+def _estimate_row(estimate: Estimate) -> Row:
+    interval, subject = estimate.interval, estimate.subject
+    return {
+        **_at(estimate.window), "source": subject.source, "label": label_key(subject.label),
+        "segment": segment_key(subject.segment), "metric": estimate.metric, "population": estimate.where,
+        "window_name": estimate.window.name, "value": number(interval.value), "plug_in": number(interval.plug_in),
+        "low": number(interval.low), "high": number(interval.high), "n": int(estimate.n),
+        "positives": number(estimate.positives) or 0.0, "detail": plain(estimate.detail),
+    }  # fmt: skip
+
+
+def _estimate(row: RowMapping) -> Estimate:
+    return Estimate(
+        subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
+        window=_window(row), metric=row["metric"], where=row["population"],
+        interval=Interval(row["value"], row["low"], row["high"], row["plug_in"]),
+        n=row["n"], positives=row["positives"], detail=row["detail"],
+    )  # fmt: skip
+
+
+def _shift_row(shift: ShiftResult) -> Row:
+    return {
+        **_at(shift.window), "source": shift.subject.source, "label": label_key(shift.subject.label),
+        "test": shift.test, "column": shift.column, "window_name": shift.window.name,
+        "statistic": number(shift.statistic), "p_value": number(shift.p_value),
+        "n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": plain(shift.detail),
+    }  # fmt: skip
+
+
+def _shift(row: RowMapping) -> ShiftResult:
+    return ShiftResult(
+        subject=Subject(row["source"], label_of(row["label"])), window=_window(row), test=row["test"],
+        column=row["column"], statistic=row["statistic"], p_value=row["p_value"], n=row["n"],
+        n_baseline=row["n_baseline"], detail=row["detail"],
+    )  # fmt: skip
+
+
+def _verdict_row(verdict: Verdict, now: datetime) -> Row:
+    window, subject = verdict.window, verdict.subject
+    return {
+        "id": verdict.id, **_at(window), "window_end": window.end, "window_name": window.name,
+        "source": subject.source, "label": label_key(subject.label), "rule": verdict.rule, "metric": verdict.metric,
+        "population": verdict.where, "outcome": verdict.outcome, "reason": verdict.reason.value,
+        "severity": verdict.severity, "threshold": float(verdict.threshold),
+        **{name: number(getattr(verdict, name)) for name in _NUMBERS},
+        "n": int(verdict.n), "windows": int(verdict.windows), "baseline_version": verdict.baseline_version,
+        "rules_revision": verdict.rules_revision, "data_digest": verdict.data_digest,
+        "actions": list(verdict.actions), "detail": plain(verdict.detail), "stored_at": now, "current": True,
+    }  # fmt: skip
+
+
+def _verdict(row: RowMapping) -> Verdict:
+    return Verdict(
+        id=row["id"], rule=row["rule"], subject=Subject(row["source"], label_of(row["label"])), window=_window(row),
+        metric=row["metric"], where=row["population"], outcome=row["outcome"], reason=Reason(row["reason"]),
+        severity=row["severity"], threshold=row["threshold"], **{name: row[name] for name in _NUMBERS},
+        n=row["n"], windows=row["windows"], baseline_version=row["baseline_version"],
+        rules_revision=row["rules_revision"], data_digest=row["data_digest"],
+        actions=tuple(row["actions"]), detail=row["detail"],
+    )  # fmt: skip

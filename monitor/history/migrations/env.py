@@ -1,0 +1,25 @@
+"""Alembic runs this for every command. `monitor.history.schema` hands it an open transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import Connection
+
+from monitor.history.schema import VERSION_TABLE
+from monitor.history.tables import metadata
+
+
+def run() -> None:
+    """Migrate on the connection that was handed in."""
+    connection: Connection | None = context.config.attributes.get("connection")
+    if connection is None:
+        raise RuntimeError("migrations run through `calmon db upgrade`")
+    # SQLite cannot alter most things in place: Alembic then copies the table ("batch").
+    context.configure(
+        connection=connection, target_metadata=metadata, version_table=VERSION_TABLE, render_as_batch=True
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run()

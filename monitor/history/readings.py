@@ -1,0 +1,158 @@
+"""What was read: counts, bad rows and baselines, with the cells kept whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Table, and_, delete, select
+from sqlalchemy.exc import IntegrityError
+
+from monitor.baselines import Baseline
+from monitor.counts import Counts, counts_from_bytes
+from monitor.history import tables
+from monitor.history.connect import Row, one_at_a_time, put
+from monitor.history.errors import VersionClash
+from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
+from monitor.records import Quality, Schedule, Window
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReading:
+    """What reading one source for one window gave.
+
+    ``state`` is ok, relation_error or warehouse_failed, the last two with their ``error``;
+    ``labels`` maps each label to its counts, None to those of the source as a whole; ``versions``
+    maps a model version to its rows; ``rows`` counts the pairs read and ``digest`` hashes them all.
+    """
+
+    source: str
+    state: str = "ok"
+    error: str | None = None
+    labels: Mapping[str | None, Counts] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    quality: tuple[Quality, ...] = ()
+    rows: int = 0
+    digest: str = ""
+
+
+def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:
+    """The rows of one reading, its counts and its bad rows; compressing is done before any lock is held."""
+    at = {"schedule": window.schedule, "window_start": window.start, "source": reading.source}
+    row = {
+        **at, "state": reading.state, "error": reading.error, "rows": int(reading.rows),
+        "versions": plain(reading.versions), "digest": reading.digest, "read_at": now,
+    }  # fmt: skip
+    counts = [
+        {**at, "label": label_key(label), "rows": part.rows, "digest": part.digest(), "data": part.to_bytes()}
+        for label, part in reading.labels.items()
+    ]
+    quality = [
+        {**at, "reason": bad.reason, "rows": int(bad.rows), "examples": plain(bad.examples)} for bad in reading.quality
+    ]
+    return row, counts, quality
+
+
+def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Sequence[Row]) -> None:
+    """Replace the reading of one source in one window, with its counts and bad rows."""
+    one_at_a_time(connection, f"reading {row['schedule']} {row['window_start'].isoformat()} {row['source']}")
+    put(connection, tables.readings, row)
+    for table, rows in ((tables.counts, counts), (tables.quality, quality)):
+        connection.execute(delete(table).where(_is_reading(table, row["schedule"], row["window_start"], row["source"])))
+        if rows:
+            connection.execute(table.insert(), list(rows))
+
+
+def load(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
+    """The reading of one source in one window, or None where it was never read."""
+    readings, counts = tables.readings, tables.counts
+    found = connection.execute(select(readings).where(_is_reading(readings, schedule, window_start, source)))
+    row = found.mappings().first()
+    if row is None:
+        return None
+    stored = connection.execute(
+        select(counts.c.label, counts.c.data)
+        .where(_is_reading(counts, schedule, window_start, source))
+        .order_by(counts.c.label)
+    )
+    return StoredReading(
+        source=source, state=row["state"], error=row["error"], versions=row["versions"], rows=row["rows"],
+        digest=row["digest"], labels={label_of(label): counts_from_bytes(data) for label, data in stored},
+        quality=tuple(quality(connection, schedule, window_start, source)),
+    )  # fmt: skip
+
+
+def quality(
+    connection: Connection, schedule: Schedule, window_start: datetime, source: str | None = None
+) -> list[Quality]:
+    """The rows set aside in one window, by source and reason."""
+    table = tables.quality
+    statement = select(table).where(table.c.schedule == schedule, table.c.window_start == window_start)
+    if source is not None:
+        statement = statement.where(table.c.source == source)
+    rows = connection.execute(statement.order_by(table.c.source, table.c.reason)).mappings()
+    return [Quality(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
+
+
+def _is_reading(table: Table, schedule: str, window_start: datetime, source: str) -> Any:
+    return and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.source == source)
+
+
+def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add baselines; a version that exists is never overwritten, and then none is added."""
+    try:
+        if rows:
+            connection.execute(tables.baselines.insert(), list(rows))
+    except IntegrityError as error:
+        names = ", ".join(f"{row['source']}/{row['label'] or '(all labels)'} v{row['version']}" for row in rows)
+        raise VersionClash(
+            f"one of these baselines was pinned by somebody else just now: {names}; pin again"
+        ) from error
+
+
+def baseline_row(baseline: Baseline) -> Row:
+    """The row of one baseline; the cells are compressed here."""
+    return {
+        "source": baseline.source, "label": label_key(baseline.label), "version": int(baseline.version),
+        "start": baseline.start, "end": baseline.end, "first_window": baseline.first_window,
+        "last_window": baseline.last_window, "rows": baseline.counts.rows, "edges": plain(baseline.edges),
+        "digest": baseline.digest, "data": baseline.counts.to_bytes(), "pinned_at": baseline.pinned_at,
+        "pinned_by": baseline.pinned_by, "reason": baseline.reason,
+    }  # fmt: skip
+
+
+def baselines(connection: Connection, source: str | None, label: LabelFilter) -> list[Baseline]:
+    """Every version, by source, label and version."""
+    table = tables.baselines
+    statement = select(table).order_by(table.c.source, table.c.label, table.c.version)
+    if source is not None:
+        statement = statement.where(table.c.source == source)
+    if label is not ANY:
+        statement = statement.where(table.c.label == label_key(label))
+    return [_baseline(row) for row in connection.execute(statement).mappings()]
+
+
+def latest_baselines(connection: Connection, source: str) -> dict[str | None, Baseline]:
+    """The newest version of each label."""
+    table = tables.baselines
+    newer = table.alias()
+    exists_newer = (
+        select(newer.c.version)
+        .where(newer.c.source == table.c.source, newer.c.label == table.c.label, newer.c.version > table.c.version)
+        .exists()
+    )
+    statement = select(table).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
+    found = [_baseline(row) for row in connection.execute(statement).mappings()]
+    return {baseline.label: baseline for baseline in found}
+
+
+def _baseline(row: RowMapping) -> Baseline:
+    return Baseline(
+        source=row["source"], label=label_of(row["label"]), version=row["version"], start=row["start"],
+        end=row["end"], first_window=row["first_window"], last_window=row["last_window"],
+        counts=counts_from_bytes(row["data"]),
+        edges={where: tuple(edges) for where, edges in row["edges"].items()},
+        pinned_at=row["pinned_at"], pinned_by=row["pinned_by"], reason=row["reason"],
+    )  # fmt: skip

@@ -1,0 +1,53 @@
+"""The revision of the tables: reading it, and bringing it to this program's with Alembic."""
+
+from __future__ import annotations
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine
+
+from monitor.history.connect import for_writing, one_at_a_time
+from monitor.history.errors import SchemaOutdated
+
+# Not Alembic's usual name: a Prefect server in the same database has a table of that name.
+VERSION_TABLE = "calmon_revision"
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """The configuration of the migrations in the installed package; no file is needed."""
+    config = Config()
+    config.set_main_option("script_location", "monitor.history:migrations")
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def head() -> str:
+    """The revision this program writes."""
+    (revision,) = ScriptDirectory.from_config(alembic_config()).get_heads()
+    return revision
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the tables; None where there are none."""
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    return context.get_current_revision()
+
+
+def upgrade(engine: Engine) -> None:
+    """Bring the tables to :func:`head`, all or nothing; a second caller waits and finds it done."""
+    with for_writing(engine).begin() as connection:
+        one_at_a_time(connection, "schema")
+        command.upgrade(alembic_config(connection), "head")
+
+
+def refuse_other_revision(found: str) -> None:
+    """Raise :class:`SchemaOutdated`, with the remedy, unless ``found`` is this program's revision."""
+    newest = head()
+    if found == newest:
+        return
+    known = {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
+    remedy = "run `calmon db upgrade`" if found in known else "it was written by a newer version: install that one"
+    raise SchemaOutdated(f"the history is at schema revision {found}, this program needs {newest}; {remedy}")

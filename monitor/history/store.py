@@ -1,0 +1,399 @@
+"""The history: the one door to its database. Every method is one transaction and can be repeated.
+
+Reading sees one moment; writing replaces, inserts what is missing, or changes a row only if it is
+still what the caller saw. What each does in detail stands in the module it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+
+from monitor.baselines import Baseline
+from monitor.history import alerting, evaluations, readings, schema, switches
+from monitor.history.connect import Row, database_file, for_reading, for_writing, open_engine, store_url
+from monitor.history.errors import (
+    Ambiguous,
+    HistoryError,
+    NotFound,
+    SchemaOutdated,
+    StoreMissing,
+    StoreUnreachable,
+    VersionClash,
+)
+from monitor.history.readings import StoredReading
+from monitor.history.switches import Applied
+from monitor.history.values import ANY, LabelFilter
+from monitor.records import (
+    Delivery,
+    DeliveryState,
+    Estimate,
+    Incident,
+    IncidentState,
+    Outcome,
+    Quality,
+    Schedule,
+    ShiftResult,
+    SwitchEvent,
+    SwitchState,
+    Verdict,
+    Where,
+    Window,
+)
+
+__all__ = [
+    "ANY",
+    "Ambiguous",
+    "HistoryError",
+    "NotFound",
+    "SchemaOutdated",
+    "Store",
+    "StoreMissing",
+    "StoreUnreachable",
+    "StoredReading",
+    "VersionClash",
+]
+
+
+class Store:
+    """The history database. Open it with :meth:`from_url`, close it with ``with`` or :meth:`close`.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Store.from_url(f"sqlite:///{folder.name}/history.sqlite") as store:
+    ...     store.switch("tickets", "billing").state
+    'never_set'
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reader = for_reading(engine)
+        self._writer = for_writing(engine)
+
+    @classmethod
+    def from_url(cls, url: str, *, create: bool = True, check: bool = True) -> Self:
+        """Open a history; with ``create``, make folders, database file and tables where there are none.
+
+        ``check=False`` leaves the revision unlooked at, for the one command that changes it.
+        Raises :class:`StoreMissing`, :class:`SchemaOutdated` or :class:`StoreUnreachable`.
+        """
+        address = store_url(url)
+        shown = address.render_as_string(hide_password=True)
+        _make_folder(address, shown, create=create)
+        store = cls(open_engine(address))
+        try:
+            store._open(shown, create=create, check=check)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _open(self, shown: str, *, create: bool, check: bool) -> None:
+        found = self.revision()
+        if found is None and not create:
+            raise StoreMissing(f"there is no history at {shown} yet; `calmon run weekly` makes one")
+        if found is None:
+            self.upgrade()
+        elif check:
+            schema.refuse_other_revision(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        with self._writer.begin() as connection:
+            yield connection
+
+    # The database itself
+
+    def upgrade(self) -> None:
+        """Bring the tables to this program's revision."""
+        schema.upgrade(self._engine)
+
+    def revision(self) -> str | None:
+        """The revision of the tables; None where there are none."""
+        try:
+            with self._read() as connection:
+                return schema.revision_of(connection)
+        except OperationalError as error:
+            raise _unreachable(self._engine.url, error) from error
+
+    def ping(self) -> None:
+        """Ask for an answer. Raises :class:`StoreUnreachable`."""
+        try:
+            with self._read() as connection:
+                connection.execute(select(1))
+        except OperationalError as error:
+            raise _unreachable(self._engine.url, error) from error
+
+    # Evaluations
+
+    def begin_run(self, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime) -> None:
+        """Note that ``run`` evaluates ``window``."""
+        with self._write() as connection:
+            evaluations.begin_run(connection, window, run=run, acts=acts, rules_revision=rules_revision, now=now)
+
+    def finish_run(self, window: Window, *, state: str, now: datetime, error: str | None = None) -> None:
+        """Note how the evaluation of ``window`` ended."""
+        with self._write() as connection:
+            evaluations.finish_run(connection, window, state=state, now=now, error=error)
+
+    def run_of(self, window: Window) -> Row | None:
+        """The row of the evaluation of ``window``, or None."""
+        with self._read() as connection:
+            return evaluations.run_of(connection, window)
+
+    def runs(self, schedule: Schedule | None = None, limit: int = 100) -> list[Row]:
+        """The evaluations of the newest windows, newest first."""
+        with self._read() as connection:
+            return evaluations.runs(connection, schedule, limit)
+
+    def save_reading(self, window: Window, reading: StoredReading, now: datetime) -> None:
+        """Replace what was read of one source in one window."""
+        rows = readings.prepare(window, reading, now)
+        with self._write() as connection:
+            readings.save(connection, *rows)
+
+    def load_reading(self, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
+        """What was read of one source in one window, or None."""
+        with self._read() as connection:
+            return readings.load(connection, schedule, window_start, source)
+
+    def quality(self, schedule: Schedule, window_start: datetime) -> list[Quality]:
+        """The rows set aside in one window."""
+        with self._read() as connection:
+            return readings.quality(connection, schedule, window_start)
+
+    def save_evaluation(
+        self,
+        window: Window,
+        sources: Sequence[str],
+        estimates: Sequence[Estimate],
+        verdicts: Sequence[Verdict],
+        shifts: Sequence[ShiftResult],
+        now: datetime,
+    ) -> None:
+        """Replace what is known of ``sources`` in ``window``; verdicts are added and never removed."""
+        with self._write() as connection:
+            evaluations.save(
+                connection, window, sources, estimates=estimates, verdicts=verdicts, shifts=shifts, now=now
+            )
+
+    def replace_estimates(self, window: Window, source: str, estimates: Sequence[Estimate], now: datetime) -> None:
+        """Renew the trend of a window that was read once more; its verdicts stay."""
+        with self._write() as connection:
+            evaluations.replace_estimates(connection, window, source, estimates)
+
+    def newest_evaluated(self, schedule: Schedule, source: str) -> datetime | None:
+        """The start of the newest window of which the source has verdicts."""
+        with self._read() as connection:
+            return evaluations.newest_evaluated(connection, schedule, source)
+
+    def verdicts(
+        self,
+        *,
+        schedule: Schedule | None = None,
+        source: str | None = None,
+        label: LabelFilter = ANY,
+        rule: str | None = None,
+        window_start: datetime | None = None,
+        outcome: Outcome | None = None,
+        current_only: bool = True,
+    ) -> list[Verdict]:
+        """Verdicts by window, source, label and rule; ``current_only``: not those judged again since."""
+        equals = {
+            "schedule": schedule, "source": source, "rule": rule, "window_start": window_start, "outcome": outcome,
+        }  # fmt: skip
+        with self._read() as connection:
+            return evaluations.verdicts(connection, equals, label, current_only=current_only)
+
+    def verdict(self, prefix: str) -> Verdict:
+        """The verdict whose id is, or begins with, ``prefix``; raises NotFound or Ambiguous."""
+        with self._read() as connection:
+            return evaluations.verdict(connection, prefix)
+
+    def estimates(
+        self,
+        *,
+        metric: str | None = None,
+        source: str | None = None,
+        label: LabelFilter = ANY,
+        where: Where | None = None,
+        schedule: Schedule | None = None,
+        segments: bool = False,
+        window_start: datetime | None = None,
+    ) -> list[Estimate]:
+        """Estimates by window, source, label and metric; those of segments only where asked for."""
+        equals = {
+            "metric": metric, "source": source, "population": where, "schedule": schedule,
+            "window_start": window_start,
+        }  # fmt: skip
+        with self._read() as connection:
+            return evaluations.estimates(connection, equals, label, segments=segments)
+
+    def shifts(
+        self, schedule: Schedule | None = None, window_start: datetime | None = None, source: str | None = None
+    ) -> list[ShiftResult]:
+        """Shift tests by window, source, label and test."""
+        equals = {"schedule": schedule, "window_start": window_start, "source": source}
+        with self._read() as connection:
+            return evaluations.shifts(connection, equals)
+
+    # Baselines
+
+    def save_baselines(self, baselines: Sequence[Baseline]) -> None:
+        """Add baselines, all or none; raises :class:`VersionClash` where a version exists."""
+        rows = [readings.baseline_row(baseline) for baseline in baselines]
+        with self._write() as connection:
+            readings.save_baselines(connection, rows)
+
+    def baselines(self, source: str | None = None, label: LabelFilter = ANY) -> list[Baseline]:
+        """Every version, by source, label and version."""
+        with self._read() as connection:
+            return readings.baselines(connection, source, label)
+
+    def latest_baselines(self, source: str) -> dict[str | None, Baseline]:
+        """The newest version of each label (None: the source as a whole)."""
+        with self._read() as connection:
+            return readings.latest_baselines(connection, source)
+
+    # Switches
+
+    def switches(self) -> list[SwitchState]:
+        """Every switch that was ever set."""
+        with self._read() as connection:
+            return switches.switches(connection)
+
+    def switch(self, source: str, label: str | None) -> SwitchState:
+        """One switch; never set, version 0, where there is none."""
+        with self._read() as connection:
+            return switches.switch(connection, source, label)
+
+    def switch_events(self, source: str | None = None, label: LabelFilter = ANY) -> list[SwitchEvent]:
+        """Every change, in order."""
+        with self._read() as connection:
+            return switches.events(connection, source, label)
+
+    def apply_switch(self, before: SwitchState, after: SwitchState, event: SwitchEvent | None) -> Applied:
+        """Store a change with its event: "already" if it was, "conflict" if ``before`` is no longer stored.
+
+        ``event`` is None where only the bookkeeping moves (the streak of good windows).
+        """
+        try:
+            with self._write() as connection:
+                return switches.apply(connection, before, after, event)
+        except switches.LostRace:
+            return "conflict"
+
+    # Incidents and messages
+
+    def incidents(self, state: IncidentState | None = None) -> list[Incident]:
+        """The incidents, by the time they were opened."""
+        with self._read() as connection:
+            return alerting.incidents(connection, state)
+
+    def open_incidents(self) -> dict[str, Incident]:
+        """The open incidents by fingerprint."""
+        return {incident.fingerprint: incident for incident in self.incidents("open")}
+
+    def apply_incidents(
+        self, opened: Sequence[Incident], updated: Sequence[Incident], deliveries: Sequence[Delivery]
+    ) -> None:
+        """Store decisions about incidents and the messages they call for, together."""
+        with self._write() as connection:
+            alerting.apply_incidents(connection, opened, updated, deliveries)
+
+    def add_delivery(self, delivery: Delivery) -> None:
+        """Add a message unless it is there."""
+        with self._write() as connection:
+            alerting.add_deliveries(connection, [delivery])
+
+    def deliveries(self, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
+        """The messages, by the time they were composed."""
+        with self._read() as connection:
+            return alerting.deliveries(connection, states)
+
+    def due_deliveries(self, now: datetime, *, worker: str | None = None) -> list[Delivery]:
+        """The messages to be sent now; with ``worker``, also those its earlier life left in sending."""
+        with self._read() as connection:
+            return alerting.due_deliveries(connection, now, worker)
+
+    def claim_delivery(
+        self,
+        delivery: str,
+        *,
+        from_state: DeliveryState,
+        worker: str,
+        now: datetime,
+        claimed_at: datetime | None = None,
+    ) -> bool:
+        """Take a message for sending: attempts + 1, True for exactly one caller."""
+        with self._write() as connection:
+            return alerting.claim(
+                connection, delivery, from_state=from_state, worker=worker, now=now, claimed_at=claimed_at
+            )
+
+    def settle_delivery(
+        self,
+        delivery: str,
+        *,
+        worker: str,
+        state: DeliveryState,
+        now: datetime,
+        next_attempt_at: datetime | None = None,
+        external_channel: str | None = None,
+        external_id: str | None = None,
+        error: str | None = None,
+    ) -> bool:
+        """Note what became of a message that ``worker`` holds; False where it holds it no longer."""
+        with self._write() as connection:
+            return alerting.settle(
+                connection, delivery, worker=worker, state=state, now=now, next_attempt_at=next_attempt_at,
+                external_channel=external_channel, external_id=external_id, error=error,
+            )  # fmt: skip
+
+
+def _make_folder(address: URL, shown: str, *, create: bool) -> None:
+    file = database_file(address)
+    if file is None:
+        return
+    if create:
+        _create_folder(file.parent)
+    elif not file.exists():
+        raise StoreMissing(f"there is no history at {shown} yet; `calmon run weekly` makes one")
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnreachable(f"cannot make the folder {folder} of the history: {error.strerror}") from error
+
+
+def _unreachable(url: URL, error: OperationalError) -> StoreUnreachable:
+    shown = url.render_as_string(hide_password=True)
+    return StoreUnreachable(f"the history at {shown} does not answer: {error.orig}")

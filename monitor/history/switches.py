@@ -1,0 +1,114 @@
+"""The switches: their states, and every change with its reason, applied exactly once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from sqlalchemy import Connection, RowMapping, and_, select, update
+
+from monitor.history import tables
+from monitor.history.connect import Row, insert
+from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
+from monitor.records import SwitchEvent, SwitchState
+
+Applied: TypeAlias = Literal["applied", "already", "conflict"]
+
+
+class LostRace(Exception):
+    """Somebody else changed the switch first; the transaction must be rolled back."""
+
+
+def switches(connection: Connection) -> list[SwitchState]:
+    """Every switch that was ever set, by source and label."""
+    table = tables.switches
+    rows = connection.execute(select(table).order_by(table.c.source, table.c.label)).mappings()
+    return [_state(row) for row in rows]
+
+
+def switch(connection: Connection, source: str, label: str | None) -> SwitchState:
+    """One switch; never set, version 0, where there is no row."""
+    table = tables.switches
+    where = and_(table.c.source == source, table.c.label == label_key(label))
+    row = connection.execute(select(table).where(where)).mappings().first()
+    return SwitchState(source, label) if row is None else _state(row)
+
+
+def events(connection: Connection, source: str | None, label: LabelFilter) -> list[SwitchEvent]:
+    """Every change, in the order in which it happened."""
+    table = tables.switch_events
+    statement = select(table).order_by(table.c.id)
+    if source is not None:
+        statement = statement.where(table.c.source == source)
+    if label is not ANY:
+        statement = statement.where(table.c.label == label_key(label))
+    return [_event(row) for row in connection.execute(statement).mappings()]
+
+
+def apply(connection: Connection, before: SwitchState, after: SwitchState, event: SwitchEvent | None) -> Applied:
+    """Store a change and its event together.
+
+    "already" where the event was stored before; raises :class:`LostRace` where ``before`` is no
+    longer the stored state, so that the event is rolled back with it.
+    """
+    if event is not None and not _insert_event(connection, event):
+        return "already"
+    if not _write_state(connection, before, replace(after, version=before.version + 1)):
+        raise LostRace
+    return "applied"
+
+
+def _insert_event(connection: Connection, event: SwitchEvent) -> bool:
+    table = tables.switch_events
+    statement = insert(connection, table).values(_event_row(event)).on_conflict_do_nothing().returning(table.c.id)
+    return connection.execute(statement).first() is not None
+
+
+def _write_state(connection: Connection, before: SwitchState, after: SwitchState) -> bool:
+    table = tables.switches
+    row = _state_row(after)
+    if before.version == 0:
+        added = insert(connection, table).values(row).on_conflict_do_nothing().returning(table.c.version)
+        return connection.execute(added).first() is not None
+    where = and_(table.c.source == row["source"], table.c.label == row["label"], table.c.version == before.version)
+    return connection.execute(update(table).where(where).values(row)).rowcount == 1
+
+
+def _state_row(state: SwitchState) -> Row:
+    return {
+        "source": state.source, "label": label_key(state.label), "state": state.state,
+        "blocked": plain(state.blocked), "lease_until": state.lease_until, "hold_until": state.hold_until,
+        "by_operator": state.by_operator, "actor": state.actor, "reason": state.reason, "verdict": state.verdict,
+        "ok_streak": int(state.ok_streak), "last_window_end": state.last_window_end,
+        "changed_at": state.changed_at, "version": state.version,
+    }  # fmt: skip
+
+
+def _ranges(stored: list[list[float]]) -> tuple[tuple[float, float], ...]:
+    return tuple((low, high) for low, high in stored)
+
+
+def _state(row: RowMapping) -> SwitchState:
+    return SwitchState(
+        source=row["source"], label=label_of(row["label"]), state=row["state"], blocked=_ranges(row["blocked"]),
+        lease_until=row["lease_until"], hold_until=row["hold_until"], by_operator=row["by_operator"],
+        actor=row["actor"], reason=row["reason"], verdict=row["verdict"], ok_streak=row["ok_streak"],
+        last_window_end=row["last_window_end"], changed_at=row["changed_at"], version=row["version"],
+    )  # fmt: skip
+
+
+def _event_row(event: SwitchEvent) -> Row:
+    return {
+        "key": event.key, "source": event.source, "label": label_key(event.label), "at": event.at,
+        "kind": event.kind, "from_state": event.from_state, "to_state": event.to_state,
+        "blocked": plain(event.blocked), "lease_until": event.lease_until, "until": event.until,
+        "actor": event.actor, "reason": event.reason, "verdict": event.verdict,
+    }  # fmt: skip
+
+
+def _event(row: RowMapping) -> SwitchEvent:
+    return SwitchEvent(
+        key=row["key"], source=row["source"], label=label_of(row["label"]), at=row["at"], kind=row["kind"],
+        from_state=row["from_state"], to_state=row["to_state"], actor=row["actor"], reason=row["reason"],
+        blocked=_ranges(row["blocked"]), lease_until=row["lease_until"], until=row["until"], verdict=row["verdict"],
+    )  # fmt: skip

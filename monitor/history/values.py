@@ -1,0 +1,103 @@
+"""Python values to database values and back: labels as keys, numbers without NaN, plain JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+
+class _AnyLabel(Enum):
+    ANY = "any"
+
+
+ANY: Final = _AnyLabel.ANY
+"""Any label; None is a label of its own: the source as a whole."""
+LabelFilter: TypeAlias = str | _AnyLabel | None
+
+_SEGMENT_LENGTH = 255
+_SHORTENED = 24
+
+
+def label_key(label: str | None) -> str:
+    """The key of a label; ``""`` is the source as a whole.
+
+    >>> label_key(None), label_key("billing")
+    ('', 'billing')
+    """
+    if label == "":
+        raise ValueError("an empty label cannot be stored: it would be the source as a whole")
+    return label or ""
+
+
+def label_of(key: str) -> str | None:
+    """The label of a key."""
+    return key or None
+
+
+def segment_key(segment: tuple[str, str] | None) -> str:
+    """A segment as JSON; ``""`` is none.
+
+    A value too long for a key is stored as its beginning with a hash, so that two stay two.
+
+    >>> segment_key(("channel", "web"))
+    '{"channel": "web"}'
+    """
+    if segment is None:
+        return ""
+    name, value = segment
+    key = json.dumps({name: value}, ensure_ascii=False)
+    if len(key) <= _SEGMENT_LENGTH:
+        return key
+    shortened = f"{value[:_SHORTENED]}…{hashlib.sha256(value.encode()).hexdigest()[:8]}"
+    return json.dumps({name: shortened}, ensure_ascii=False)
+
+
+def segment_of(key: str) -> tuple[str, str] | None:
+    """The segment of a key."""
+    if not key:
+        return None
+    ((name, value),) = json.loads(key).items()
+    return name, value
+
+
+def number(value: float | None) -> float | None:
+    """A finite number, or None: NaN and infinity are never stored.
+
+    >>> number(float("nan")), number(0.5)
+    (None, 0.5)
+    """
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: numpy to Python, tuples to lists, dates to text, NaN to None.
+
+    >>> plain({"blocked": ((0.8, np.float64(0.9)),), "rate": float("nan")})
+    {'blocked': [[0.8, 0.9]], 'rate': None}
+    """
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> bool | int | float | str | None:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float):
+        return number(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be stored as JSON")
