@@ -1,0 +1,1 @@
+"""Messages, their delivery to Slack, and the outbox between them."""

@@ -1,0 +1,350 @@
+"""The switch: may automation act, and what a run or an operator does to it. Pure: state in, state out.
+
+Everything here errs to "off": never set, expired and forbidden are all off, and only *evaluated*
+rules renew the lease. Imports neither pandas, scipy nor DuckDB, so that the gate stays light.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from monitor.records import Schedule, SwitchEvent, SwitchState, Verdict
+from monitor.rules.model import AutomationConfig, ReEnableAfter
+
+Ranges: TypeAlias = tuple[tuple[float, float], ...]
+
+HOLD = timedelta(hours=24)
+CELLS = 10_000
+# One date is kept for both schedules. A week that is evaluated some days late is still the newest
+# week, although days that ended after it were evaluated before it.
+_LATE = {"weekly": timedelta(days=6), "daily": timedelta(0)}
+WEEKLY_RUN = "weekly run"
+_RUNS = {"weekly": WEEKLY_RUN, "daily": "daily run"}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Whether automation may act now, why, until when, and in which score ranges it may not all the same."""
+
+    allowed: bool
+    reason: str
+    until: datetime | None = None
+    blocked: Ranges = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one evaluation says about one label: the verdicts of its acting rules.
+
+    ``key`` makes a change happen once. ``told``: a person wants this window to act although it is
+    older than the newest one (``--act``).
+    """
+
+    window_end: datetime
+    schedule: Schedule
+    verdicts: Sequence[Verdict]
+    key: str
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchDecision:
+    """The state after, the event that says so (None exactly where nothing changes), and the reason."""
+
+    after: SwitchState
+    event: SwitchEvent | None
+    reason: str
+
+
+def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -> Allowed:
+    """Whether automation may act on this label now.
+
+    ``whole`` is the source's own switch: it can only forbid, and one that was never set says
+    nothing. The label's lease is what must be alive.
+    """
+    if whole is not None and whole.state == "off":
+        return Allowed(False, "the whole source is off")
+    if state.state == "never_set":
+        return Allowed(False, "never set")
+    if state.state == "off":
+        return Allowed(False, "off")
+    if state.lease_until is None:
+        return Allowed(False, "no lease")
+    if state.lease_until <= now:
+        return Allowed(False, f"the lease ended at {state.lease_until:%Y-%m-%d %H:%M} UTC")
+    forbidden = whole.blocked if whole is not None else ()
+    return Allowed(True, "on", state.lease_until, merged(state.blocked + forbidden))
+
+
+def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
+    """The ranges sorted, those that touch put together.
+
+    >>> merged([(0.9, 1.0), (0.5, 0.6), (0.6, 0.7)])
+    ((0.5, 0.7), (0.9, 1.0))
+    """
+    found: list[tuple[float, float]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
+    """Whether a score lies in a blocked range, at the precision of the counts; both ends belong to it.
+
+    >>> is_blocked(0.80004, [(0.7, 0.8)]), is_blocked(0.81, [(0.7, 0.8)])
+    (True, False)
+    """
+    if math.isnan(score):
+        return True
+    rounded = math.floor(score * CELLS + 0.5) / CELLS
+    return any(low <= rounded <= high for low, high in blocked)
+
+
+def after_run(
+    state: SwitchState, evidence: Evidence, automation: AutomationConfig, *, critical: bool, now: datetime
+) -> SwitchDecision:
+    """What an evaluation does to a switch.
+
+    A breach turns off or blocks; an evaluated rule renews the lease; good windows turn on only what
+    the configuration lets come back by itself. A run never undoes an operator's off.
+    """
+    change = _Change(state, evidence, automation, critical, now)
+    if not evidence.verdicts:
+        return change.nothing("no acting rule on this schedule")
+    if change.is_older:
+        return change.nothing("older window")
+    breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach"]
+    if breaches:
+        return _after_breach(change, breaches)
+    if any(verdict.outcome == "ok" for verdict in evidence.verdicts):
+        return _after_ok(change)
+    return _after_silence(change)
+
+
+def operator_change(
+    state: SwitchState,
+    *,
+    enable: bool,
+    by: str,
+    reason: str,
+    now: datetime,
+    until: datetime | None = None,
+    automation: AutomationConfig,
+    key: str,
+) -> SwitchDecision:
+    """What a person does to a switch: on (with a fresh lease, nothing blocked) or off.
+
+    ``until`` says how long "on" holds against runs (default 24 hours); an off has no end. Raises
+    ValueError for a missing name or reason, and for an ``until`` that makes no sense.
+    """
+    if not by.strip() or not reason.strip():
+        raise ValueError("a change of the switch needs a name and a reason")
+    if until is not None and (not enable or until <= now):
+        raise ValueError("until must lie in the future, and only enabling has an end")
+    hold = (until or now + HOLD) if enable else None
+    lease = _later(state.lease_until, now + automation.lease) if enable else None
+    after = replace(
+        state, state="on" if enable else "off", blocked=(), lease_until=lease, hold_until=hold,
+        by_operator=True, actor=by, reason=reason, verdict=None, ok_streak=0, changed_at=now, version=state.version + 1,
+    )  # fmt: skip
+    event = SwitchEvent(
+        key=key, source=state.source, label=state.label, at=now, kind="enabled" if enable else "disabled",
+        from_state=state.state, to_state=after.state, actor=by, reason=reason, lease_until=lease, until=hold,
+    )  # fmt: skip
+    return SwitchDecision(after, event, "turned on" if enable else "turned off")
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """All that a decision about a run needs, and the two ways it can end."""
+
+    before: SwitchState
+    evidence: Evidence
+    automation: AutomationConfig
+    critical: bool
+    now: datetime
+
+    @property
+    def run(self) -> str:
+        return _RUNS[self.evidence.schedule]
+
+    @property
+    def is_older(self) -> bool:
+        newest = None if self.evidence.told else self.before.last_window_end
+        return newest is not None and self.evidence.window_end < newest - _LATE[self.evidence.schedule]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether an operator's "on" still holds against this run."""
+        hold = self.before.hold_until
+        return self.before.state == "on" and hold is not None and hold > self.now and not self.critical
+
+    @property
+    def lease(self) -> datetime:
+        """The renewed lease; it never gets shorter."""
+        return _later(self.before.lease_until, self.evidence.window_end + self.automation.lease)
+
+    @property
+    def restrictor(self) -> str:
+        """Who has to see good windows after this run's breach: the weekly run, once it is involved."""
+        return WEEKLY_RUN if _is_restricted(self.before) and self.before.actor == WEEKLY_RUN else self.run
+
+    @property
+    def streak(self) -> int:
+        """Good windows in a row, this one included: each once, only those of the run that turned off or blocked."""
+        newest = self.before.last_window_end
+        is_new = newest is None or self.evidence.window_end > newest
+        return self.before.ok_streak + (1 if is_new and self.before.actor == self.run else 0)
+
+    @property
+    def streak_needed(self) -> float:
+        """After how many good windows automation comes back by itself."""
+        wanted = self.automation.re_enable
+        return wanted.after if isinstance(wanted, ReEnableAfter) else math.inf
+
+    def nothing(self, reason: str) -> SwitchDecision:
+        return SwitchDecision(self.before, None, reason)
+
+    def become(
+        self, after: SwitchState, kind: str, reason: str, *, why: str = "", verdict: str | None = None
+    ) -> SwitchDecision:
+        """The decision for ``after``: an event exactly if it differs, ``why`` for the history."""
+        if after.actor == self.run or not _is_restricted(after):  # else another run's windows are being counted
+            after = replace(after, last_window_end=_later(after.last_window_end, self.evidence.window_end))
+        if after == self.before:
+            return self.nothing(reason)
+        event = SwitchEvent(
+            key=self.evidence.key, source=after.source, label=after.label, at=self.now, kind=kind,
+            from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
+            blocked=after.blocked, lease_until=after.lease_until, until=after.hold_until, verdict=verdict,
+        )  # fmt: skip
+        return SwitchDecision(replace(after, version=self.before.version + 1), event, reason)
+
+
+def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecision:
+    disabling = [verdict for verdict in breaches if "disable_automation" in verdict.actions]
+    blocking = [verdict for verdict in breaches if "block_scores" in verdict.actions]
+    if not disabling and not blocking:
+        raise ValueError("a breach of a rule that may not act is no evidence for the switch")
+    if change.is_held:
+        why = f"an operator's enable holds until {change.before.hold_until:%Y-%m-%d %H:%M} UTC: {_why(breaches)}"
+        return _renew(change, "an operator's enable holds", kind="held", why=why, verdict=breaches[0].id)
+    if change.before.state == "off":
+        return _still_off(change)
+    if disabling:
+        return _turn_off(change, disabling[0], _why(disabling))
+    return _block(change, blocking)
+
+
+def _turn_off(change: _Change, verdict: Verdict, why: str) -> SwitchDecision:
+    after = replace(
+        change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=False,
+        actor=change.restrictor, reason=why, verdict=verdict.id, ok_streak=0, changed_at=change.now,
+    )  # fmt: skip
+    return change.become(after, "disabled", "turned off", why=why, verdict=verdict.id)
+
+
+def _still_off(change: _Change) -> SwitchDecision:
+    """A breach of what is off already: the good windows are counted from the start again."""
+    if change.before.by_operator or math.isinf(change.streak_needed):
+        return change.nothing("already off")
+    after = replace(change.before, ok_streak=0, actor=change.restrictor)
+    return change.become(after, "counted", "already off")
+
+
+def _block(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecision:
+    """Block what the verdicts name. The source's own switch forbids, so it can block without being set."""
+    before, first = change.before, breaches[0]
+    if before.state == "never_set" and before.label is not None:
+        return change.nothing("never set")
+    named = merged((float(low), float(high)) for verdict in breaches for low, high in verdict.detail.get("blocked", ()))
+    if not named:
+        return _turn_off(change, first, f"{_why(breaches)}, and no score range could be named")
+    ranges = merged(before.blocked + named)
+    if ranges == before.blocked:
+        return _renew(change, "already blocked", ok_streak=0)
+    after = replace(
+        before, state="on", blocked=ranges, lease_until=change.lease, by_operator=False, actor=change.restrictor,
+        reason=_why(breaches), verdict=first.id, ok_streak=0, changed_at=change.now,
+    )  # fmt: skip
+    return change.become(after, "blocked", "blocked", why=_why(breaches), verdict=first.id)
+
+
+def _after_ok(change: _Change) -> SwitchDecision:
+    before = change.before
+    if before.state == "never_set":
+        first_ok = change.automation.initial == "on_first_ok"
+        return _turn_on(change, "first good window") if first_ok else change.nothing("never set")
+    if before.state == "off" and before.by_operator:
+        return change.nothing("off by an operator")
+    return _count(change) if _is_restricted(before) else _renew(change, "renewed")
+
+
+def _count(change: _Change) -> SwitchDecision:
+    """One more good window of what is off or blocked; enough of them undo it."""
+    before, streak = change.before, change.streak
+    if math.isinf(change.streak_needed):
+        return _renew(change, "renewed") if before.state == "on" else change.nothing("off until an operator enables")
+    if streak >= change.streak_needed:
+        return _turn_on(change, f"{streak} good windows in a row")
+    words = f"{streak} of {change.streak_needed:g} good windows"
+    if before.state == "on":
+        return _renew(change, words, ok_streak=streak)
+    return change.become(replace(before, ok_streak=streak), "counted", words)
+
+
+def _turn_on(change: _Change, why: str) -> SwitchDecision:
+    after = replace(
+        change.before, state="on", blocked=(), lease_until=change.lease, hold_until=None, by_operator=False,
+        actor=change.run, reason=why, verdict=None, ok_streak=0, changed_at=change.now,
+    )  # fmt: skip
+    if change.before.state == "on":
+        return change.become(after, "unblocked", "unblocked", why=why)
+    return change.become(after, "enabled", "turned on", why=why)
+
+
+def _after_silence(change: _Change) -> SwitchDecision:
+    """Nothing could be evaluated: no renewal; off at once where the configuration says so."""
+    if change.automation.when_not_evaluated == "keep":
+        return change.nothing("not evaluated: the lease is not renewed")
+    if change.before.state != "on":
+        return change.nothing("not evaluated")
+    if change.is_held:
+        return change.nothing("an operator's enable holds")
+    first = change.evidence.verdicts[0]
+    return _turn_off(change, first, f"not evaluated: {first.reason.value}")
+
+
+def _renew(
+    change: _Change,
+    reason: str,
+    *,
+    kind: str = "renewed",
+    why: str = "",
+    verdict: str | None = None,
+    ok_streak: int | None = None,
+) -> SwitchDecision:
+    """The same state with a renewed lease."""
+    streak = change.before.ok_streak if ok_streak is None else ok_streak
+    after = replace(change.before, lease_until=change.lease, ok_streak=streak)
+    return change.become(after, kind, reason, why=why, verdict=verdict)
+
+
+def _is_restricted(state: SwitchState) -> bool:
+    """Whether a run has turned something off that good windows may bring back."""
+    return bool(state.blocked) or (state.state == "off" and not state.by_operator)
+
+
+def _why(verdicts: Sequence[Verdict]) -> str:
+    return "; ".join(f"{verdict.rule}: {verdict.reason.value} in {verdict.window.name}" for verdict in verdicts)
+
+
+def _later(first: datetime | None, second: datetime) -> datetime:
+    return second if first is None else max(first, second)

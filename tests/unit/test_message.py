@@ -1,0 +1,312 @@
+"""What a message says, word by word (golden cases) and within Slack's bounds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.alerts import message, words
+from monitor.alerts.message import Finding, WorstRange, advice, delivery_id, incident_message, plain_words
+from monitor.records import Action, Incident, Interval, Outcome, Reason, Severity, Subject, Verdict, Window
+from monitor.rules.model import Route
+from tests.fakes.slack import _form_problem
+
+WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+DAY = Window(datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC), "2026-11-16", "daily")
+ONCALL = Route(channel="#ml-oncall", mention="<!subteam^S0123>")
+QUIET = Route(channel="#ml-monitoring")
+CASES = Path(__file__).parent.parent / "cases" / "messages"
+
+
+def verdict(label: str | None = "billing", **given: Any) -> Verdict:
+    known: dict[str, Any] = {
+        "id": "4f1c9a02be7d6653", "rule": "automated-shortfall", "subject": Subject("tickets", label), "window": WEEK,
+        "metric": "shortfall", "where": "automated", "outcome": "breach", "reason": Reason.ABOVE_THRESHOLD,
+        "severity": "critical", "threshold": 0.05, "value": 0.32, "low": 0.22, "high": 0.42, "plug_in": 0.32,
+        "p_value": 1e-7, "p_adjusted": 4.2e-6, "detectable": 0.11, "n": 118, "windows": 2,
+        "detail": {"promised": 0.91, "kept": 0.59},
+    }  # fmt: skip
+    return Verdict(**(known | given))
+
+
+def finding(told: Verdict, **given: Any) -> Finding:
+    incident = Incident(
+        id=f"i-{told.rule}-{told.subject.source}-{told.subject.label}", rule=told.rule, source=told.subject.source,
+        label=told.subject.label, severity=told.severity, state="open", schedule="weekly", opened_at=WEEK.end,
+        opened_window=WEEK.name, first_verdict=told.id, last_verdict=told.id, last_window_start=WEEK.start,
+        breaches=1, reason=told.reason.value,
+    )  # fmt: skip
+    return Finding(told, incident, **given)
+
+
+SHORTFALL = finding(verdict(), switch_state="automation off since 2026-11-16 06:00 UTC", excess_errors=37.8)
+INCREASE = finding(
+    verdict(
+        "refund", rule="ece-increase", metric="ece", where="all", reason=Reason.INCREASED, severity="warning",
+        threshold=0.02, value=0.061, low=0.049, high=0.075, baseline=0.019, change=0.042, change_low=0.028,
+        change_high=0.057, p_adjusted=3e-4, detectable=0.018, n=2104, windows=1, detail={},
+    ),
+    baseline_interval=Interval(0.019, 0.014, 0.025, 0.021),
+    worst=WorstRange(0.82, 0.91, 143, -0.17),
+)  # fmt: skip
+MIX = finding(replace(INCREASE.verdict, reason=Reason.TRAFFIC_MIX, subject=Subject("mail", "spam")))
+BLOCKED = finding(
+    verdict(
+        "phishing", rule="mce-blocks-scores", metric="mce", where="all", threshold=0.2, value=0.31, low=0.24, high=0.41,
+        n=4021, windows=1, detail={"worst_range": [0.74, 0.83], "worst_n": 212, "worst_gap": -0.33},
+    )
+)  # fmt: skip
+SHIFT = finding(
+    verdict(
+        None, rule="score-shift", metric="ks", where="all", reason=Reason.DISTRIBUTION_SHIFTED, severity="info",
+        threshold=0.1, value=0.18, low=None, high=None, p_adjusted=None, detectable=None, n=4021, windows=1, detail={},
+    )
+)  # fmt: skip
+HOSTILE = finding(
+    verdict("<!channel> `rm` \u202e@here\n*bold*\x07" + "x" * 300, detail={"promised": 0.9, "kept": 0.5}),
+    switch_state="automation off <@U1>",
+)
+ACTIONS = (
+    Action("slack", "tickets", "phishing", "sent"),
+    Action("block_scores", "tickets", "phishing", "blocked 0.74 to 0.83"),
+    Action("disable_automation", "tickets", "other", "off"),
+)
+
+
+def many(count: int) -> list[Finding]:
+    return [finding(verdict(f"label_{i:03d}", severity="warning" if i % 3 else "critical")) for i in range(count)]
+
+
+MESSAGES = {
+    "one_critical": lambda: incident_message([SHORTFALL], window=WEEK, route=ONCALL),
+    "three_with_links": lambda: incident_message(
+        [SHIFT, INCREASE, SHORTFALL], window=WEEK, route=ONCALL, public_url="https://calmon.example.org/"
+    ),
+    "blocked_scores_and_mix": lambda: incident_message([MIX, BLOCKED], window=WEEK, route=QUIET, actions=ACTIONS),
+    "hostile_label": lambda: incident_message([HOSTILE], window=WEEK, route=QUIET),
+    "twenty_four": lambda: incident_message(many(24), window=WEEK, route=ONCALL),
+    "monitor_failed": lambda: message.monitor_failed_message(
+        "weekly", "OperationalError: cannot reach postgresql://calmon:hunter2@db/history (xoxb-1-abc)\n<!here>",
+        datetime(2026, 11, 16, 6, 3, tzinfo=UTC), channel="#ml-oncall", run="r1", mention="<!subteam^S0123>",
+        url="https://prefect.example.org/runs/r1",
+    ),
+}  # fmt: skip
+
+
+def texts(block: dict[str, Any]) -> list[str]:
+    parts = [block["text"]] if "text" in block else block.get("elements", [])
+    return [str(part["text"]) for part in parts]
+
+
+def as_read(payload: dict[str, Any]) -> str:
+    """The message as one readable file: channel, fallback text, then each block."""
+    lines = [f"to {payload['channel']}", "", payload["text"], ""]
+    for block in payload["blocks"]:
+        lines += ["----"] if block["type"] == "divider" else [f"[{block['type']}] {t}" for t in texts(block)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_reads_as_its_golden_case(name: str) -> None:
+    read, case = as_read(MESSAGES[name]()), CASES / f"{name}.txt"
+    if os.environ.get("CALMON_TEST_WRITE_CASES"):  # then read the difference before you keep it
+        case.write_text(read, encoding="utf-8")
+    assert read == case.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_slack_accepts_the_form_of_every_message(name: str) -> None:
+    payload = MESSAGES[name]()
+    assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 60, 400])
+def test_any_number_of_incidents_stays_within_slacks_bounds(count: int) -> None:
+    long = "a very long <label> & more " * 30
+    payload = incident_message(
+        [finding(verdict(f"{long}{i}"), switch_state=long) for i in range(count)], window=WEEK, route=ONCALL
+    )
+    assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
+    assert len(message.mark_possible_repeat(payload)["blocks"]) <= 50
+
+
+def test_every_incident_is_told_or_counted() -> None:
+    read = as_read(incident_message(many(24), window=WEEK, route=ONCALL))
+    in_full = read.count("[section] *:")
+    assert 1 <= in_full <= 10
+    assert f"*and {24 - in_full} more:*" in read
+    assert all(f"label_{i:03d} promises" in read for i in range(24))
+
+
+def test_critical_findings_come_first_then_those_with_the_most_wrong_items() -> None:
+    few, most = finding(verdict("few"), excess_errors=3.0), finding(verdict("most"), excess_errors=90.0)
+    read = as_read(incident_message([SHIFT, INCREASE, few, most], window=WEEK, route=QUIET))
+    places = [read.index(f" {name} ") for name in ("most", "few", "refund")]
+    assert places == sorted(places)
+
+
+def test_a_label_can_neither_mention_anybody_nor_format_the_message() -> None:
+    read = as_read(incident_message([HOSTILE], window=WEEK, route=QUIET))
+    assert "<" not in read.replace("<!subteam", "")
+    assert "\u202e" not in read
+    assert "\x07" not in read
+    assert "`rm`" not in read
+
+
+def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_itself() -> None:
+    payload = incident_message([SHORTFALL, HOSTILE], window=WEEK, route=ONCALL)
+    parts = [p for b in payload["blocks"] for p in ([b["text"]] if "text" in b else b.get("elements", []))]
+    assert all(p["verbatim"] is True for p in parts if p["type"] == "mrkdwn")
+
+
+def test_the_mention_of_the_route_stands_on_top_and_a_malformed_one_is_plain_text() -> None:
+    payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    assert payload["blocks"][1]["text"]["text"] == "<!subteam^S0123>"
+    odd = incident_message([SHORTFALL], window=WEEK, route=Route(channel="#c", mention="the <b>team"))
+    assert odd["blocks"][1]["text"]["text"] == "the &lt;b&gt;team"
+
+
+def test_a_message_needs_a_finding() -> None:
+    with pytest.raises(ValueError, match="at least one finding"):
+        incident_message([], window=WEEK, route=QUIET)
+
+
+def test_the_delivery_id_depends_on_channel_window_and_incidents_and_on_nothing_else() -> None:
+    id = delivery_id("#a", WEEK, ["i1", "i2"])
+    assert id == delivery_id("#a", WEEK, ["i2", "i1"])
+    others = {
+        delivery_id("#b", WEEK, ["i1", "i2"]),
+        delivery_id("#a", DAY, ["i1", "i2"]),
+        delivery_id("#a", WEEK, ["i1"]),
+    }
+    assert len(others | {id}) == 4
+    payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    assert payload["metadata"] == {
+        "event_type": "calmon_delivery",
+        "event_payload": {"delivery_id": delivery_id("#ml-oncall", WEEK, [SHORTFALL.incident.id])},
+    }
+
+
+def test_two_hooks_of_one_failed_run_make_one_message() -> None:
+    first = message.monitor_failed_message("weekly", "crashed", WEEK.start, channel="#c", run="r1")
+    second = message.monitor_failed_message("weekly", "failed", WEEK.end, channel="#c", run="r1")
+    other = message.monitor_failed_message("weekly", "failed", WEEK.end, channel="#c", run="r2")
+    assert first["metadata"] == second["metadata"] != other["metadata"]
+
+
+def test_an_error_is_told_without_passwords_tokens_or_end() -> None:
+    error = "postgresql://u:s3cret@db/x password=hunter2 xoxb-12-ab " + "<&>" * 2000
+    payload = message.monitor_failed_message("weekly", error, WEEK.start, channel="#c")
+    read = as_read(payload)
+    assert not any(secret in read for secret in ("s3cret", "hunter2", "xoxb-12"))
+    assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
+    assert "same command again" in read
+
+
+def test_a_delivery_is_made_of_a_payload_with_its_own_id() -> None:
+    payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    made = message.delivery_of(payload, kind="incidents", now=WEEK.end)
+    assert (made.id, made.channel, made.state) == (
+        payload["metadata"]["event_payload"]["delivery_id"], "#ml-oncall", "pending",
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="not a kind"):
+        message.delivery_of(payload, kind="gossip", now=WEEK.end)
+
+
+METRICS = (
+    "ece",
+    "mce",
+    "brier",
+    "nll",
+    "roc_auc",
+    "pr_auc",
+    "accuracy",
+    "shortfall",
+    "false_negative_rate",
+    "ks",
+    "psi",
+)
+OUTCOMES: dict[Reason, Outcome] = {
+    **dict.fromkeys((Reason.WITHIN_THRESHOLD, Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE), "ok"),
+    **dict.fromkeys(
+        (Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
+         Reason.DISTRIBUTION_SHIFTED),
+        "breach",
+    ),
+    **dict.fromkeys(
+        (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.TOO_FEW_ROWS, Reason.SCORES_MOVED, Reason.NO_ROWS,
+         Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED), "not_evaluated",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, metric: str) -> None:
+    bare = verdict(
+        "spam", metric=metric, reason=reason, outcome=OUTCOMES[reason], value=None, baseline=None, p_adjusted=None,
+        detectable=None, detail={},
+    )  # fmt: skip
+    full = replace(bare, value=0.1, baseline=0.05, p_adjusted=0.2, detectable=0.1)
+    for told in (bare, full):
+        sentence = plain_words(told)
+        assert sentence.startswith("spam ")
+        assert "None" not in sentence
+        assert advice(told).endswith(".")
+        assert advice(told).count(". ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            verdict(),
+            "billing promises more than it keeps: "
+            "automated items were right 59% of the time, their scores said 91%",
+        ),
+        (
+            INCREASE.verdict,
+            "refund has scores that no longer mean what they did: "
+            "off by 6.1 points on average, 1.9 points in the baseline",
+        ),
+        (
+            BLOCKED.verdict,
+            "phishing has scores that are off by 31 points in their worst range, "
+            "more than the 20 points allowed",
+        ),
+        (
+            SHIFT.verdict,
+            "tickets (all labels) gets other scores than in the baseline: KS distance 0.18, 0.1 is allowed",
+        ),
+        (
+            verdict(metric="roc_auc", where="all", reason=Reason.BELOW_THRESHOLD, value=0.741, threshold=0.8),
+            "billing tells right from wrong less well than it must: ROC AUC is 0.741, at least 0.8 is wanted",
+        ),
+        (
+            verdict("phishing", metric="false_negative_rate", where="all", value=0.041, threshold=0.02),
+            "phishing misses too many: 4.1% of the true ones were not found, 2.0% are allowed",
+        ),
+        (
+            verdict(outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS, metric="ece", detectable=0.07, n=312),
+            "billing was not judged: with 312 rows only a change of 7.0 points or more would show",
+        ),
+    ],
+)  # fmt: skip
+def test_a_verdict_in_plain_words(given: Verdict, sentence: str) -> None:
+    assert plain_words(given) == sentence
+
+
+@pytest.mark.parametrize("severity", ["info", "warning", "critical"])
+def test_the_severity_shows_in_the_message(severity: Severity) -> None:
+    read = as_read(incident_message([finding(verdict(severity=severity))], window=WEEK, route=QUIET))
+    assert f"({severity})" in read
+    assert message._EMOJI[severity] in read
+
+
+def test_a_foreign_text_is_one_short_printable_line() -> None:
+    assert words.clean("a\r\n\tb\u200b\u2066c\x1b[31m" + "y" * 500, 12) == "a bc[31myyy…"

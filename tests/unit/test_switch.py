@@ -1,0 +1,421 @@
+"""The switch: what is allowed now, what an evaluation does to it and what a person does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from monitor.automation.switch import Evidence, SwitchDecision, after_run, effective, is_blocked, operator_change
+from monitor.records import Outcome, Reason, Schedule, Subject, SwitchState, Verdict, Window
+from monitor.rules.model import AutomationConfig, ReEnableAfter
+
+END = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday: the end of 2026-W46 and of Sunday
+NOW = END + timedelta(hours=7)
+LEASE = timedelta(days=9)
+WEEK = timedelta(weeks=1)
+KEEP = AutomationConfig(when_not_evaluated="keep")
+DISABLE = AutomationConfig(when_not_evaluated="disable")
+FIRST_OK = AutomationConfig(when_not_evaluated="keep", initial="on_first_ok")
+AFTER_TWO = AutomationConfig(when_not_evaluated="keep", re_enable=ReEnableAfter(after=2))
+
+NEVER = SwitchState("tickets", "billing")
+ON = replace(
+    NEVER, state="on", actor="ana", by_operator=True, lease_until=END + timedelta(days=2), version=1,
+    changed_at=END - WEEK, last_window_end=END - WEEK,
+)  # fmt: skip
+OFF_BY_OPERATOR = replace(ON, state="off", lease_until=None)
+OFF_BY_RUN = replace(OFF_BY_OPERATOR, by_operator=False, actor="weekly run")
+
+
+def verdict(
+    outcome: Outcome = "breach",
+    *,
+    actions: Sequence[str] = ("disable_automation",),
+    rule: str = "automated-shortfall",
+    blocked: Any = None,
+) -> Verdict:
+    reasons = {"ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS}
+    return Verdict(
+        id=f"{rule}-{outcome}", rule=rule, subject=Subject("tickets", "billing"),
+        window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="shortfall", where="automated", outcome=outcome,
+        reason=reasons[outcome], severity="critical", threshold=0.05,
+        actions=tuple(actions) if outcome == "breach" else (),  # type: ignore[arg-type]
+        detail={} if blocked is None else {"blocked": blocked},
+    )  # fmt: skip
+
+
+BREACH, OK, SILENT = verdict(), verdict("ok"), verdict("not_evaluated")
+
+
+def block(*ranges: tuple[float, float]) -> Verdict:
+    return verdict(actions=["slack", "block_scores"], rule="mce-blocks-scores", blocked=[list(r) for r in ranges])
+
+
+def run(
+    state: SwitchState,
+    *verdicts: Verdict,
+    end: datetime = END,
+    schedule: Schedule = "weekly",
+    automation: AutomationConfig = KEEP,
+    critical: bool = False,
+    now: datetime | None = None,
+    told: bool = False,
+) -> SwitchDecision:
+    evidence = Evidence(end, schedule, verdicts, f"{schedule}:{end:%Y-%m-%d}", told)
+    return after_run(state, evidence, automation, critical=critical, now=now or end + timedelta(hours=7))
+
+
+def enable(state: SwitchState, now: datetime = NOW, **asked: Any) -> SwitchDecision:
+    return operator_change(
+        state, enable=True, by="ana", reason="checked", now=now, automation=KEEP, key="command", **asked
+    )
+
+
+# What is allowed now
+
+
+@pytest.mark.parametrize(
+    ("state", "whole", "reason"),
+    [
+        (NEVER, None, "never set"),
+        (OFF_BY_RUN, None, "off"),
+        (replace(ON, lease_until=None), None, "no lease"),
+        (replace(ON, lease_until=NOW), None, "the lease ended at 2026-11-16 07:00 UTC"),
+        (ON, SwitchState("tickets", None, state="off"), "the whole source is off"),
+    ],
+)
+def test_everything_but_a_living_on_is_off(state: SwitchState, whole: SwitchState | None, reason: str):
+    allowed = effective(state, NOW, whole=whole)
+    assert (allowed.allowed, allowed.reason, allowed.until, allowed.blocked) == (False, reason, None, ())
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        None,
+        SwitchState("tickets", None),
+        SwitchState("tickets", None, state="on", lease_until=NOW - WEEK),
+    ],
+)
+def test_a_living_on_is_allowed_whatever_the_source_says_but_off(whole: SwitchState | None):
+    allowed = effective(ON, NOW, whole=whole)
+    assert (allowed.allowed, allowed.reason, allowed.until) == (True, "on", ON.lease_until)
+
+
+def test_blocked_ranges_of_the_label_and_of_the_source_hold_together():
+    whole = SwitchState("tickets", None, state="on", blocked=((0.8, 0.9),))
+    assert effective(replace(ON, blocked=((0.9, 1.0), (0.1, 0.2))), NOW, whole=whole).blocked == ((0.1, 0.2), (0.8, 1))
+
+
+@pytest.mark.parametrize(
+    ("score", "blocked"), [(0.79, False), (0.8, True), (0.85, True), (0.9, True), (0.90004, True), (0.9001, False),
+                           (float("nan"), True)],
+)  # fmt: skip
+def test_a_blocked_range_holds_both_its_ends_at_the_precision_of_the_counts(score: float, blocked: bool):
+    assert is_blocked(score, [(0.8, 0.9)]) is blocked
+
+
+# What an evaluation does
+
+
+def test_a_breach_of_a_disabling_rule_turns_off():
+    decision = run(ON, BREACH, OK)
+    assert decision.reason == "turned off"
+    assert (decision.after.state, decision.after.by_operator, decision.after.lease_until) == ("off", False, None)
+    assert (decision.after.version, decision.after.verdict, decision.after.changed_at) == (2, BREACH.id, NOW)
+    event = decision.event
+    assert event is not None
+    assert (event.kind, event.from_state, event.to_state, event.actor) == ("disabled", "on", "off", "weekly run")
+    assert event.reason == "automated-shortfall: above_threshold in 2026-W46"
+    assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16", BREACH.id, NOW)
+
+
+@pytest.mark.parametrize("label", ["billing", None])
+def test_a_breach_turns_off_what_was_never_set(label: str | None):
+    assert run(replace(NEVER, label=label), BREACH).after.state == "off"
+
+
+@pytest.mark.parametrize("state", [OFF_BY_RUN, OFF_BY_OPERATOR])
+def test_a_breach_of_what_is_off_changes_nothing(state: SwitchState):
+    decision = run(state, BREACH)
+    assert (decision.after, decision.event, decision.reason) == (state, None, "already off")
+
+
+def test_an_operators_enable_holds_against_runs():
+    held = enable(ON).after
+    decision = run(held, BREACH, now=NOW + timedelta(hours=1))
+    assert (decision.after.state, decision.reason) == ("on", "an operator's enable holds")
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.verdict) == ("held", BREACH.id)
+    assert run(held, block((0.8, 0.9)), now=NOW + timedelta(hours=1)).after.blocked == ()
+
+
+def test_it_holds_no_longer_than_it_says():
+    held = enable(ON).after
+    assert run(held, BREACH, now=NOW + timedelta(hours=24)).after.state == "off"
+    longer = enable(ON, until=NOW + timedelta(hours=48)).after
+    assert run(longer, BREACH, now=NOW + timedelta(hours=47)).after.state == "on"
+
+
+def test_for_critical_labels_nothing_holds_against_a_breach():
+    assert run(enable(ON).after, BREACH, critical=True, now=NOW + timedelta(hours=1)).after.state == "off"
+
+
+def test_a_breach_of_a_blocking_rule_blocks_its_ranges_and_renews():
+    state = replace(ON, blocked=((0.1, 0.2),))
+    decision = run(state, block((0.8, 0.9), (0.9, 0.95)))
+    assert (decision.after.state, decision.after.blocked) == ("on", ((0.1, 0.2), (0.8, 0.95)))
+    assert decision.after.lease_until == END + LEASE
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.blocked) == ("blocked", decision.after.blocked)
+
+
+def test_blocking_what_is_blocked_only_renews():
+    decision = run(replace(ON, blocked=((0.8, 0.9),)), block((0.8, 0.9)))
+    assert (decision.after.blocked, decision.after.lease_until) == (((0.8, 0.9),), END + LEASE)
+    assert decision.reason == "already blocked"
+    assert decision.event is not None
+    assert decision.event.kind == "renewed"
+
+
+@pytest.mark.parametrize(("state", "reason"), [(NEVER, "never set"), (OFF_BY_RUN, "already off")])
+def test_nothing_is_blocked_in_what_is_not_on(state: SwitchState, reason: str):
+    decision = run(state, block((0.8, 0.9)))
+    assert (decision.after, decision.event, decision.reason) == (state, None, reason)
+
+
+def test_a_source_blocks_scores_although_its_own_switch_was_never_set():
+    whole = run(replace(NEVER, label=None), block((0.8, 0.9))).after
+    assert effective(ON, NOW, whole=whole).blocked == ((0.8, 0.9),)
+
+
+def test_a_breach_that_names_no_range_turns_off():
+    decision = run(ON, block())
+    assert decision.after.state == "off"
+    assert "no score range could be named" in decision.after.reason
+
+
+def test_turning_off_wins_over_blocking():
+    assert run(ON, block((0.8, 0.9)), BREACH).after.state == "off"
+
+
+def test_one_evaluated_rule_renews_the_lease_from_the_end_of_the_window():
+    decision = run(ON, OK, SILENT)
+    assert (decision.after.lease_until, decision.after.last_window_end) == (END + LEASE, END)
+    assert (decision.after.actor, decision.after.changed_at) == ("ana", ON.changed_at)
+    assert decision.event is not None
+    assert decision.event.kind == "renewed"
+
+
+def test_a_lease_never_gets_shorter():
+    longer = replace(ON, lease_until=END + timedelta(days=30))
+    assert run(longer, OK).after.lease_until == END + timedelta(days=30)
+
+
+def test_an_evaluated_rule_revives_an_expired_lease():
+    expired = replace(ON, lease_until=END - timedelta(days=1))
+    assert not effective(expired, NOW, whole=None).allowed
+    assert effective(run(expired, OK).after, NOW, whole=None).allowed
+
+
+def test_nothing_evaluated_lets_the_lease_run_out():
+    decision = run(ON, SILENT)
+    assert (decision.after, decision.event) == (ON, None)
+    assert not effective(decision.after, END + timedelta(days=2), whole=None).allowed
+
+
+def test_nothing_evaluated_turns_off_where_the_configuration_says_so():
+    decision = run(ON, SILENT, automation=DISABLE)
+    assert (decision.after.state, decision.after.reason) == ("off", "not evaluated: too_few_rows")
+    assert run(enable(ON).after, SILENT, automation=DISABLE, now=NOW + timedelta(hours=1)).after.state == "on"
+
+
+@pytest.mark.parametrize("state", [NEVER, OFF_BY_RUN, OFF_BY_OPERATOR])
+def test_nothing_evaluated_changes_nothing_that_is_off(state: SwitchState):
+    decision = run(state, SILENT, automation=DISABLE)
+    assert (decision.after, decision.event) == (state, None)
+
+
+def test_a_schedule_without_acting_rules_says_nothing():
+    decision = run(ON, automation=DISABLE)
+    assert (decision.after, decision.reason) == (ON, "no acting rule on this schedule")
+
+
+def test_a_breach_of_a_rule_that_may_not_act_is_refused():
+    with pytest.raises(ValueError, match="may not act"):
+        run(ON, verdict(actions=["slack"]))
+
+
+@pytest.mark.parametrize("evidence", [BREACH, OK, SILENT, block((0.8, 0.9))])
+def test_an_older_window_changes_nothing(evidence: Verdict):
+    state = replace(ON, last_window_end=END + WEEK)
+    decision = run(state, evidence, automation=DISABLE)
+    assert (decision.after, decision.event, decision.reason) == (state, None, "older window")
+
+
+def test_an_older_window_acts_when_told_and_renews_nothing_backwards():
+    state = replace(ON, last_window_end=END + WEEK, lease_until=END + 3 * WEEK)
+    off = run(state, BREACH, told=True)
+    assert (off.after.state, off.reason, off.after.last_window_end) == ("off", "turned off", END + WEEK)
+    good = run(state, OK, told=True)
+    assert (good.after, good.event) == (state, None)
+
+
+def test_a_week_evaluated_late_still_acts_although_days_after_it_were_evaluated():
+    state = replace(ON, last_window_end=END + timedelta(days=2))
+    assert run(state, BREACH).after.state == "off"
+    assert (
+        run(replace(ON, last_window_end=END), BREACH, end=END - timedelta(days=1), schedule="daily").after.state == "on"
+    )
+
+
+def test_daylight_saving_makes_no_older_week_newer():
+    last = END + WEEK - timedelta(hours=1)
+    assert run(replace(ON, last_window_end=last), BREACH).reason == "older window"
+
+
+# What comes back by itself
+
+
+def test_never_set_stays_off_after_a_good_window():
+    decision = run(NEVER, OK)
+    assert (decision.after, decision.event, decision.reason) == (NEVER, None, "never set")
+
+
+def test_the_first_good_window_turns_on_where_the_configuration_says_so():
+    decision = run(NEVER, OK, SILENT, automation=FIRST_OK)
+    assert (decision.after.state, decision.after.lease_until) == ("on", END + LEASE)
+    assert decision.event is not None
+    assert decision.event.kind == "enabled"
+    assert run(NEVER, SILENT, automation=FIRST_OK).after == NEVER
+    assert run(NEVER, OK, BREACH, automation=FIRST_OK).after.state == "off"
+
+
+def test_what_a_run_turned_off_stays_off_until_somebody_enables_it():
+    decision = run(OFF_BY_RUN, OK)
+    assert (decision.after, decision.event, decision.reason) == (OFF_BY_RUN, None, "off until an operator enables")
+
+
+def test_an_operators_off_is_never_undone_by_a_run():
+    for automation in (KEEP, FIRST_OK, AFTER_TWO):
+        assert run(OFF_BY_OPERATOR, OK, automation=automation).after == OFF_BY_OPERATOR
+
+
+def test_after_two_good_windows_in_a_row_it_comes_back():
+    off = run(ON, BREACH, automation=AFTER_TWO).after
+    first = run(off, OK, end=END + WEEK, automation=AFTER_TWO)
+    assert (first.after.state, first.after.ok_streak, first.reason) == ("off", 1, "1 of 2 good windows")
+    assert first.event is not None
+    assert first.event.kind == "counted"
+    second = run(first.after, OK, end=END + 2 * WEEK, automation=AFTER_TWO)
+    assert (second.after.state, second.after.lease_until) == ("on", END + 2 * WEEK + LEASE)
+    assert second.event is not None
+    assert second.event.kind == "enabled"
+
+
+def test_the_same_window_counts_once_whatever_its_data():
+    off = run(ON, BREACH, automation=AFTER_TWO).after
+    assert run(off, OK, automation=AFTER_TWO).after.ok_streak == 0
+    first = run(off, OK, end=END + WEEK, automation=AFTER_TWO).after
+    again = run(first, OK, end=END + WEEK, automation=AFTER_TWO)
+    assert (again.after, again.event) == (first, None)
+
+
+def test_a_breach_starts_the_count_again():
+    first = run(run(ON, BREACH).after, OK, end=END + WEEK, automation=AFTER_TWO).after
+    breached = run(first, BREACH, end=END + 2 * WEEK, automation=AFTER_TWO).after
+    assert (breached.state, breached.ok_streak) == ("off", 0)
+    assert run(breached, OK, end=END + 3 * WEEK, automation=AFTER_TWO).after.state == "off"
+
+
+def test_good_days_do_not_undo_what_the_weekly_rules_turned_off():
+    state = run(ON, BREACH, automation=AFTER_TWO).after
+    for day in range(1, 7):
+        state = run(state, OK, end=END + timedelta(days=day), schedule="daily", automation=AFTER_TWO).after
+    assert (state.state, state.ok_streak) == ("off", 0)
+
+
+def test_a_sunday_evaluated_before_its_week_does_not_hide_the_week():
+    state = run(ON, block((0.8, 0.9)), automation=AFTER_TWO).after
+    for week in (1, 2):
+        state = run(state, OK, end=END + week * WEEK, schedule="daily", automation=AFTER_TWO).after
+        assert state.blocked == ((0.8, 0.9),)
+        state = run(state, OK, end=END + week * WEEK, automation=AFTER_TWO).after
+    assert (state.state, state.blocked) == ("on", ())
+
+
+def test_a_weekly_breach_of_what_a_day_turned_off_asks_for_good_weeks():
+    by_day = run(ON, BREACH, schedule="daily", automation=AFTER_TWO).after
+    assert by_day.actor == "daily run"
+    by_week = run(by_day, BREACH, automation=AFTER_TWO).after
+    assert by_week.actor == "weekly run"
+    good_week = run(by_day, OK, end=END + timedelta(days=1), automation=AFTER_TWO)
+    assert (good_week.after.ok_streak, good_week.event) == (0, None)
+
+
+def test_a_day_that_turns_off_what_a_week_had_blocked_asks_for_good_weeks():
+    blocked = run(ON, block((0.8, 0.9)), automation=AFTER_TWO).after
+    off = run(blocked, BREACH, end=END + timedelta(days=1), schedule="daily", automation=AFTER_TWO).after
+    assert (off.state, off.actor) == ("off", "weekly run")
+
+
+def test_good_windows_unblock():
+    state = run(ON, block((0.8, 0.9)), automation=AFTER_TWO).after
+    first = run(state, OK, end=END + WEEK, automation=AFTER_TWO).after
+    assert (first.blocked, first.ok_streak) == (((0.8, 0.9),), 1)
+    second = run(first, OK, end=END + 2 * WEEK, automation=AFTER_TWO)
+    assert (second.after.state, second.after.blocked, second.reason) == ("on", (), "unblocked")
+    assert second.event is not None
+    assert (second.event.kind, second.event.blocked) == ("unblocked", ())
+
+
+def test_manual_blocks_stay_but_the_lease_is_renewed():
+    blocked = run(ON, block((0.8, 0.9))).after
+    after = run(blocked, OK, end=END + WEEK).after
+    assert (after.blocked, after.lease_until) == (((0.8, 0.9),), END + WEEK + LEASE)
+
+
+# What a person does
+
+
+def test_an_operator_turns_on_with_a_fresh_lease_and_a_hold():
+    decision = enable(replace(OFF_BY_RUN, blocked=((0.8, 0.9),), ok_streak=1))
+    after = decision.after
+    assert (after.state, after.blocked, after.ok_streak, after.by_operator) == ("on", (), 0, True)
+    assert (after.lease_until, after.hold_until) == (NOW + LEASE, NOW + timedelta(hours=24))
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.actor, decision.event.key) == ("enabled", "ana", "command")
+    assert (decision.event.until, decision.event.reason) == (after.hold_until, "checked")
+
+
+def test_an_operator_turns_off_and_nothing_holds_any_more():
+    decision = operator_change(
+        enable(ON).after, enable=False, by="bo", reason="model replaced", now=NOW, automation=KEEP, key="k"
+    )
+    after = decision.after
+    assert (after.state, after.by_operator, after.hold_until, after.lease_until) == ("off", True, None, None)
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.from_state, decision.event.to_state) == ("disabled", "on", "off")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"reason": " "}, {"by": ""}, {"until": NOW}, {"enable": False, "until": NOW + LEASE}],
+)
+def test_a_change_without_name_reason_or_sense_is_refused(wrong: dict[str, Any]):
+    asked = {"enable": True, "by": "ana", "reason": "checked", "now": NOW, "automation": KEEP, "key": "k"} | wrong
+    with pytest.raises(ValueError, match=r"switch needs|future"):
+        operator_change(ON, **asked)
+
+
+def test_the_switch_imports_nothing_heavy():
+    heavy = "{'pandas', 'scipy', 'duckdb', 'numpy'}"
+    code = f"import sys, monitor.automation.switch; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
