@@ -1,0 +1,1 @@
+"""One data function a figure, and its drawings."""

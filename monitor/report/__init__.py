@@ -1,0 +1,1 @@
+"""Pages for people: the self-contained HTML report."""

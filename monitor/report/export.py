@@ -1,0 +1,65 @@
+"""The history as rows for other programs: CSV, JSON and Parquet with stable column names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from monitor.records import Estimate
+
+COLUMNS = (
+    "window", "source", "label", "metric", "where", "value", "plug_in", "low", "high", "n", "positives",
+)  # fmt: skip
+
+_TYPES = {
+    "window": "string", "source": "string", "label": "string", "metric": "string", "where": "string",
+    "value": "float64", "plug_in": "float64", "low": "float64", "high": "float64", "n": "int64", "positives": "float64",
+}  # fmt: skip
+
+
+def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
+    """One dictionary an estimate, in the order given; a null label is the source as a whole."""
+    return [
+        {
+            "window": e.window.name, "source": e.subject.source, "label": e.subject.label, "metric": e.metric,
+            "where": e.where, "value": _finite(e.interval.value), "plug_in": _finite(e.interval.plug_in),
+            "low": _finite(e.interval.low), "high": _finite(e.interval.high), "n": e.n, "positives": e.positives,
+        }
+        for e in estimates
+    ]  # fmt: skip
+
+
+def history_frame(estimates: Iterable[Estimate]) -> pd.DataFrame:
+    """The records as a table with the types of the columns, also where there is no row."""
+    return pd.DataFrame(history_records(estimates), columns=list(COLUMNS)).astype(_TYPES)
+
+
+def history_csv(estimates: Iterable[Estimate]) -> str:
+    """CSV with a header; numbers in full, nothing where a number or the label is null."""
+    return str(history_frame(estimates).to_csv(index=False, lineterminator="\n"))
+
+
+def history_json(estimates: Iterable[Estimate]) -> str:
+    """A JSON array with one object an estimate."""
+    return json.dumps(history_records(estimates), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def write_history_parquet(estimates: Iterable[Estimate], path: Path) -> int:
+    """Write a Parquet file and give back its number of rows.
+
+    DuckDB writes it, since it is here anyway and pandas alone cannot.
+    """
+    frame = history_frame(estimates)
+    with duckdb.connect() as connection:
+        connection.from_df(frame).write_parquet(str(path))
+    return len(frame)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not isfinite(value) else value

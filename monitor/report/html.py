@@ -1,0 +1,229 @@
+"""One self-contained page about a window: no request leaves it, every text in it is escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from math import isfinite
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from monitor.alerts.words import advice, plain_words
+from monitor.figures.drawings import Drawing, reliability_drawing, trend_drawing
+from monitor.figures.trend import Trend
+from monitor.records import Where
+from monitor.report import words
+from monitor.report.data import ReportData, SubjectReport, headline
+
+MAIN_TREND: tuple[str, Where] = ("ece", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One place in the page that a drawing goes to; ``summary`` is its text for screen readers."""
+
+    id: str
+    title: str
+    summary: str
+    drawing: Drawing
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One subject of the page with its figures."""
+
+    id: str
+    report: SubjectReport
+    main: Figure | None
+    reliability: Figure | None
+    small: tuple[Figure, ...]
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures, in the order of the page."""
+        return tuple(figure for figure in (self.main, self.reliability, *self.small) if figure is not None)
+
+
+def html_report(data: ReportData) -> str:
+    """The page as one string: the same for the same data, to the byte.
+
+    Scripts are allowed by their hash only. The numbers of the figures stand in the page as JSON:
+    ``#calmon-data`` is the history by subject, ``#calmon-figures`` what Plotly draws, by element id.
+    """
+    sections = [_section(f"s{k}", report, data) for k, report in enumerate(data.by_attention)]
+    scripts = (_plotly(), _template_text("report.js"))
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            data=data,
+            sections=sections,
+            headline=headline(data),
+            page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
+            figures_json=Markup(script_json(_drawings(sections))),  # noqa: S704 - escaped by script_json
+            style=Markup(_template_text("report.css")),  # noqa: S704 - a file of ours
+            plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
+            script=Markup(scripts[1]),  # noqa: S704 - a file of ours
+            policy=content_policy(scripts),
+        )
+    )
+
+
+def content_policy(scripts: Sequence[str]) -> str:
+    """A policy that allows these inline scripts, inline styles and data images, and nothing else."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand inside a ``<script>`` element: ASCII, without ``<``, ``>`` and ``&``.
+
+    >>> script_json({"label": "</script>"})
+    '{"label": "\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(value, allow_nan=False)
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def page_data(data: ReportData, sections: Sequence[Section]) -> dict[str, Any]:
+    """The numbers behind the page, for programs; numbers that are not finite are null."""
+    document = {
+        "schema": 1,
+        "schedule": data.window.schedule,
+        "window": {"name": data.window.name, "start": data.window.start, "end": data.window.end},
+        "zone": data.zone,
+        "generated_at": data.generated_at,
+        "subjects": [_subject_data(section) for section in sections],
+        "quality": [{"source": q.source, "reason": q.reason, "rows": q.rows} for q in data.quality],
+        "notes": data.notes,
+    }
+    cleaned: dict[str, Any] = _plain(document)
+    return cleaned
+
+
+def _subject_data(section: Section) -> dict[str, Any]:
+    report = section.report
+    return {
+        "id": section.id,
+        "source": report.subject.source,
+        "label": report.subject.label,
+        "light": report.light,
+        "rows": report.rows,
+        "trends": [asdict(t) | {"figure": _figure_id(section.id, t)} for t in report.trends if not t.empty],
+        "reliability": None if report.reliability is None else asdict(report.reliability),
+        "verdicts": [
+            {"id": v.id, "rule": v.rule, "metric": v.metric, "where": v.where, "outcome": v.outcome,
+             "reason": str(v.reason), "severity": v.severity, "value": v.value, "baseline": v.baseline,
+             "change": v.change, "p_adjusted": v.p_adjusted, "threshold": v.threshold, "n": v.n}
+            for v in report.verdicts
+        ],
+    }  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Records as JSON has them: instants as ISO texts, what is not finite as null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _drawings(sections: Sequence[Section]) -> dict[str, Any]:
+    return {figure.id: _plain(figure.drawing) for section in sections for figure in section.figures}
+
+
+def _section(name: str, report: SubjectReport, data: ReportData) -> Section:
+    drawn = [trend for trend in report.trends if not trend.empty]
+    figures = {(trend.metric, trend.where): _trend_figure(name, trend, report, data) for trend in drawn}
+    main = figures.pop(MAIN_TREND, None)
+    return Section(name, report, main, _reliability_figure(name, report), tuple(figures.values()))
+
+
+def _figure_id(section: str, trend: Trend) -> str:
+    return f"{section}-{trend.metric}-{trend.where}"
+
+
+def _trend_figure(name: str, trend: Trend, report: SubjectReport, data: ReportData) -> Figure:
+    span = None if report.baseline is None else _visible((report.baseline.start, report.baseline.end), trend)
+    return Figure(
+        id=_figure_id(name, trend),
+        title=words.metric_name(trend.metric, trend.where),
+        summary=trend_summary(trend),
+        drawing=trend_drawing(trend, data.tz, baseline_span=span, small=(trend.metric, trend.where) != MAIN_TREND),
+    )
+
+
+def _visible(span: tuple[datetime, datetime], trend: Trend) -> tuple[datetime, datetime] | None:
+    """The part of the span that the trend shows, or None."""
+    if not trend.points:
+        return None
+    start, end = max(span[0], trend.points[0].start), min(span[1], trend.points[-1].start)
+    return (start, end) if start < end else None
+
+
+def trend_summary(trend: Trend) -> str:
+    """A figure in one sentence, for those who cannot see it."""
+    known = [point for point in trend.points if point.value is not None]
+    if not known:
+        return f"{words.metric_name(trend.metric, trend.where)}: no values."
+    text = (
+        f"{words.metric_name(trend.metric, trend.where)} over {len(known)} windows from {known[0].window} to "
+        f"{known[-1].window}: from {words.number(known[0].value)} to {words.number(known[-1].value)}"
+    )
+    text += "" if trend.baseline is None else f", baseline {words.number(trend.baseline)}"
+    breaches = [point.window for point in trend.points if point.breach]
+    return f"{text}; {'breach in ' + ', '.join(breaches) if breaches else 'no breach'}."
+
+
+def _reliability_figure(name: str, report: SubjectReport) -> Figure | None:
+    bins = report.reliability
+    if bins is None or not bins.points:
+        return None
+    worst = max(bins.points, key=lambda point: abs(point.score - point.rate))
+    summary = (
+        f"Reliability diagram of {bins.rows:,} rows in {len(bins.points)} bins; the largest gap is at mean score "
+        f"{words.number(worst.score)}, hit rate {words.number(worst.rate)}, {worst.n:,} rows."
+    )
+    return Figure(f"{name}-reliability", "Reliability", summary, reliability_drawing(bins))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("monitor.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(words=words, plain_words=plain_words, advice=advice)
+    return environment
+
+
+def _template_text(name: str) -> str:
+    return (files("monitor.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    # a browser reads \r\n as \n before it hashes the script
+    return str(get_plotlyjs()).replace("\r\n", "\n")

@@ -1,0 +1,151 @@
+"""The report in Markdown, for Prefect artifacts and pull requests."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from monitor.alerts.words import advice, clean, plain_words
+from monitor.figures.sparkline import sparkline
+from monitor.records import Action, Subject, Where
+from monitor.report import words
+from monitor.report.data import ReportData, SubjectReport, headline
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
+
+
+def summary_markdown(data: ReportData, actions: Sequence[Action] = ()) -> str:
+    """The window on one page: headline, findings, labels, what was done, rows set aside, notes."""
+    parts = [
+        f"# Calibration {data.window.name}",
+        f"{words.window_text(data.window, data.tz)} ({data.zone}). **{headline(data)}**",
+        _findings(data),
+        _section("Labels", labels_markdown(data)),
+        _section("Done", _actions(actions)),
+        _section("Rows set aside", _quality(data)),
+        _section("Notes", "\n".join(f"- {escape(note)}" for note in data.notes)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def labels_markdown(data: ReportData) -> str:
+    """The table of labels, those first that need somebody."""
+    rows = [
+        (
+            report.light,
+            _name(report.subject),
+            f"{report.rows:,}",
+            words.number(report.value("ece")),
+            words.number(report.change[0], sign=True),
+            words.number(report.value("mce")),
+            words.number(report.value("roc_auc")),
+            words.number(report.value("shortfall", "automated")),
+            escape(verdict_words(report)),
+            escape(report.switch.words) if report.switch else "–",
+        )
+        for report in data.by_attention
+    ]
+    head = (
+        "light",
+        "label",
+        "rows",
+        "ECE",
+        "change",
+        "MCE",
+        "ROC AUC",
+        "shortfall (automated)",
+        "verdict",
+        "automation",
+    )
+    return _table(head, rows, numbers=range(2, 8)) if rows else "No label was read in this window."
+
+
+def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") -> str:
+    """One line a label: the trend of a metric, its first and last value and its breaches."""
+    head = ("label", "trend", "first", "last", "95% interval", "n", "breaches")
+    rows = [
+        (
+            _name(report.subject),
+            sparkline(trend.values),
+            words.number(next((v for v in trend.values if v is not None), None)),
+            words.number(trend.last.value),
+            words.interval(trend.last.low, trend.last.high),
+            f"{trend.last.n:,}",
+            ", ".join(point.window for point in trend.points if point.breach) or "–",
+        )
+        for report in data.by_attention
+        if (trend := report.trend(metric, where)) is not None and trend.last is not None and not trend.empty
+    ]
+    return _table(head, rows, numbers=(2, 3, 4, 5)) if rows else "Nothing in the history yet."
+
+
+def trend_rows(
+    data: ReportData, metric: str = "ece", where: Where = "all"
+) -> list[dict[str, str | float | int | None]]:
+    """The same as plain rows, one a (label, window), for a table artifact."""
+    return [
+        {
+            "source": report.subject.source, "label": report.subject.label, "window": point.window,
+            "value": point.value, "low": point.low, "high": point.high, "n": point.n,
+            "breach": "yes" if point.breach else "no",
+        }
+        for report in data.by_attention
+        if (trend := report.trend(metric, where)) is not None
+        for point in trend.points
+    ]  # fmt: skip
+
+
+def verdict_words(report: SubjectReport) -> str:
+    """What the rules say of a subject, in a few words with the named reasons."""
+    if report.breaches:
+        return "; ".join(f"{v.rule}: {words.reason_text(v)}" for v in report.breaches)
+    if not report.verdicts:
+        return "no rule"
+    if report.evaluated:
+        return "within thresholds"
+    reasons = Counter(words.reason_text(v) for v in report.verdicts)
+    return f"not evaluated: {', '.join(reasons)}"
+
+
+def escape(text: str) -> str:
+    """Foreign text as Markdown shows it letter by letter, in one line.
+
+    >>> escape("a|b <img> [x](y)")
+    'a\\\\|b \\\\<img\\\\> \\\\[x\\\\]\\\\(y\\\\)'
+    """
+    return _SPECIAL.sub(r"\\\1", clean(text, length=400))
+
+
+def _findings(data: ReportData) -> str:
+    lines = [
+        f"- **{escape(v.rule)}** ({v.severity}): {escape(plain_words(v))}. {advice(v)} "
+        f"Reason: `{v.reason}`, verdict `{v.id[:12]}`."
+        for v in data.breaches
+    ]
+    return _section("Breaches", "\n".join(lines))
+
+
+def _actions(actions: Sequence[Action]) -> str:
+    return "\n".join(
+        f"- {escape(a.kind.replace('_', ' '))}, {_name(Subject(a.source, a.label))}: {escape(a.state)}" for a in actions
+    )
+
+
+def _quality(data: ReportData) -> str:
+    rows = [(escape(q.source), escape(q.reason.replace("_", " ")), f"{q.rows:,}") for q in data.quality]
+    return _table(("source", "reason", "rows"), rows, numbers=(2,)) if rows else ""
+
+
+def _name(subject: Subject) -> str:
+    return escape(subject.name)
+
+
+def _section(title: str, body: str) -> str:
+    return f"## {title}\n\n{body}" if body else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int]) -> str:
+    right = set(numbers)
+    rule = ["---:" if k in right else "---" for k in range(len(head))]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))

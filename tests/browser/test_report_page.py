@@ -1,0 +1,200 @@
+"""The report page in a real Chromium: quiet, alone, and with the numbers of the history."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from monitor.report.data import ReportData
+from monitor.report.html import html_report
+from tests.fakes.report_data import HOSTILE, report_data
+
+pytestmark = pytest.mark.browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+if CHROMIUM is None:
+    pytest.skip("not run: no Chromium found (apt-get install chromium)", allow_module_level=True)
+
+
+@dataclass
+class Opened:
+    """A page with everything it asked for and complained about."""
+
+    page: Page
+    data: ReportData
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--headless"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    data = report_data()
+    path: Path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(html_report(data), encoding="utf-8")
+    seen = Opened(browser.new_page(viewport={"width": 1280, "height": 900}), data)
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
+    seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    seen.page.goto(path.as_uri())
+    seen.page.wait_for_selector("html[data-figures=drawn]", timeout=60_000)
+    yield seen
+    seen.page.close()
+
+
+def drawn(opened: Opened) -> dict[str, dict[str, Any]]:
+    """What Plotly holds: element id -> trace name -> trace."""
+    return opened.page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll(".js-plotly-plot")].map(place => [place.id,
+            Object.fromEntries(place.data.map(t => [t.name, {x: t.x, y: t.y, customdata: t.customdata}]))]))"""
+    )
+
+
+def near(found: list[Any], wanted: list[Any]) -> bool:
+    return len(found) == len(wanted) and all(
+        (a is None and b is None) or (a is not None and b is not None and abs(a - b) <= 1e-12)
+        for a, b in zip(found, wanted, strict=True)
+    )
+
+
+def test_the_console_stays_empty(opened: Opened) -> None:
+    assert opened.complaints == []
+
+
+def test_nothing_is_asked_of_any_server(opened: Opened) -> None:
+    assert opened.requests
+    assert [url for url in opened.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_trends_on_the_screen_are_those_of_the_history(opened: Opened) -> None:
+    figures = drawn(opened)
+    for k, report in enumerate(opened.data.by_attention):
+        for trend in report.trends:
+            traces = figures[f"s{k}-{trend.metric}-{trend.where}"]
+            value = traces["value"]
+            assert near(value["y"], list(trend.values))
+            assert near([row[1] for row in value["customdata"]], [p.low for p in trend.points])
+            assert near([row[2] for row in value["customdata"]], [p.high for p in trend.points])
+            assert [row[0] for row in value["customdata"]] == [p.window for p in trend.points]
+            assert near(traces["baseline"]["y"], [trend.baseline] * 2)
+            for line in trend.thresholds:
+                assert near(traces[line.rule]["y"], [line.level] * 2)
+            breaches = [p.value for p in trend.points if p.breach]
+            assert near(traces.get("breach", {"y": []})["y"], breaches)
+
+
+def test_the_reliability_diagrams_on_the_screen_are_those_of_the_counts(opened: Opened) -> None:
+    figures = drawn(opened)
+    for k, report in enumerate(opened.data.by_attention):
+        traces = figures[f"s{k}-reliability"]
+        assert report.reliability is not None
+        for name, points in (("window", report.reliability.points), ("baseline", report.reliability.baseline)):
+            assert near(traces[name]["x"], [p.score for p in points])
+            assert near(traces[name]["y"], [p.rate for p in points])
+        assert traces["rows"]["y"] == [p.n for p in report.reliability.points]
+
+
+def test_every_figure_is_visible_and_fits_the_page(opened: Opened) -> None:
+    boxes = opened.page.evaluate(
+        """() => [...document.querySelectorAll(".js-plotly-plot")].map(place => {
+            const svg = place.querySelector(".main-svg").getBoundingClientRect();
+            return [svg.width, svg.height, svg.right <= document.documentElement.clientWidth];
+        })"""
+    )
+    assert len(boxes) == 5 * len(opened.data.subjects)
+    assert all(width > 200 and height > 150 and fits for width, height, fits in boxes)
+
+
+def test_no_text_of_a_figure_lies_over_another(opened: Opened) -> None:
+    overlaps = opened.page.evaluate(
+        """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap(place => {
+            const texts = ".xtick text, .ytick text, .legendtext, .ytitle, .xtitle, .y2title";
+            const boxes = [...place.querySelectorAll(texts)]
+                .map(text => [text.textContent, text.getBoundingClientRect()]).filter(([, b]) => b.width > 0);
+            return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
+                p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 1 && q.top < p.bottom - 1)
+                .map(([b]) => `${place.id}: ${a} / ${b}`));
+        })"""
+    )
+    assert overlaps == []
+
+
+def test_a_hostile_label_is_shown_letter_by_letter(opened: Opened) -> None:
+    assert opened.page.get_by_role("link", name=HOSTILE, exact=True).inner_text() == HOSTILE
+    assert opened.page.locator("img").count() == 0
+
+
+def test_the_overview_leads_to_each_label(opened: Opened) -> None:
+    links = opened.page.locator("#overview tbody a")
+    assert links.count() == len(opened.data.subjects)
+    for k in range(links.count()):
+        target = links.nth(k).get_attribute("href")
+        assert target is not None
+        assert opened.page.locator(target).get_by_role("heading").first.is_visible()
+
+
+def test_a_narrow_screen_scrolls_the_tables_and_not_the_page(opened: Opened) -> None:
+    opened.page.set_viewport_size({"width": 400, "height": 800})
+    opened.page.wait_for_timeout(500)  # Plotly fits its figures a moment after the window changed
+    for _ in range(40):
+        wide = opened.page.evaluate("document.documentElement.scrollWidth")
+        if wide <= 400:
+            break
+        opened.page.wait_for_timeout(250)
+    opened.page.set_viewport_size({"width": 1280, "height": 900})
+    assert wide <= 400
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read_in_light_and_dark(opened: Opened, scheme: str) -> None:
+    opened.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    ratios = opened.page.evaluate(
+        """() => {
+            const light = c => { const [r, g, b] = c.match(/[0-9.]+/g).map(Number).map(v => v / 255)
+                .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+            const card = light(getComputedStyle(document.querySelector(".card")).backgroundColor);
+            const ratio = c => (Math.max(light(c), card) + 0.05) / (Math.min(light(c), card) + 0.05);
+            const html = [...document.querySelectorAll("td, th, .soft, .light, .breach, .off, a")]
+                .map(e => getComputedStyle(e).color);
+            const svg = [...document.querySelectorAll(".js-plotly-plot text")].map(e => getComputedStyle(e).fill);
+            return [...new Set([...html, ...svg])].map(ratio);
+        }"""
+    )
+    opened.page.emulate_media(color_scheme="light")
+    assert len(ratios) > 4
+    assert min(ratios) >= 4.5
+
+
+def test_printed_figures_fit_the_paper(opened: Opened) -> None:
+    opened.page.emulate_media(media="print")
+    opened.page.set_viewport_size({"width": 688, "height": 1000})  # A4 less two margins of 14 mm
+    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    over = opened.page.evaluate(
+        """() => [...document.querySelectorAll(".js-plotly-plot")].filter(place => {
+            const svg = place.querySelector(".main-svg").getBoundingClientRect();
+            return svg.right > place.closest("figure").getBoundingClientRect().right + 1;
+        }).map(place => place.id)"""
+    )
+    opened.page.screenshot(path=os.environ.get("CALMON_TEST_PRINT"), full_page=True)
+    opened.page.emulate_media(media="screen")
+    opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert over == []
+    assert opened.complaints == []

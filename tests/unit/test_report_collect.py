@@ -1,0 +1,184 @@
+"""A report gathered from a real history (SQLite) that the real stages filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from monitor.baselines import Baseline, edges_of
+from monitor.counts import Counts, bin_counts, pool
+from monitor.evaluation import Evaluated, SourceData, WindowCounts, evaluate
+from monitor.history.readings import StoredReading
+from monitor.history.store import Store
+from monitor.records import Reason, SwitchEvent, SwitchState, Window
+from monitor.report.collect import collect_report
+from monitor.report.html import html_report
+from monitor.rules.model import AutomationConfig, Config, EvaluationConfig, Rule, RuleMatch, SourceConfig
+from monitor.windows import before
+from tests.fakes.report_data import NOW, RULES, UTC_ZONE, Story, rows, windows
+
+SPANS = windows(6)
+CONFIG = Config(
+    version=1,
+    sources={
+        "tickets": SourceConfig(relation="tickets", score_is="probability_of_label"),
+        "mails": SourceConfig(relation="mails", score_is="probability_of_label"),
+    },
+    evaluation=EvaluationConfig(interval="analytic"),
+    rules=(
+        *RULES,
+        Rule(id="missed", metric="false_negative_rate", threshold=0.9, match=RuleMatch(label="billing")),
+        Rule(id="daily-one", metric="brier", threshold=0.9, schedule="daily"),
+    ),
+    automation=AutomationConfig(when_not_evaluated="keep"),
+)
+LABELS = {"account": Story("account", rows=4000), "billing": Story("billing", gap=0.12, since=5, rows=4000)}
+
+
+def week_of(index: int) -> dict[str | None, Counts]:
+    labels = {name: rows(np.random.default_rng([index, k]), s, index) for k, (name, s) in enumerate(LABELS.items())}
+    return {**labels, None: pool(labels.values())}
+
+
+WEEKS = [week_of(k) for k in range(6)]
+
+
+def baseline(label: str | None) -> Baseline:
+    counts = pool(part[label] for part in WEEKS[:4])
+    return Baseline(
+        "tickets", label, 1, SPANS[0].start, SPANS[3].end, SPANS[0].name, SPANS[3].name, counts,
+        edges_of(counts, CONFIG.evaluation), NOW, "tester", "test",
+    )  # fmt: skip
+
+
+BASELINES = {label: baseline(label) for label in (*LABELS, None)}
+
+
+def judged(index: int) -> Evaluated:
+    data = SourceData("tickets", WindowCounts(SPANS[index], WEEKS[index], {"v7": 4000}), baselines=BASELINES)
+    return evaluate(data, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    path: Path = tmp_path_factory.mktemp("report") / "history.sqlite"
+    with Store.from_url(f"sqlite:///{path}") as opened:
+        opened.save_baselines(list(BASELINES.values()))
+        for k, window in enumerate(SPANS):
+            opened.save_reading(window, StoredReading("tickets", labels=WEEKS[k], versions={"v7": 4000}), NOW)
+            part = judged(k)
+            opened.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, part.shifts, NOW)
+        broken = StoredReading("mails", state="relation_error", error="no column score")
+        opened.save_reading(SPANS[-1], broken, NOW)
+        on = SwitchState("tickets", "account", "on", lease_until=NOW + timedelta(days=2), changed_at=NOW, version=1)
+        event = SwitchEvent("k", "tickets", "account", NOW, "enabled", "never_set", "on", "tester", "test")
+        opened.apply_switch(SwitchState("tickets", "account"), on, event)
+        yield opened
+
+
+def test_the_report_has_every_subject_with_the_trends_that_rules_watch(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[-1], NOW)
+    assert [r.subject.label for r in data.subjects] == [None, "account", "billing"]
+    watched = [(t.metric, t.where) for t in data.subjects[2].trends]
+    assert watched == [
+        ("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"), ("false_negative_rate", "all"),
+    ]  # fmt: skip
+    assert "false_negative_rate" not in [t.metric for t in data.subjects[1].trends]
+
+
+def test_trends_are_the_stored_estimates(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[-1], NOW)
+    for report in data.subjects:
+        for trend in report.trends:
+            stored = store.estimates(
+                metric=trend.metric, where=trend.where, source="tickets", label=report.subject.label, schedule="weekly"
+            )
+            assert [p.value for p in trend.points] == [e.interval.value for e in stored]
+            assert [p.window for p in trend.points] == [w.name for w in SPANS]
+
+
+def test_the_planted_change_is_marked_in_its_week_and_nothing_else(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[-1], NOW)
+    marked = {
+        (r.subject.label, p.window)
+        for r in data.subjects
+        for t in r.trends
+        for p in t.points
+        if p.breach and r.subject.label is not None
+    }
+    assert marked == {("billing", "2026-W46")}
+
+
+def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[-1], NOW)
+    billing = data.subjects[2]
+    verdict = next(v for v in billing.verdicts if v.rule == "ece-increase")
+    trend = billing.trend("ece")
+    assert trend is not None
+    assert verdict.baseline is not None
+    assert trend.baseline == verdict.baseline
+    assert trend.thresholds[0].level == verdict.baseline + 0.02
+    assert billing.baseline is not None
+    assert (billing.baseline.version, billing.baseline.first_window, billing.baseline.last_window) == (
+        1, "2026-W41", "2026-W44",
+    )  # fmt: skip
+
+
+def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store) -> None:
+    report = collect_report(store, CONFIG, SPANS[-1], NOW).subjects[2]
+    bins = bin_counts(WEEKS[5]["billing"], BASELINES["billing"].edges["all"]).filled()
+    assert report.reliability is not None
+    assert [p.n for p in report.reliability.points] == bins.n.tolist()
+    assert [p.rate for p in report.reliability.points] == bins.rate.tolist()
+    assert sum(p.n for p in report.reliability.baseline) == BASELINES["billing"].counts.rows
+
+
+def test_an_earlier_window_is_shown_as_it_was_without_what_came_later(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[4], NOW)
+    trend = data.subjects[2].trend("ece")
+    assert trend is not None
+    assert trend.points[-1].window == "2026-W45"
+    assert not data.breaches
+
+
+def test_windows_inside_the_baseline_are_grey_with_their_reason(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[1], NOW)
+    billing = data.subjects[2]
+    increase = next(v for v in billing.verdicts if v.rule == "ece-increase")
+    assert increase.reason is Reason.IN_BASELINE
+
+
+def test_only_as_many_windows_as_asked_for_are_shown(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[-1], NOW, history=3)
+    assert [p.window for p in data.subjects[0].trends[0].points] == ["2026-W44", "2026-W45", "2026-W46"]
+
+
+def test_switches_never_set_show_as_off_and_the_whole_source_has_none(store: Store) -> None:
+    lines = {line.label: line.words for line in collect_report(store, CONFIG, SPANS[-1], NOW).automation}
+    assert lines == {"account": "on", "billing": "off (never set)"}
+    later = collect_report(store, CONFIG, SPANS[-1], NOW + timedelta(days=2)).automation
+    assert {line.label: line.words for line in later}["account"] == "off (lease ended)"
+
+
+def test_a_source_that_could_not_be_read_and_the_versions_are_noted(store: Store) -> None:
+    notes = collect_report(store, CONFIG, SPANS[-1], NOW).notes
+    assert notes == (
+        "mails was not evaluated: no column score",
+        "tickets, model versions in this window: v7 (4,000 rows).",
+    )
+
+
+def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store) -> None:
+    earlier: Window = before(SPANS[0], 1, UTC_ZONE)[0]
+    data = collect_report(store, CONFIG, earlier, NOW)
+    assert data.subjects == ()
+    assert "No label was read in this window." in html_report(data)
+
+
+def test_the_report_of_an_empty_history_is_empty() -> None:
+    with Store.from_url("sqlite://") as empty:
+        assert collect_report(empty, CONFIG, SPANS[-1], NOW).subjects == ()

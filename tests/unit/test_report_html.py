@@ -1,0 +1,215 @@
+"""The page: self-contained, escaped, the same for the same data, with its numbers in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from monitor.records import Quality, Reason, Subject, SwitchState
+from monitor.report.data import ReportData, headline, switch_line
+from monitor.report.html import html_report, script_json, trend_summary
+from tests.fakes.report_data import HOSTILE, NOW, STORIES, Story, report_data
+
+
+class Page(HTMLParser):
+    """What a parser that knows no more than HTML sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.text = ""
+        self._inside: str | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            attributes, seen = self.scripts[-1]
+            self.scripts[-1] = (attributes, seen + data)
+        elif self._inside != "style":
+            self.text += data
+
+    def json(self, name: str) -> Any:
+        return json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == name))
+
+
+@pytest.fixture(scope="module")
+def data() -> ReportData:
+    return report_data()
+
+
+@pytest.fixture(scope="module")
+def page(data: ReportData) -> Page:
+    return Page(html_report(data))
+
+
+def test_the_same_data_give_the_same_page_to_the_byte(data: ReportData) -> None:
+    assert html_report(data) == html_report(report_data())
+
+
+def test_the_page_carries_the_numbers_of_the_history_to_the_last_digit(data: ReportData, page: Page) -> None:
+    document = page.json("calmon-data")
+    told = {(s["source"], s["label"]): s for s in document["subjects"]}
+    assert document["window"]["name"] == "2026-W46"
+    for report in data.subjects:
+        section = told[report.subject.source, report.subject.label]
+        for trend, shown in zip(report.trends, section["trends"], strict=True):
+            assert [p["value"] for p in shown["points"]] == list(trend.values)
+            assert [(p["low"], p["high"], p["n"]) for p in shown["points"]] == [
+                (p.low, p.high, p.n) for p in trend.points
+            ]
+            assert shown["baseline"] == trend.baseline
+        assert report.reliability is not None
+        assert [p["n"] for p in section["reliability"]["points"]] == [p.n for p in report.reliability.points]
+
+
+def test_every_figure_has_its_place_and_every_place_its_figure(page: Page) -> None:
+    places = [a["id"] for tag, a in page.tags if tag == "div" and "plot" in (a.get("class") or "").split()]
+    assert sorted(map(str, places)) == sorted(page.json("calmon-figures"))
+    assert len(places) == len(STORIES) * 5
+
+
+def test_every_figure_says_in_words_what_it_shows(page: Page) -> None:
+    labels = [a["aria-label"] for tag, a in page.tags if tag == "div" and a.get("role") == "img"]
+    assert all(labels)
+    assert any("breach in 2026-W43, 2026-W44, 2026-W45, 2026-W46" in (label or "") for label in labels)
+
+
+def test_a_hostile_label_is_text_and_nothing_else(page: Page) -> None:
+    assert HOSTILE in page.text
+    assert not [a for tag, a in page.tags if tag == "img"]
+    assert len(page.scripts) == 4
+    assert not [name for _, a in page.tags for name in a if name.startswith("on")]
+    assert HOSTILE in [s["label"] for s in page.json("calmon-data")["subjects"]]
+
+
+def test_hostile_notes_sources_and_reasons_are_text(data: ReportData) -> None:
+    bad = '<script>alert("x")</script>'
+    line = switch_line(SwitchState(bad, bad, "off", reason=bad, actor=bad), NOW)
+    hostile = replace(data, notes=(bad,), quality=(Quality(bad, bad, 1),), automation=(line,))
+    seen = Page(html_report(hostile))
+    assert len(seen.scripts) == 4
+    assert seen.text.count(bad) >= 6
+
+
+def test_the_page_names_no_address_to_load_from(page: Page) -> None:
+    loading = [(tag, a[k]) for tag, a in page.tags for k in ("src", "href", "srcset", "data", "action") if k in a]
+    assert {value for tag, value in loading if tag == "link"} == {"data:,"}
+    assert all((value or "").startswith("#") for tag, value in loading if tag == "a")
+    assert {tag for tag, _ in loading} <= {"a", "link"}
+
+
+def test_only_the_scripts_of_the_page_may_run(page: Page) -> None:
+    policy = next(
+        a["content"] for tag, a in page.tags if tag == "meta" and "Security-Policy" in str(a.get("http-equiv"))
+    )
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    running = [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
+    assert {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in running} == allowed
+
+
+def test_the_table_on_top_has_what_needs_somebody_first(data: ReportData, page: Page) -> None:
+    assert [report.subject.label for report in data.by_attention][:2] == ["billing", "refund"]
+    assert page.text.index("billing") < page.text.index("account")
+    assert "2 of 6 labels in breach; automation off for 1." in page.text
+
+
+def test_breaches_are_told_in_words_with_reason_and_advice(page: Page) -> None:
+    assert "billing has scores that no longer mean what they did" in page.text
+    assert "Roll that back, or recalibrate and pin a new baseline." in page.text
+    assert "above threshold" in page.text
+
+
+def test_rows_set_aside_shifts_and_switches_are_shown(page: Page) -> None:
+    for words in ("score out of range", "KS distance", "<0.0001", "25 Nov 2026 00:00", "v7 (2,310 rows)"):
+        assert words in page.text
+
+
+def test_a_report_without_a_single_label_says_so_and_draws_nothing() -> None:
+    data = report_data([])
+    seen = Page(html_report(replace(data, subjects=(), verdicts=(), automation=(), shifts=(), quality=(), notes=())))
+    assert "No label was read in this window." in seen.text
+    assert seen.json("calmon-figures") == {}
+
+
+def test_a_label_that_could_not_be_judged_is_grey_with_its_reason(data: ReportData) -> None:
+    report = data.subjects[0]
+    silent = replace(
+        report,
+        verdicts=tuple(replace(v, outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS) for v in report.verdicts),
+    )
+    seen = Page(html_report(replace(data, subjects=(silent,))))
+    assert silent.light == "grey"
+    assert "not evaluated: too few rows" in seen.text
+
+
+def test_numbers_that_are_not_finite_become_null_in_the_page(data: ReportData) -> None:
+    report = data.subjects[0]
+    trend = report.trends[0]
+    points = (replace(trend.points[0], value=float("nan"), high=float("inf")), *trend.points[1:])
+    broken = replace(report, trends=(replace(trend, points=points),))
+    document = Page(html_report(replace(data, subjects=(broken,)))).json("calmon-data")
+    assert document["subjects"][0]["trends"][0]["points"][0]["value"] is None
+
+
+def test_no_empty_figure_is_drawn(data: ReportData) -> None:
+    report = data.subjects[0]
+    trends = tuple(replace(t, points=tuple(replace(p, value=None) for p in t.points)) for t in report.trends)
+    bare = replace(report, trends=trends, reliability=None)
+    seen = Page(html_report(replace(data, subjects=(bare,))))
+    assert seen.json("calmon-figures") == {}
+    assert "Nothing to draw: no estimates in the history." in seen.text
+
+
+def test_one_window_alone_makes_a_page() -> None:
+    assert "2026-W46" in Page(html_report(report_data(weeks=1))).text
+
+
+def test_json_in_a_script_element_cannot_end_it() -> None:
+    text = script_json({"x": "</script><!--<script>&\u2028"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"x": "</script><!--<script>&\u2028"}
+
+
+def test_a_lease_that_has_ended_shows_as_off() -> None:
+    state = SwitchState("tickets", "billing", "on", lease_until=datetime(2026, 11, 16, tzinfo=UTC))
+    assert switch_line(state, datetime(2026, 11, 15, tzinfo=UTC)).words == "on"
+    assert switch_line(state, datetime(2026, 11, 16, tzinfo=UTC)).words == "off (lease ended)"
+
+
+def test_blocked_scores_are_said_beside_on() -> None:
+    state = SwitchState("tickets", "billing", "on", blocked=((0.8, 0.85),))
+    assert switch_line(state, NOW).words == "on but 0.80 to 0.85"
+
+
+def test_the_headline_counts_labels_and_not_the_source_as_a_whole() -> None:
+    whole = report_data([Story(None), Story("a")])
+    assert whole.subjects[0].subject == Subject("tickets", None)
+    assert headline(whole).startswith("0 of 1 label in breach")
+
+
+def test_a_trend_in_words_names_first_last_and_baseline(data: ReportData) -> None:
+    trend = data.subjects[0].trend("roc_auc")
+    assert trend is not None
+    assert trend_summary(trend).startswith("ROC AUC over 26 windows from 2026-W21 to 2026-W46: from 0.9")
+    assert trend_summary(trend).endswith("no breach.")
