@@ -1,0 +1,171 @@
+"""The acting stage: verdicts, already stored, become switch changes, incidents and messages.
+
+The switch acts before Slack, so that a slow Slack never keeps automation on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from monitor import messages
+from monitor.adapters import ActMode, Monitor
+from monitor.automation.switch import Evidence, after_run
+from monitor.evaluation import Evaluated
+from monitor.incidents import decide
+from monitor.records import Action, ActionKind, Incident, Verdict, Window
+
+CONFLICT_RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An action that a verdict asked for; ``incident`` says whose message tells the outcome."""
+
+    kind: ActionKind
+    source: str
+    label: str | None
+    state: str
+    incident: str | None = None
+
+
+def may_act(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
+    """Source -> why this run may not act on it ("" where it may).
+
+    A window older than the newest evaluated one never acts unless told.
+    """
+    found = {}
+    for name in names:
+        newest = monitor.store.newest_evaluated(window.schedule, name)
+        old = newest is not None and window.start < newest
+        found[name] = "not done: backfill" if mode == "never" else ""
+        if mode == "auto" and old:
+            found[name] = "not done: a newer window has been evaluated (--act overrides)"
+    return found
+
+
+def asked(evaluated: Sequence[Evaluated]) -> list[Verdict]:
+    """The verdicts that ask for something."""
+    return [v for part in evaluated for v in part.verdicts if v.actions]
+
+
+def refused(evaluated: Sequence[Evaluated], state: str) -> list[Action]:
+    """Every action asked for, none of them done."""
+    return _distinct(
+        [Action(kind, v.subject.source, v.subject.label, state) for v in asked(evaluated) for kind in v.actions]
+    )
+
+
+def act(
+    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], may: Mapping[str, str], *, told: bool = False
+) -> list[Pending]:
+    """Change the switch, then open, go on with or resolve incidents and write their messages.
+
+    ``told`` is ``--act``: the switch, too, takes an older window as evidence.
+    """
+    allowed = [part for part in evaluated if not may[part.source]]
+    states = {key: state for part in allowed for key, state in _switch_source(monitor, window, part, told).items()}
+    incidents = _incidents(monitor, window, allowed)
+    return [
+        _pending(verdict, kind, may[verdict.subject.source], states, incidents)
+        for verdict in asked(evaluated)
+        for kind in verdict.actions
+    ]
+
+
+def _pending(
+    verdict: Verdict,
+    kind: ActionKind,
+    refusal: str,
+    states: Mapping[tuple[str, str | None], str],
+    incidents: Mapping[str, Incident],
+) -> Pending:
+    source, label = verdict.subject.source, verdict.subject.label
+    if refusal:
+        return Pending(kind, source, label, refusal)
+    if kind == "slack":
+        incident = incidents.get(verdict.id)
+        return Pending(kind, source, label, "", incident.id if incident else None)
+    return Pending(kind, source, label, states.get((source, label), "nothing to change"))
+
+
+def _switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool) -> dict[tuple[str, str | None], str]:
+    """Apply the acting rules' verdicts of one source, label by label."""
+    acting = {rule.id for rule in monitor.config.rules if rule.acts}
+    by_label: dict[str | None, list[Verdict]] = {}
+    for verdict in part.verdicts:
+        if verdict.rule in acting:
+            by_label.setdefault(verdict.subject.label, []).append(verdict)
+    return {
+        (part.source, label): _switch_label(monitor, evidence_of(window, verdicts, told), part.source, label)
+        for label, verdicts in by_label.items()
+    }
+
+
+def evidence_of(window: Window, verdicts: Sequence[Verdict], told: bool) -> Evidence:
+    """What the switch of one label is shown."""
+    digest = hashlib.sha256(" ".join(sorted(v.id for v in verdicts)).encode()).hexdigest()[:12]
+    return Evidence(window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", told)
+
+
+def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str | None) -> str:
+    critical = monitor.config.sources[source].is_critical(label)
+    for _ in range(CONFLICT_RETRIES):
+        before = monitor.store.switch(source, label)
+        # the version belongs to the key: after an operator's change the same window is a new decision
+        seen = replace(evidence, key=f"{evidence.key}:{before.version}")
+        decision = after_run(before, seen, monitor.config.automation, critical=critical, now=monitor.clock())
+        if decision.event is None:
+            return decision.reason
+        if monitor.store.apply_switch(before, decision.after, decision.event) != "conflict":
+            return decision.reason
+    raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
+
+
+def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> dict[str, Incident]:
+    """Verdict id -> its incident. New and changed incidents and their messages are one transaction."""
+    known = monitor.store.open_incidents()
+    opened: list[tuple[Verdict, Incident]] = []
+    updated: list[Incident] = []
+    found: dict[str, Incident] = {}
+    for verdict in (v for part in parts for v in part.verdicts):
+        subject = verdict.subject
+        fingerprint = f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}"
+        decision = decide(verdict, known.get(fingerprint), monitor.clock())
+        if decision.incident is None:
+            continue
+        if verdict.outcome == "breach":
+            found[verdict.id] = decision.incident
+        if decision.kind == "open":
+            opened.append((verdict, decision.incident))
+        elif decision.kind in ("continue", "resolve"):
+            updated.append(decision.incident)
+    deliveries = messages.compose(monitor, window, opened, [e for part in parts for e in part.estimates])
+    monitor.store.apply_incidents([incident for _, incident in opened], updated, deliveries)
+    return found
+
+
+def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
+    """The actions with what became of them, messages included."""
+    by_incident = messages.delivery_states(monitor.store.deliveries())
+    return _distinct(
+        [
+            Action(p.kind, p.source, p.label, _slack_state(p, by_incident) if p.kind == "slack" else p.state)
+            for p in pending
+        ]
+    )
+
+
+def _slack_state(pending: Pending, by_incident: Mapping[str, str]) -> str:
+    if pending.state:
+        return pending.state
+    return by_incident.get(pending.incident or "", "not sent: no route matches")
+
+
+def _distinct(actions: Sequence[Action]) -> list[Action]:
+    """One line for each (kind, source, label), in order; the first state stays."""
+    seen: dict[tuple[str, str, str | None], Action] = {}
+    for action in actions:
+        seen.setdefault((action.kind, action.source, action.label), action)
+    return list(seen.values())

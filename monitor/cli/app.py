@@ -1,0 +1,142 @@
+"""The application object, what its commands share, and how errors leave it.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only with --exit-code).
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from monitor.adapters import Monitor, open_monitor, open_store
+from monitor.alerts.words import clean
+from monitor.history.errors import HistoryError
+from monitor.history.store import Store
+from monitor.records import Schedule, Window
+from monitor.report.terminal import console
+from monitor.rules.problems import ConfigProblems
+from monitor.settings import Settings, SettingsError, load_settings
+from monitor.warehouse.reader import RelationError, WarehouseFailed
+from monitor.windows import WindowError, last_ready, named
+
+FAILED, USAGE, BREACH = 1, 2, 3
+CELL_LENGTH = 400
+
+
+out = console()
+err = console(stderr=True)
+
+app = typer.Typer(
+    name="calmon",
+    help="Watches whether a classifier's confidence scores still mean what they say.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    epilog="Examples:  [bold]calmon demo[/bold]  ·  [bold]calmon check[/bold]  ·  "
+    "[bold]calmon run weekly --week 2026-W46 --json[/bold]  ·  [bold]calmon history --metric ece[/bold]",
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
+SourceOption = Annotated[str | None, typer.Option("--source", help="Only this source of alerts.yaml.")]
+LabelOption = Annotated[str | None, typer.Option("--label", help="Only this label.")]
+ByOption = Annotated[str | None, typer.Option("--by", help="Who does this; default: the system user.")]
+
+
+class UsageError(Exception):
+    """Wrong words on the command line; the message says what to write."""
+
+
+def cells(*texts: str) -> list[Text]:
+    """Texts from data or people as cells of a table: "[/red]" is a name, and no character steers the terminal."""
+    return [Text(clean(text, length=CELL_LENGTH)) for text in texts]
+
+
+def fail(message: str, code: int = FAILED) -> typer.Exit:
+    """Print a plain error to standard error and give back the exit to raise."""
+    err.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(code)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Every error a person can mend leaves as one plain message and its exit code."""
+    try:
+        yield
+    except ConfigProblems as problems:
+        err.print(str(problems), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(USAGE) from problems
+    except (SettingsError, WindowError, UsageError) as error:
+        raise fail(str(error), USAGE) from error
+    except (HistoryError, RelationError, WarehouseFailed) as error:
+        raise fail(str(error)) from error
+
+
+def settings() -> Settings:
+    """The settings of this environment."""
+    return load_settings(os.environ)
+
+
+@contextmanager
+def monitor(*, writes: bool = True) -> Iterator[Monitor]:
+    """The adapters of this environment, errors made plain."""
+    with plain_errors(), open_monitor(settings(), writes=writes) as opened:
+        yield opened
+
+
+@contextmanager
+def store(*, writes: bool = False) -> Iterator[Store]:
+    """The history of this environment, errors made plain."""
+    with plain_errors(), open_store(settings(), writes=writes) as opened:
+        yield opened
+
+
+def window_of(opened: Monitor, schedule: Schedule, name: str | None) -> Window:
+    """The named window, or the last ready one; one that is not over yet is an error."""
+    now, zone = opened.clock(), opened.config.zone
+    if name is None:
+        return last_ready(schedule, now, zone)
+    window = named(schedule, name, zone)
+    if window.end > now:
+        ready = last_ready(schedule, now, zone).name
+        raise WindowError(f"{window.name} is not over yet; the last ready one is {ready}")
+    return window
+
+
+def check_source(opened: Monitor, source: str | None) -> list[str] | None:
+    """The one source asked for, or None for all; an unknown one is an error."""
+    if source is None:
+        return None
+    if source not in opened.config.sources:
+        raise UsageError(f"alerts.yaml has no source {source!r}; it has: {', '.join(opened.config.sources)}")
+    return [source]
+
+
+def who(by: str | None) -> str:
+    """The name under which a change is stored."""
+    return by or getpass.getuser()
+
+
+def moment(text: str | None, opened: Monitor) -> datetime | None:
+    """An ISO date and time; without an offset it is in the configured time zone."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a time; write it like 2026-11-21T18:00") from error
+    return found if found.tzinfo else found.replace(tzinfo=opened.config.zone)
+
+
+def main() -> None:
+    """The entry point of ``calmon``."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    app()

@@ -1,0 +1,122 @@
+"""``calmon baseline pin|list|show``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from monitor import windows
+from monitor.baselines import Baseline
+from monitor.cli import app as cli
+from monitor.cli.runs import status
+from monitor.counts import bin_counts
+from monitor.metrics.calibration import ece
+from monitor.pinning import default_span, pin
+
+baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
+cli.app.add_typer(baseline_app, name="baseline")
+
+
+@baseline_app.command(
+    "pin",
+    epilog="Examples:  calmon baseline pin  ·  calmon baseline pin --from 2026-W20 --to 2026-W27 "
+    "--reason 'after the retraining'  ·  calmon baseline pin --label billing",
+)
+def pin_command(
+    first: Annotated[str | None, typer.Option("--from", help="The first week; default: `baseline.weeks` back.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="The last week, included.")] = None,
+    label: cli.LabelOption = None,
+    source: cli.SourceOption = None,
+    reason: Annotated[str, typer.Option(help="Why, for the history.")] = "pinned by hand",
+    by: cli.ByOption = None,
+) -> None:
+    """Freeze bin edges and cells of some weeks as a new version. Labels with too few pairs are refused."""
+    with cli.monitor() as opened:
+        start, end = default_span(opened)
+        if first is not None:
+            start = cli.window_of(opened, "weekly", first)
+        if last is not None:
+            end = cli.window_of(opened, "weekly", last)
+            if first is None:
+                start = [end, *windows.before(end, opened.config.baseline.weeks - 1, opened.config.zone)][-1]
+        names = cli.check_source(opened, source)
+        with status() as say:
+            found = pin(opened, start, end, by=cli.who(by), reason=reason, label=label, sources=names, progress=say)
+    for baseline in found.baselines:
+        cli.out.print(f"pinned {_name(baseline)} version {baseline.version}: {baseline.counts.rows:,} pairs "
+                      f"of {baseline.first_window}..{baseline.last_window}", markup=False)  # fmt: skip
+    for refused in found.refusals:
+        cli.err.print(f"refused {refused}", style="red", markup=False, soft_wrap=True)
+    if not found.baselines and not found.refusals:
+        raise cli.fail(f"no rows {'of label ' + repr(label) + ' ' if label else ''}in {start.name}..{end.name}")
+    if found.refusals:
+        raise typer.Exit(cli.FAILED)
+
+
+def _name(baseline: Baseline) -> str:
+    return f"{baseline.source}/{baseline.label}" if baseline.label is not None else f"{baseline.source} (all labels)"
+
+
+def _row(baseline: Baseline) -> dict[str, object]:
+    return {
+        "source": baseline.source, "label": baseline.label, "version": baseline.version,
+        "from": baseline.first_window, "to": baseline.last_window, "pairs": baseline.counts.rows,
+        "pinned_at": baseline.pinned_at.isoformat(timespec="seconds"), "by": baseline.pinned_by,
+        "reason": baseline.reason, "digest": baseline.digest,
+    }  # fmt: skip
+
+
+@baseline_app.command("list", epilog="Example:  calmon baseline list --source tickets")
+def list_command(
+    source: cli.SourceOption = None, label: cli.LabelOption = None, json_output: cli.JsonFlag = False
+) -> None:
+    """Every version of every label, oldest first."""
+    with cli.store() as store:
+        found = [b for b in store.baselines(source=source) if label in (None, b.label)]
+    if json_output:
+        typer.echo(json.dumps([_row(b) for b in found], indent=1))
+        return
+    table = Table("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
+    for b in found:
+        table.add_row(*cli.cells(b.source, b.label if b.label is not None else "(all)", str(b.version),
+                                 f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}",
+                                 f"{b.pinned_at:%Y-%m-%d %H:%M}", b.pinned_by, b.reason))  # fmt: skip
+    cli.out.print(table if found else "no baseline yet; `calmon baseline pin` makes one")
+
+
+@baseline_app.command("show", epilog="Example:  calmon baseline show --source tickets --label billing")
+def show_command(
+    source: Annotated[str, typer.Option(help="The source.")],
+    label: cli.LabelOption = None,
+    version: Annotated[int | None, typer.Option(help="Default: the newest.")] = None,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """The bins of one baseline: edges, rows, mean score, hit rate."""
+    with cli.store() as store:
+        found = [b for b in store.baselines(source=source) if b.label == label and version in (None, b.version)]
+    if not found:
+        raise cli.fail(f"no such baseline of {source}/{label or '(all labels)'}; `calmon baseline list` shows all")
+    baseline = found[-1]
+    bins = bin_counts(baseline.counts, baseline.edges["all"])
+    rows = [
+        {"above": bins.range_of(m)[0], "to": bins.range_of(m)[1], "rows": int(bins.n[m]),
+         "mean_score": float(bins.score[m]), "hit_rate": float(bins.rate[m])}
+        for m in range(len(bins.n))
+    ]  # fmt: skip
+    if json_output:
+        typer.echo(json.dumps(_row(baseline) | {"ece_plug_in": ece(bins), "bins": rows}, indent=1))
+        return
+    (title,) = cli.cells(f"{_name(baseline)} version {baseline.version}")
+    table = Table("scores above", "up to", "rows", "mean score", "hit rate", title=title)
+    for row in rows:
+        table.add_row(
+            f"{row['above']:.4f}",
+            f"{row['to']:.4f}",
+            f"{row['rows']:,}",
+            f"{row['mean_score']:.4f}",
+            f"{row['hit_rate']:.4f}",
+        )
+    cli.out.print(table)

@@ -1,0 +1,145 @@
+"""``calmon check``: is the configuration right, and does everything answer?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+import yaml
+from rich.table import Table
+from rich.text import Text
+
+from monitor.adapters import sender_of
+from monitor.cli import app as cli
+from monitor.history.errors import HistoryError, StoreMissing
+from monitor.history.store import Store
+from monitor.rules.load import load_config
+from monitor.rules.model import Config, Rule
+from monitor.settings import Settings
+from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
+
+SCHEDULES = Path("deployments/prefect.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was tried, and what came of it."""
+
+    what: str
+    state: Literal["ok", "note", "failed"]
+    text: str
+
+
+@cli.app.command(epilog="Examples:  calmon check  ·  calmon check --offline")
+def check(
+    offline: Annotated[bool, typer.Option("--offline", help="Only the configuration; reach nothing.")] = False,
+) -> None:
+    """Validate alerts.yaml, reach warehouse, store and Slack, show what would run and where it would go."""
+    with cli.plain_errors():
+        settings = cli.settings()
+        config = load_config(settings.config)
+        findings = [Finding("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
+        findings += check_schedules(config, SCHEDULES)
+        if not offline:
+            findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
+    cli.out.print(_findings_table(findings))
+    cli.out.print(_rules_table(config))
+    if any(f.state == "failed" for f in findings):
+        raise typer.Exit(cli.FAILED)
+
+
+def check_schedules(config: Config, path: Path) -> list[Finding]:
+    """The schedules of the deployments must be in the time zone of alerts.yaml."""
+    if not path.is_file():
+        return [Finding("schedules", "note", f"no {path} here: nothing to compare the time zone with")]
+    deployments = (yaml.safe_load(path.read_text("utf-8")) or {}).get("deployments") or []
+    zones = {s["timezone"] for d in deployments for s in d.get("schedules") or [] if "timezone" in s}
+    wrong = sorted(zones - {config.timezone})
+    if wrong:
+        text = f"{path} runs in {', '.join(wrong)} but alerts.yaml says {config.timezone}: make them the same"
+        return [Finding("schedules", "failed", text)]
+    return [Finding("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
+
+
+def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
+    """Every relation with all that is wrong with it."""
+    try:
+        with Warehouse.from_url(settings.warehouse_url.get_secret_value()) as warehouse:
+            warehouse.ping()
+            return [_check_relation(warehouse, name, config) for name in config.sources]
+    except (WarehouseFailed, RelationError) as error:
+        return [Finding("warehouse", "failed", str(error))]
+
+
+def _check_relation(warehouse: Warehouse, name: str, config: Config) -> Finding:
+    problems = warehouse.check(name, config.sources[name])
+    if problems:
+        return Finding(f"source {name}", "failed", "\n".join(f"{p.message}: {p.remedy}" for p in problems))
+    return Finding(f"source {name}", "ok", f"{config.sources[name].relation} can be read")
+
+
+def check_store(settings: Settings) -> Finding:
+    """Whether the history answers; one that does not exist yet is no error."""
+    try:
+        with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
+            store.ping()
+        return Finding("store", "ok", "the history can be read")
+    except StoreMissing:
+        return Finding("store", "note", "does not exist yet; the first command that writes creates it")
+    except HistoryError as error:
+        return Finding("store", "failed", str(error))
+
+
+def check_slack(settings: Settings) -> Finding:
+    """Whether Slack knows the token."""
+    sender = sender_of(settings)
+    if sender is None:
+        return Finding("Slack", "note", "no token: messages are stored, not sent (set CALMON_SLACK_BOT_TOKEN)")
+    answer = sender.check()
+    if not answer.ok:
+        return Finding("Slack", "failed", answer.problem or "no answer")
+    return Finding("Slack", "ok", f"{answer.user} of {answer.team}")
+
+
+def _findings_table(findings: list[Finding]) -> Table:
+    table = Table("checked", "", "", title="What was checked")
+    colours = {"ok": "green", "note": "yellow", "failed": "red"}
+    for f in findings:
+        table.add_row(Text(f.what), Text(f.state, style=colours[f.state]), Text(f.text))
+    return table
+
+
+def _rules_table(config: Config) -> Table:
+    table = Table("rule", "runs", "asks", "severity", "does", "goes to", title="What would run")
+    for rule in config.rules:
+        does, to = ", ".join(rule.actions), destination(rule, config)
+        table.add_row(*cli.cells(rule.id, rule.schedule, asks(rule), rule.severity, does, to))
+    return table
+
+
+def asks(rule: Rule) -> str:
+    """A rule in a few words, like "shortfall of automated rows above 0.05".
+
+    >>> asks(Rule(id="x", metric="ece", condition="increase", threshold=0.02))
+    'ece increase 0.02'
+    """
+    rows = "" if rule.where == "all" else f" of {rule.where} rows"
+    lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
+    match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())
+    return f"{rule.measure}{rows} {rule.condition} {rule.threshold:g}{lasting}" + (f" ({match})" if match else "")
+
+
+def destination(rule: Rule, config: Config) -> str:
+    """Where a breach of this rule would be told, source by source where that differs."""
+    if "slack" not in rule.actions:
+        return "nowhere: the rule has no slack action"
+    channels = {}
+    for source in config.sources:
+        if rule.match.source in (None, source):
+            route = config.route_for(severity=rule.severity, source=source, label=rule.match.label, rule=rule.id)
+            channels[source] = route.channel if route else "nowhere: no route matches"
+    if len(set(channels.values())) == 1:
+        return next(iter(channels.values()))
+    return ", ".join(f"{source}: {channel}" for source, channel in channels.items()) or "no source matches"

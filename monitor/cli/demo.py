@@ -1,0 +1,42 @@
+"""``calmon demo``: the whole job on made-up data, without Prefect."""
+
+from __future__ import annotations
+
+from monitor.adapters import open_monitor, utc_now
+from monitor.cli import app as cli
+from monitor.demo import story
+from monitor.demo.progress import steps
+from monitor.pinning import pin
+from monitor.rules.load import load_config
+from monitor.run import run_window
+from monitor.windows import last_ready
+
+
+@cli.app.command(epilog="Example:  calmon demo")
+def demo() -> None:
+    """Make 26 weeks of tickets and e-mails, pin, backfill, run the last week, and say what was found."""
+    with cli.plain_errors():
+        try:
+            _tell()
+        except story.DemoRefused as error:
+            raise cli.fail(str(error), cli.USAGE) from error
+
+
+def _tell() -> None:
+    settings = cli.settings()
+    zone = load_config(settings.config).zone
+    with steps() as step:
+        summary = story.write(settings, last_ready("weekly", utc_now(), zone), step.of("writing tickets and e-mails"))
+        with open_monitor(settings) as monitor:
+            plan = story.plan_of(monitor)
+            step.begin("pinning the baseline", 1)
+            pin(monitor, *plan.baseline, by="demo", reason="the first weeks of the demo")
+            step.begin("backfill", len(plan.backfilled))
+            for window in plan.backfilled:
+                run_window(monitor, window, act="never")
+                step.advance()
+            story.turn_on(monitor, plan)
+            step.begin(f"running {plan.last.name} for real", 1)
+            result = run_window(monitor, plan.last)
+            ending = story.ending(monitor, plan, result, summary)
+    cli.out.print(ending)

@@ -1,0 +1,130 @@
+"""``calmon run``, ``calmon backfill``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from monitor import windows
+from monitor.adapters import ActMode, Monitor
+from monitor.cli import app as cli
+from monitor.records import Schedule
+from monitor.report.terminal import run_summary
+from monitor.run import RunResult, run_window
+
+run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")
+cli.app.add_typer(run_app, name="run")
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Store nothing, switch nothing, send nothing.")]
+Act = Annotated[bool, typer.Option("--act", help="Act even though a newer window has been evaluated.")]
+ExitCode = Annotated[bool, typer.Option("--exit-code", help="Leave with 3 where a verdict is a breach.")]
+
+
+@run_app.command(
+    epilog="Examples:  calmon run weekly  ·  calmon run weekly --week 2026-W46 --json  ·  "
+    "calmon run weekly --source tickets --dry-run"
+)
+def weekly(
+    week: Annotated[str | None, typer.Option(help="An ISO week like 2026-W46; default: the last ready one.")] = None,
+    source: cli.SourceOption = None,
+    json_output: cli.JsonFlag = False,
+    dry_run: DryRun = False,
+    act: Act = False,
+    exit_code: ExitCode = False,
+) -> None:
+    """Evaluate one week: read, estimate, compare, decide, switch, send."""
+    _run("weekly", week, source, json_output=json_output, dry_run=dry_run, act=act, exit_code=exit_code)
+
+
+@run_app.command(epilog="Examples:  calmon run daily  ·  calmon run daily --date 2026-11-16 --exit-code")
+def daily(
+    date: Annotated[str | None, typer.Option(help="A day like 2026-11-16; default: the last ready one.")] = None,
+    source: cli.SourceOption = None,
+    json_output: cli.JsonFlag = False,
+    dry_run: DryRun = False,
+    act: Act = False,
+    exit_code: ExitCode = False,
+) -> None:
+    """Evaluate one day by the daily rules."""
+    _run("daily", date, source, json_output=json_output, dry_run=dry_run, act=act, exit_code=exit_code)
+
+
+def _run(
+    schedule: Schedule, name: str | None, source: str | None, *,
+    json_output: bool, dry_run: bool, act: bool, exit_code: bool,
+) -> None:  # fmt: skip
+    mode: ActMode = "always" if act else "auto"
+    with cli.monitor(writes=not dry_run) as opened:
+        window = cli.window_of(opened, schedule, name)
+        names = cli.check_source(opened, source)
+        with status() as say:
+            result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
+        _show(opened, result, json_output=json_output)
+    if all(part.problem for part in result.evaluated):
+        raise typer.Exit(cli.FAILED)
+    if exit_code and result.breached:
+        raise typer.Exit(cli.BREACH)
+
+
+def _show(opened: Monitor, result: RunResult, *, json_output: bool) -> None:
+    if json_output:
+        typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    cli.out.print(run_summary(result.evaluated, result.actions, opened.config))
+    for part in result.evaluated:
+        if part.problem:
+            cli.err.print(f"{part.source}: {part.problem}: {part.error}", style="red", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def status() -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error that says what is going on."""
+    with cli.err.status("starting") as spinner:
+        yield spinner.update
+
+
+@contextmanager
+def bar(total: int, text: str) -> Iterator[Callable[[str], None]]:
+    """A progress bar on standard error; each call is one step done."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=cli.err) as progress:
+        task = progress.add_task(text, total=total)
+
+        def advance(note: str) -> None:
+            progress.update(task, advance=1, description=note)
+
+        yield advance
+
+
+@cli.app.command(epilog="Example:  calmon backfill --from 2026-W30 --to 2026-W46")
+def backfill(
+    first: Annotated[str, typer.Option("--from", help="The first window: 2026-W30, or 2026-07-20 with --daily.")],
+    last: Annotated[str, typer.Option("--to", help="The last window, included.")],
+    source: cli.SourceOption = None,
+    daily_windows: Annotated[bool, typer.Option("--daily", help="Days instead of weeks.")] = False,
+) -> None:
+    """Evaluate many past windows, oldest first. Never switches anything and never sends."""
+    schedule: Schedule = "daily" if daily_windows else "weekly"
+    with cli.monitor() as opened:
+        names = cli.check_source(opened, source)
+        span = windows.span(
+            cli.window_of(opened, schedule, first), cli.window_of(opened, schedule, last), opened.config.zone
+        )
+        breaches = 0
+        with bar(len(span), "backfill") as advance:
+            for window in span:
+                result = run_window(opened, window, sources=names, act="never")
+                breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
+                advance(window.name)
+    cli.out.print(f"{len(span)} windows evaluated, {breaches} breaches found; nothing was switched or sent.")

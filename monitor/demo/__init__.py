@@ -1,0 +1,1 @@
+"""The synthetic tickets and e-mails of the demo."""

@@ -1,0 +1,296 @@
+"""What is true in the demo: its labels, how their scores lie, what each score is worth, what was planted.
+
+Weeks are numbered 1..26, 1 the oldest; the baseline is weeks 1-8. A *candidate* of a label is an item
+that the classifier finds similar to it; its score comes from ``candidates``, any other item's from
+``others``. The score says nothing that the truth does not know: an outcome is drawn with
+:func:`true_probability` of the score that was written, so that the calibration of every label in
+every week is known exactly (:func:`truth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+
+WEEKS = 26
+BASELINE_WEEKS = 8
+BINS = 15
+SECOND_LABEL = 0.15  # share of items that are candidates of two labels
+PREDICTED_FROM = 0.5
+
+Floats = npt.NDArray[np.float64]
+Kind = Literal["step", "drift", "channel", "automated"]
+Beta = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSpec:
+    """How one label behaves while nothing is wrong.
+
+    ``first`` is the chance that it is an item's first candidate label. A score s is worth
+    expit(``temperature`` * logit(s) + ``offset``). ``decimals``: how scores are rounded, None for not
+    at all.
+    """
+
+    first: float
+    candidates: Beta
+    others: Beta
+    decimals: int | None
+    temperature: float = 1.0
+    offset: float = 0.0
+    automate_at: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """One table of the demo: how many items a week (by prediction), their labels and channels."""
+
+    items: int
+    prefix: str
+    labels: Mapping[str, LabelSpec]
+    channels: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A change that the monitor must find.
+
+    ``week`` is the first week with changed predictions, ``passes_threshold`` the first in which what
+    changed is beyond the rules' thresholds (the same, but for the slow one). ``rules`` are those that
+    must report it within two weeks of that; others of the same label may.
+    """
+
+    source: str
+    label: str
+    week: int
+    kind: Kind
+    description: str
+    rules: tuple[str, ...]
+    passes_threshold: int
+    channel: str | None = None
+
+
+VERSIONS: tuple[tuple[int, str], ...] = ((1, "2.0"), (13, "2.1"), (21, "2.2"))
+"""From which week on (of the prediction) which model version answers, in both sources."""
+
+SOURCES: Mapping[str, SourceSpec] = {
+    "tickets": SourceSpec(
+        items=2400,
+        prefix="T",
+        labels={
+            "billing": LabelSpec(0.24, (6.0, 1.8), (0.6, 14.0), 2),
+            "feedback": LabelSpec(0.14, (5.0, 2.0), (0.6, 16.0), None, temperature=0.95),
+            "login": LabelSpec(0.20, (7.0, 1.6), (0.6, 14.0), 2, temperature=1.05, offset=0.05),
+            "outage": LabelSpec(0.06, (8.0, 1.4), (0.5, 40.0), 4),
+            "refund": LabelSpec(0.20, (6.0, 1.8), (0.6, 14.0), 2),
+            "shipping": LabelSpec(0.16, (6.0, 1.6), (0.6, 16.0), 4, offset=-0.1),
+        },
+        channels={"chat": 0.30, "email": 0.35, "phone": 0.10, "web": 0.25},
+    ),
+    "mail": SourceSpec(
+        items=1600,
+        prefix="M",
+        labels={
+            "complaint": LabelSpec(0.26, (6.0, 1.8), (0.6, 14.0), 2),
+            "invoice": LabelSpec(0.22, (8.0, 1.5), (0.5, 20.0), 4, offset=-0.05),
+            "newsletter": LabelSpec(0.26, (9.0, 1.2), (0.5, 20.0), 2),
+            "phishing": LabelSpec(0.08, (14.0, 1.2), (0.3, 1200.0), 4, automate_at=0.9),
+            "spam": LabelSpec(0.18, (9.0, 1.3), (0.5, 24.0), None, temperature=1.05),
+        },
+        channels={"email": 0.6, "web": 0.4},
+    ),
+}
+
+PLANTED: tuple[Planted, ...] = (
+    Planted(
+        "tickets", "billing", 13, "step",
+        "grows overconfident with model version 2.1, at once",
+        ("ece-increase", "automated-shortfall"), 13,
+    ),
+    Planted(
+        "tickets", "refund", 11, "drift",
+        "grows overconfident a little every week",
+        ("ece-increase",), 13,
+    ),
+    Planted(
+        "mail", "complaint", 17, "channel",
+        "grows overconfident, but only in what comes through the web form",
+        ("ece-increase",), 17, channel="web",
+    ),
+    Planted(
+        "tickets", "outage", 19, "automated",
+        "is wrong more often, but only in the few rows that act alone: its ECE hardly moves",
+        ("automated-shortfall",), 19,
+    ),
+)  # fmt: skip
+
+_STEP = 1.5
+_DRIFT_A_WEEK = 0.17
+_DRIFT_MOST = 1.2
+_CHANNEL = 2.0
+_AUTOMATED = 0.28
+
+
+def model_version(week: int) -> str:
+    """The version that answers in a week; before the first week, the first one.
+
+    >>> model_version(12), model_version(13)
+    ('2.0', '2.1')
+    """
+    return next((name for first, name in reversed(VERSIONS) if week >= first), VERSIONS[0][1])
+
+
+def planted_on(source: str, label: str) -> Planted | None:
+    """What was planted on a label, or None."""
+    return next((change for change in PLANTED if (change.source, change.label) == (source, label)), None)
+
+
+def candidate_share(source: str, label: str) -> float:
+    """The share of items that are candidates of a label, as first or second label."""
+    labels = SOURCES[source].labels
+    own = labels[label].first
+    second = sum(spec.first * own / (1.0 - spec.first) for name, spec in labels.items() if name != label)
+    return own + SECOND_LABEL * second
+
+
+def rounded(scores: Floats, decimals: int | None) -> Floats:
+    """Scores as the classifier writes them."""
+    return scores if decimals is None else np.round(scores, decimals)
+
+
+def true_probability(source: str, label: str, week: int, score: npt.ArrayLike, channel: str | None = None) -> Floats:
+    """The chance that a label is true, given its score, the week of the prediction and the channel.
+
+    ``score`` has any shape, values in [0, 1]; the result has the same. Without ``channel``: the mean
+    over the source's channels.
+
+    >>> true_probability("tickets", "outage", 18, [0.9]), true_probability("tickets", "outage", 19, [0.9])
+    (array([0.9]), array([0.62]))
+    """
+    shares = SOURCES[source].channels if channel is None else {channel: 1.0}
+    s = np.asarray(score, dtype=np.float64)
+    parts = [share * _in_channel(source, label, week, s, name) for name, share in shares.items()]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def _in_channel(source: str, label: str, week: int, score: Floats, channel: str) -> Floats:
+    spec = SOURCES[source].labels[label]
+    strength = _strength(planted_on(source, label), week, channel)
+    if planted_on(source, label) in _ONLY_AUTOMATED:
+        return np.where(score >= spec.automate_at, score - strength, score)
+    logit = special.logit(np.clip(score, 1e-6, 1.0 - 1e-6))
+    return _overconfident(spec.temperature * logit + spec.offset, strength)
+
+
+_ONLY_AUTOMATED = tuple(change for change in PLANTED if change.kind == "automated")
+
+
+def _strength(change: Planted | None, week: int, channel: str) -> float:
+    if change is None or week < change.week or change.channel not in (None, channel):
+        return 0.0
+    by_kind = {
+        "step": _STEP,
+        "drift": min(_DRIFT_MOST, _DRIFT_A_WEEK * (week - change.week + 1)),
+        "channel": _CHANNEL,
+        "automated": _AUTOMATED,
+    }
+    return by_kind[change.kind]
+
+
+def _overconfident(logit: Floats, strength: float) -> Floats:
+    """High scores keep less than they promise; low ones hide a little more than they say."""
+    return np.asarray(special.expit((1.0 - 0.35 * strength) * logit - 0.5 * strength))
+
+
+# Arrivals: mostly in working hours of working days. Resolutions: hours to days later.
+_WEEKDAYS = np.array([1.25, 1.2, 1.15, 1.1, 1.05, 0.45, 0.4])
+_HOURS = np.where((np.arange(24) >= 7) & (np.arange(24) < 19), 1.0, 0.2)
+_BY_HOUR = np.concatenate([[0.0], np.cumsum(np.outer(_WEEKDAYS, _HOURS).ravel())])
+ARRIVED: Floats = _BY_HOUR / _BY_HOUR[-1]
+"""The share of a week's items that came by hour 0, 1, .. 168 of the week, shape (169,)."""
+DELAY_MEDIAN, DELAY_SIGMA = 9.0, 1.0
+"""Hours from the prediction to the resolution: lognormal, then clipped to ``DELAY_RANGE``."""
+DELAY_RANGE = (0.25, 120.0)
+
+
+@cache
+def carried_over() -> float:
+    """The share of the rows resolved in a week that had been predicted in the week before.
+
+    An item with delay d belongs to it when it comes in the last d hours of its week.
+    """
+    quantiles = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    delays = np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * quantiles), *DELAY_RANGE)
+    return float(np.mean(1.0 - np.interp(168.0 - delays, np.arange(169), ARRIVED)))
+
+
+@cache
+def population(source: str, label: str, week: int, points: int = 40_000) -> Counts:
+    """The rows resolved in a week as they would be with endlessly many: each outcome its own probability.
+
+    The scores are quantiles of their distribution, ``points`` in all; so any metric of these counts
+    is the true value, to about 1 / points.
+    """
+    spec = SOURCES[source].labels[label]
+    score = _score_quantiles(source, label, points)
+    old, new = (true_probability(source, label, each, score) for each in (week - 1, week))
+    outcome = carried_over() * old + (1.0 - carried_over()) * new
+    return counts_from_rows(score, outcome, automate_at=spec.automate_at)
+
+
+@cache
+def _score_quantiles(source: str, label: str, points: int) -> Floats:
+    spec = SOURCES[source].labels[label]
+    candidates = round(points * candidate_share(source, label))
+    parts = [
+        stats.beta(*shape).ppf((np.arange(size) + 0.5) / size)
+        for shape, size in ((spec.candidates, candidates), (spec.others, points - candidates))
+    ]
+    return rounded(np.concatenate(parts), spec.decimals)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What an endless window would show: true values, free of noise and of bias."""
+
+    ece: float
+    shortfall: float
+    automated_shortfall: float
+    automated_share: float
+    false_negative_rate: float
+    prevalence: float
+
+
+@cache
+def truth(source: str, label: str, week: int, bins: int = BINS) -> Truth:
+    """The true values of one label among the rows resolved in one week (1..26).
+
+    The ECE is over ``bins`` equal-frequency bins whose edges come from week 1, as a baseline's would.
+
+    >>> truth("tickets", "billing", 12).ece < 0.001, truth("tickets", "billing", 14).ece > 0.06
+    (True, True)
+    """
+    counts = population(source, label, week)
+    binned = bin_counts(counts, equal_frequency_edges(population(source, label, 1), bins)).filled()
+    automated = counts.where("automated")
+    missed = counts.take(~counts.predicted).positives
+    return Truth(
+        ece=float(np.abs(binned.ws - binned.wy).sum() / binned.w.sum()),
+        shortfall=_shortfall(counts),
+        automated_shortfall=_shortfall(automated),
+        automated_share=automated.rows / counts.rows,
+        false_negative_rate=missed / counts.positives,
+        prevalence=counts.positives / counts.rows,
+    )
+
+
+def _shortfall(counts: Counts) -> float:
+    return float((counts.ws.sum() - counts.wy.sum()) / counts.w.sum())

@@ -1,0 +1,154 @@
+"""The demo as a story in five steps; ``calmon demo`` and ``python -m flows.demo`` both tell it.
+
+write the data -> pin the baseline -> backfill -> turn automation on -> run the last week for real
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy.engine import make_url
+
+from monitor import windows
+from monitor.adapters import Monitor
+from monitor.demo.generator import BASELINE_WEEKS, PLANTED, WEEKS, DemoSummary, write_demo
+from monitor.operating import change_switch, known_labels
+from monitor.records import Verdict, Window
+from monitor.reporting import light_table
+from monitor.run import RunResult
+from monitor.settings import Settings
+
+MARKER = ".demo"
+
+
+class DemoRefused(Exception):
+    """The demo would overwrite something it has not made; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The weeks of the demo: the baseline's, those that are backfilled, and the last one."""
+
+    weeks: tuple[Window, ...]
+
+    @property
+    def baseline(self) -> tuple[Window, Window]:
+        """The first and the last week of the baseline."""
+        return self.weeks[0], self.weeks[BASELINE_WEEKS - 1]
+
+    @property
+    def backfilled(self) -> tuple[Window, ...]:
+        """The weeks between, which are judged but never act."""
+        return self.weeks[BASELINE_WEEKS:-1]
+
+    @property
+    def last(self) -> Window:
+        """The week that is run for real."""
+        return self.weeks[-1]
+
+
+def plan_of(monitor: Monitor) -> Plan:
+    """26 weeks that end with the last complete one."""
+    last = windows.last_ready("weekly", monitor.clock(), monitor.config.zone)
+    earlier = windows.before(last, WEEKS - 1, monitor.config.zone)
+    return Plan((*reversed(earlier), last))
+
+
+def prepare(settings: Settings) -> Path:
+    """Make room for the demo's files; returns the DuckDB file to write.
+
+    Raises DemoRefused where a warehouse or history is there that the demo has not made itself.
+    """
+    warehouse = _file_of(settings.warehouse_url.get_secret_value(), "duckdb", "CALMON_WAREHOUSE_URL")
+    store = _file_of(settings.store_url.get_secret_value(), "sqlite", "CALMON_STORE_URL")
+    for path in (warehouse, store):
+        marker = path.with_name(path.name + MARKER)
+        if path.exists() and not marker.exists():
+            raise DemoRefused(
+                f"{path} is there and the demo has not made it, so it is left alone; point CALMON_WAREHOUSE_URL and "
+                "CALMON_STORE_URL to other files, or move it away"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        marker.write_text("made by the demo: running it again replaces this file\n", "utf-8")
+    for suffix in ("", "-wal", "-shm"):
+        store.with_name(store.name + suffix).unlink(missing_ok=True)
+    return warehouse
+
+
+def _file_of(url: str, dialect: str, variable: str) -> Path:
+    found = make_url(url)
+    if found.get_backend_name() != dialect or not found.database or found.database == ":memory:":
+        raise DemoRefused(f"the demo needs a {dialect} file in {variable}; unset it for the default")
+    return Path(found.database)
+
+
+def write(settings: Settings, last: Window, progress: Callable[[int, int], None] | None = None) -> DemoSummary:
+    """Generate the tickets and e-mails."""
+    return write_demo(prepare(settings), last, progress=progress)
+
+
+def turn_on(monitor: Monitor, plan: Plan) -> int:
+    """Automation as an operator would have left it when the last week began; returns how many labels."""
+    then = replace(monitor, clock=lambda: plan.last.start)
+    labels = [(s, label) for s in monitor.config.sources for label in known_labels(then, s) if label is not None]
+    for source, label in labels:
+        change_switch(then, source, label, enable=True, by="demo", reason="start of the demo")
+    return len(labels)
+
+
+def ending(monitor: Monitor, plan: Plan, result: RunResult, data: DemoSummary) -> RenderableType:
+    """What a person wants to know at the end: lights, changes, what was switched off and sent."""
+    breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
+    rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
+    return Group(
+        Text(f"{rows} rows over {WEEKS} weeks; the last week is {plan.last.name}.", style="bold"),
+        light_table(monitor, plan.last),
+        _changes(breaches),
+        _done(result),
+        _planted(plan),
+        Text.from_markup(_NEXT.format(week=plan.last.name, verdict=breaches[0].id if breaches else "VERDICT")),
+    )
+
+
+def _changes(breaches: Sequence[Verdict]) -> RenderableType:
+    if not breaches:
+        return Text("No rule was broken.")
+    from monitor.alerts.words import plain_words  # noqa: PLC0415 - keeps the module light for its other readers
+
+    table = Table("severity", "what changed", "rule", "reason", title="What changed", title_justify="left")
+    for v in sorted(breaches, key=lambda v: (v.severity != "critical", v.subject)):
+        table.add_row(v.severity, plain_words(v), v.rule, v.reason.value)
+    return table
+
+
+def _done(result: RunResult) -> Table:
+    table = Table("action", "label", "what became of it", title="What was done", title_justify="left")
+    for a in result.actions:
+        table.add_row(a.kind, f"{a.source}/{a.label or '(all labels)'}", a.state)
+    return table
+
+
+def _planted(plan: Plan) -> Table:
+    table = Table(
+        "planted change",
+        "from",
+        title="What the generator had planted (the monitor does not know)",
+        title_justify="left",
+    )
+    for p in PLANTED:
+        table.add_row(f"{p.source}/{p.label}: {p.description}", plan.weeks[p.week - 1].name)
+    return table
+
+
+_NEXT = """
+[bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/calmon`):
+  calmon history --metric ece                 every label's trend
+  calmon explain {verdict}             why a verdict is what it is
+  calmon report --week {week} --html var/report.html   the page with every figure
+  calmon automation status                    what may act now, and why
+  calmon run weekly --week {week} --json     the same week again: nothing changes, nothing is sent twice"""

@@ -1,0 +1,36 @@
+"""Reports from the history: the page beside each run, and the tables of the terminal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from monitor.adapters import Monitor
+from monitor.records import Window
+from monitor.report import terminal
+from monitor.report.collect import collect_report
+from monitor.report.data import ReportData
+from monitor.report.html import html_report
+
+
+def report_of(monitor: Monitor, window: Window) -> ReportData:
+    """Everything the history knows about one window."""
+    return collect_report(monitor.store, monitor.config, window, monitor.clock())
+
+
+def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> tuple[Path, ReportData]:
+    """Write the page of one window (default: beside the run) and give back where it is."""
+    data = report_of(monitor, window)
+    target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft.write_text(html_report(data), "utf-8")
+    draft.replace(target)  # a reader sees the old page or the new one, never half of one
+    return target, data
+
+
+def light_table(monitor: Monitor, window: Window) -> RenderableType:
+    """A line for each label: its light, its numbers, its switch."""
+    return terminal.light_table(report_of(monitor, window))

@@ -1,0 +1,126 @@
+"""The only place that joins the stages. Read it first.
+
+    collect -> judge -> record -> act -> deliver -> document
+
+Each stage is a function of its own, so that a flow can retry just the ones that do I/O. Every stage
+may be run again after a crash: what it stores is keyed by what it is about, not by the attempt.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from monitor import acting, collecting
+from monitor.adapters import ActMode, Monitor
+from monitor.alerts.outbox import drain
+from monitor.document import run_document
+from monitor.evaluation import Evaluated, evaluate
+from monitor.records import Action, Delivery, Window
+
+Progress = Callable[[str], None]
+
+
+def _quiet(_: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gives back: its document, what was judged, and what was done."""
+
+    document: dict[str, Any]
+    evaluated: tuple[Evaluated, ...]
+    actions: tuple[Action, ...]
+
+    @property
+    def breached(self) -> bool:
+        """Whether any verdict is a breach."""
+        return any(v.outcome == "breach" for part in self.evaluated for v in part.verdicts)
+
+
+def run_window(
+    monitor: Monitor,
+    window: Window,
+    *,
+    sources: Sequence[str] | None = None,
+    dry_run: bool = False,
+    act: ActMode = "auto",
+    progress: Progress = _quiet,
+) -> RunResult:
+    """One evaluation from the warehouse to Slack. A dry run stores, switches and sends nothing."""
+    names = list(sources or monitor.config.sources)
+    run = new_run(monitor, window) if dry_run else begin(monitor, window, act)
+    data = collecting.collect(monitor, window, names, store=not dry_run, reread=act != "never", progress=progress)
+    evaluated = judge(monitor, data, progress, keep=not dry_run and act != "never")
+    if dry_run:
+        return result(run, window, evaluated, acting.refused(evaluated, "not done: dry run"))
+    actions = record_and_act(monitor, window, evaluated, act, progress)
+    monitor.store.finish_run(window, state="done", now=monitor.clock())
+    return result(run, window, evaluated, actions)
+
+
+def new_run(monitor: Monitor, window: Window) -> str:
+    """A name for one attempt, readable in a log."""
+    return f"{window.schedule}-{window.name}-{monitor.clock():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
+
+
+def begin(monitor: Monitor, window: Window, act: ActMode) -> str:
+    """Write down that a window is being judged, before anything else happens."""
+    run = new_run(monitor, window)
+    monitor.store.begin_run(
+        window, run=run, acts=act != "never", rules_revision=monitor.config.revision, now=monitor.clock()
+    )
+    return run
+
+
+def judge(
+    monitor: Monitor, data: Sequence[collecting.Collected], progress: Progress = _quiet, *, keep: bool = True
+) -> tuple[Evaluated, ...]:
+    """Counts -> estimates, shift tests and verdicts; ``keep`` writes the drift report beside the run."""
+    parts = []
+    for source in data:
+        progress(f"judging {source.data.name}")
+        shifts = collecting.feature_shifts(monitor, source, keep=keep)
+        parts.append(evaluate(source.data, monitor.config, shifts))
+    return tuple(parts)
+
+
+def record_and_act(
+    monitor: Monitor,
+    window: Window,
+    evaluated: Sequence[Evaluated],
+    act: ActMode,
+    progress: Progress = _quiet,
+) -> list[Action]:
+    """Store the verdicts, then act on them, then send; in this order, each step repeatable."""
+    may = acting.may_act(monitor, window, [part.source for part in evaluated], act)
+    record(monitor, window, evaluated)
+    progress("acting")
+    pending = acting.act(monitor, window, evaluated, may, told=act == "always")
+    if act != "never":
+        deliver(monitor)
+    return acting.settled(monitor, pending)
+
+
+def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
+    """Store estimates and verdicts, before anything acts on them."""
+    monitor.store.save_evaluation(
+        window,
+        [part.source for part in evaluated],
+        [e for part in evaluated for e in part.estimates],
+        [v for part in evaluated for v in part.verdicts],
+        [s for part in evaluated for s in part.shifts],
+        monitor.clock(),
+    )
+
+
+def deliver(monitor: Monitor) -> list[Delivery]:
+    """Send what is due, old and new. A failed delivery is kept and never fails the run."""
+    return drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker)
+
+
+def result(run: str, window: Window, evaluated: Sequence[Evaluated], actions: Sequence[Action]) -> RunResult:
+    """The parts of a run, put together with its document."""
+    return RunResult(run_document(run, window, evaluated, actions), tuple(evaluated), tuple(actions))

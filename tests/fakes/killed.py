@@ -1,0 +1,59 @@
+"""``python -m tests.fakes.killed STEP WORDS...``: calmon, killed with SIGKILL just before its STEP-th stored step.
+
+A step is a commit that changes the history, or the moment when Slack has accepted a message and we
+have not yet written that down. With STEP 0 nothing is killed, and the number of steps is printed to
+standard error at the end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+from typing import Any
+
+from slack_sdk import WebClient
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Engine
+
+from monitor.cli import main
+
+WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+
+
+def arm(fatal: int) -> None:
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def note_write(connection: Connection, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if statement.lstrip().upper().startswith(WRITES):
+            connection.info["writes"] = True
+
+    @event.listens_for(Engine, "commit")
+    def before_commit(connection: Connection) -> None:
+        if connection.info.pop("writes", False):
+            step()
+
+    plain_post = WebClient.chat_postMessage
+
+    def post(client: WebClient, **arguments: Any) -> Any:
+        answer = plain_post(client, **arguments)
+        step()
+        return answer
+
+    WebClient.chat_postMessage = post  # type: ignore[method-assign, assignment]
+    if fatal == 0:
+        atexit.register(lambda: print(f"steps={steps}", file=sys.stderr))
+
+
+if __name__ == "__main__":
+    arm(int(sys.argv[1]))
+    sys.argv = ["calmon", *sys.argv[2:]]
+    main()

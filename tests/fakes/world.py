@@ -1,0 +1,144 @@
+"""A small world for the main job: twelve weeks, three labels, one of which goes wrong in the eleventh.
+
+Scores are seven verbal confidences, so that counts lose nothing and every number can be checked
+against plain code on the rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from monitor.adapters import Monitor, open_monitor
+from monitor.settings import Settings, load_settings
+
+WEEKS = tuple(f"2026-W{number:02d}" for number in range(24, 36))
+BASELINE = (WEEKS[0], WEEKS[5])
+BROKEN_FROM = 10  # "slipping" is wrong from the eleventh week on
+LABELS = ("rare", "slipping", "steady")
+CONFIDENCES = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+ROWS = 600
+SEED = 7
+
+CONFIG = """\
+version: 1
+timezone: UTC
+sources:
+  tickets:
+    relation: tickets
+    score_is: probability_of_label
+    segments: [channel]
+    automate_at: 0.8
+evaluation: {resamples: 200, min_samples: 300}
+baseline: {weeks: 6, min_pairs: 3000}
+rules:
+  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+     severity: critical, actions: [slack, disable_automation]}
+  - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, severity: warning, actions: [slack]}
+  - {id: ece-two-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2, severity: critical,
+     actions: [slack, disable_automation]}
+  - {id: score-shift, test: ks, column: score, threshold: 0.1, severity: info, actions: [slack]}
+automation: {when_not_evaluated: keep, initial: on_first_ok}
+routes:
+  - {channel: "#ml-monitoring"}
+"""
+
+
+def rows(weeks: tuple[str, ...] = WEEKS, per_week: int = ROWS) -> pd.DataFrame:
+    """The rows of the world, always the same: item, label, score, actual, predicted, resolved_at, channel."""
+    rng = np.random.default_rng(SEED)
+    parts = []
+    for number, week in enumerate(weeks):
+        start = datetime.strptime(f"{week}-1", "%G-W%V-%u").replace(tzinfo=UTC)
+        for label in LABELS:
+            weights = [40, 10, 5, 5, 5, 3, 2] if label == "rare" else [10, 10, 10, 10, 20, 20, 20]
+            score = rng.choice(CONFIDENCES, per_week, p=np.array(weights) / sum(weights))
+            wrong = label == "slipping" and number >= BROKEN_FROM
+            truth = np.where(score > 0.5, score - 0.25, score) if wrong else score
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "item": [f"{week}-{i}" for i in range(per_week)],
+                        "label": label,
+                        "score": score,
+                        "actual": (rng.random(per_week) < truth).astype(int),
+                        "predicted": (score >= 0.5).astype(int),
+                        "resolved_at": [start + timedelta(seconds=float(s)) for s in rng.random(per_week) * 604_000],
+                        "channel": rng.choice(["web", "email"], per_week),
+                    }
+                )
+            )
+    return pd.concat(parts, ignore_index=True)
+
+
+def write_duckdb(path: Path, frame: pd.DataFrame) -> str:
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", frame)
+        connection.execute("CREATE OR REPLACE TABLE tickets AS SELECT * FROM frame")
+    return f"duckdb:///{path}"
+
+
+def write_sqlite(path: Path, frame: pd.DataFrame) -> str:
+    connection = sqlite3.connect(path)
+    frame.assign(resolved_at=frame["resolved_at"].map(lambda t: t.isoformat())).to_sql(
+        "tickets", connection, index=False
+    )
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def write_postgresql(url: str, frame: pd.DataFrame) -> str:
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", "")) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE tickets (item text, label text, score double precision, actual integer, predicted integer, "
+            "resolved_at timestamptz, channel text)"
+        )
+        with cursor.copy("COPY tickets FROM STDIN") as copy:
+            for row in frame.itertuples(index=False):
+                copy.write_row(row)
+    return url
+
+
+@dataclass(frozen=True)
+class World:
+    """Where a world lies, and the environment that points calmon to it."""
+
+    folder: Path
+    warehouse_url: str
+    store_url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "CALMON_WAREHOUSE_URL": self.warehouse_url,
+            "CALMON_STORE_URL": self.store_url,
+            "CALMON_CONFIG": str(self.folder / "alerts.yaml"),
+        }
+
+    def settings(self, **more: str) -> Settings:
+        return load_settings(self.environment | {f"CALMON_{key.upper()}": value for key, value in more.items()})
+
+    @contextmanager
+    def opened(self, clock: Callable[[], datetime] | None = None, **more: str) -> Iterator[Monitor]:
+        arguments = {} if clock is None else {"clock": clock}
+        with open_monitor(self.settings(**more), **arguments) as monitor:
+            yield monitor
+
+
+def make_world(
+    folder: Path, *, config: str = CONFIG, warehouse_url: str | None = None, store_url: str | None = None
+) -> World:
+    """A world in ``folder``: a DuckDB warehouse and an SQLite history unless told otherwise."""
+    (folder / "alerts.yaml").write_text(config, "utf-8")
+    warehouse = warehouse_url or write_duckdb(folder / "warehouse.duckdb", rows())
+    return World(folder, warehouse, store_url or f"sqlite:///{folder / 'history.sqlite'}")

@@ -1,0 +1,230 @@
+"""The command line: exit codes, plain errors, and a page that says what the help says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from monitor.cli import app
+from tests import write_commands
+from tests.fakes import slack
+from tests.fakes import world as worlds
+from tests.fakes.world import BASELINE, WEEKS, World, make_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world with a baseline and three judged weeks; these tests only read it."""
+    made = make_world(tmp_path_factory.mktemp("world"))
+    assert calmon(made, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1]).exit_code == 0
+    assert calmon(made, "backfill", "--from", WEEKS[7], "--to", WEEKS[9]).exit_code == 0
+    return made
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def calmon(world: World, *words: str, **environment: str) -> Result:
+    return CliRunner(env=world.environment | environment).invoke(app, list(words))
+
+
+def test_the_commands_page_says_what_the_help_says() -> None:
+    assert write_commands.PAGE.read_text("utf-8") == write_commands.page()
+
+
+@pytest.mark.parametrize("words", write_commands.commands(), ids=" ".join)
+def test_every_command_has_help_and_every_leaf_an_example(words: tuple[str, ...]) -> None:
+    text = write_commands.help_of(words)
+    assert "Usage: calmon" in text
+    if "COMMAND [ARGS]" not in text:
+        assert "Example" in text
+
+
+def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
+    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+    assert calmon(fresh, "run", "weekly", "--week", WEEKS[10]).exit_code == 0
+    assert calmon(fresh, "run", "weekly", "--week", WEEKS[10], "--exit-code").exit_code == 3
+    assert calmon(fresh, "run", "weekly", "--week", WEEKS[8], "--exit-code").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "weekly", "--week", "2026-47"), "'2026-47' is not an ISO week; write it like 2026-W46"),
+        (("run", "weekly", "--week", "2026-W54"), "the year 2026 has no week 54"),
+        (("run", "weekly", "--week", "2099-W01"), "is not over yet; the last ready one is"),
+        (("run", "daily", "--date", "yesterday"), "'yesterday' is not a date; write it like 2026-11-16"),
+        (("run", "weekly", "--source", "post"), "alerts.yaml has no source 'post'; it has: tickets"),
+        (("backfill", "--from", WEEKS[3], "--to", WEEKS[1]), "is later than"),
+        (("history", "--metric", "ecee"), "'ecee' is not a metric; choose one of: ece, mce"),
+        (("history", "--format", "parquet"), "say where with --output FILE"),
+        (("automation", "enable", "--reason", "x"), "say which: --label L"),
+        (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
+        (("automation", "disable", "--all", "--reason", " "), "--reason may not be empty"),
+        (("automation", "enable", "--all", "--reason", "x", "--until", "soon"), "'soon' is not a time"),
+        (("automation", "enable", "--all", "--reason", "x", "--until", "2026-01-01"), "until must lie in the future"),
+        (("automation", "enable", "--all", "--reason", "x", "--by", " "), "needs a name"),
+        (("automation", "enable", "--label", "", "--reason", "x"), "--label is empty"),
+    ],
+)
+def test_wrong_words_leave_with_two_and_say_what_to_write(world: World, words: tuple[str, ...], sentence: str) -> None:
+    found = calmon(world, *words)
+    assert found.exit_code == 2, found.output
+    assert sentence in found.stderr
+    assert found.stdout == ""
+
+
+def test_ten_mistakes_are_all_named_with_line_and_remedy_at_once(tmp_path: Path) -> None:
+    config = """\
+version: 2
+timezone: Mars/Olympus
+sources:
+  tickets:
+    relation: tickets
+    score_is: probability
+    windw_on: resolved_at
+evaluation: {bins: 1, resamples: many}
+rules:
+  - {id: one, metric: ecee, condition: above, threshold: 0.1}
+  - {id: one, metric: ece, condition: over, threshold: 0.1}
+  - {id: two, metric: ece, condition: above}
+automation: {lease: 9}
+routes: []
+"""
+    found = calmon(make_world(tmp_path, config=config), "check")
+    assert found.exit_code == 2
+    for number, wrong in [
+        (1, "version"), (2, "Mars/Olympus"), (6, "probability"), (7, "windw_on"), (8, "bins"), (8, "resamples"),
+        (10, "ecee"), (11, "over"), (11, "one"), (12, "threshold"), (13, "when_not_evaluated"), (13, "lease"),
+    ]:  # fmt: skip
+        lines = [line for line in found.stderr.splitlines() if f"alerts.yaml:{number}:" in line]
+        assert any(wrong in line for line in lines), (number, wrong, found.stderr)
+    assert found.stderr.count("write instead:") >= 10
+    assert not (tmp_path / "history.sqlite").exists()
+
+
+def test_check_says_what_is_reached_and_where_rules_would_go(world: World) -> None:
+    with slack.running() as server:
+        found = calmon(
+            world, "check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL=server.url
+        )  # fmt: skip
+        wrong = calmon(world, "check", CALMON_SLACK_BOT_TOKEN="xoxb-wrong", CALMON_SLACK_API_URL=server.url)
+    assert found.exit_code == 0, found.output
+    assert "tickets can be read" in found.stdout
+    assert "#ml-monitoring" in found.stdout
+    assert wrong.exit_code == 1
+    assert "invalid_auth" in wrong.stdout
+
+
+def test_check_names_what_is_wrong_with_a_relation(tmp_path: Path) -> None:
+    config = worlds.CONFIG.replace("    segments: [channel]", "    columns: {actual: truth}\n    segments: [chanel]")
+    found = calmon(make_world(tmp_path, config=config), "check")
+    assert found.exit_code == 1
+    assert "truth" in found.stdout
+    assert "chanel" in found.stdout
+
+
+def test_a_store_that_is_not_there_is_made_by_what_writes_and_by_nothing_else(fresh: World) -> None:
+    path = fresh.folder / "history.sqlite"
+    for words in (("check",), ("history",), ("automation", "status"), ("incidents", "list"), ("baseline", "list")):
+        assert calmon(fresh, *words).exit_code == 0
+        assert not path.exists(), words
+    assert calmon(fresh, "run", "weekly", "--week", WEEKS[8], "--dry-run").exit_code == 0
+    assert not path.exists()
+    assert calmon(fresh, "run", "weekly", "--week", WEEKS[8]).exit_code == 0
+    assert path.exists()
+
+
+def test_too_few_pairs_are_refused_with_the_count(fresh: World) -> None:
+    found = calmon(fresh, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[1])
+    assert found.exit_code == 1
+    assert "refused tickets/steady: 1,200 pairs, at least 3,000 are needed" in found.stderr
+
+
+def test_pinning_one_label_leaves_the_versions_of_the_others(fresh: World) -> None:
+    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+    calmon(fresh, "baseline", "pin", "--from", WEEKS[1], "--to", WEEKS[6], "--label", "rare", "--reason", "again")
+    rows = json.loads(calmon(fresh, "baseline", "list", "--json").stdout)
+    versions = {(row["label"], row["version"]) for row in rows}
+    assert versions == {("rare", 1), ("rare", 2), ("slipping", 1), ("steady", 1), (None, 1)}
+    shown = json.loads(calmon(fresh, "baseline", "show", "--source", "tickets", "--label", "rare", "--json").stdout)
+    assert (shown["version"], shown["reason"], shown["from"]) == (2, "again", WEEKS[1])
+    assert sum(row["rows"] for row in shown["bins"]) == 6 * worlds.ROWS
+
+
+def test_history_comes_as_table_csv_json_and_parquet(world: World, tmp_path: Path) -> None:
+    table = calmon(world, "history", "--metric", "ece")
+    assert "steady" in table.stdout
+    csv = calmon(world, "history", "--label", "steady", "--format", "csv").stdout.splitlines()
+    assert csv[0] == "window,source,label,metric,where,value,plug_in,low,high,n,positives"
+    assert [line.split(",")[0] for line in csv[1:]] == list(WEEKS[7:10])
+    rows = json.loads(calmon(world, "history", "--label", "steady", "--format", "json").stdout)
+    assert [row["window"] for row in rows] == list(WEEKS[7:10])
+    assert calmon(world, "history", "--format", "parquet", "-o", str(tmp_path / "h.parquet")).exit_code == 0
+    assert (tmp_path / "h.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
+    document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[9], "--json", "--dry-run").stdout)
+    verdict = next(v for v in document["verdicts"] if v["rule"] == "ece-increase" and v["label"] == "steady")
+    text = " ".join(calmon(world, "explain", verdict["id"]).stdout.split())
+    assert f"So: {verdict['outcome']} ({verdict['reason']})." in text
+    assert "Against baseline version 1" in text
+    assert f"{verdict['n']:,} rows" in text
+    unknown = calmon(world, "explain", "zzz")
+    assert unknown.exit_code == 1
+    assert "no verdict has an id that begins with 'zzz'" in unknown.stderr
+
+
+def test_an_operators_change_is_stored_with_name_and_reason(fresh: World) -> None:
+    changed = calmon(
+        fresh, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "checked", "--by", "ann"
+    )  # fmt: skip
+    assert changed.exit_code == 0, changed.output
+    rows = json.loads(calmon(fresh, "automation", "status", "--json").stdout)
+    assert [(r["label"], r["allowed"], r["by"], r["reason"]) for r in rows] == [("steady", True, "ann", "checked")]
+    calmon(fresh, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "no", "--by", "bob")
+    events = json.loads(calmon(fresh, "automation", "history", "--json").stdout)
+    assert [(e["kind"], e["by"], e["reason"]) for e in events] == [
+        ("enabled", "ann", "checked"),
+        ("disabled", "bob", "no"),
+    ]
+
+
+def test_the_report_is_a_page_a_table_or_json(world: World, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert calmon(world, "report", "--week", WEEKS[9], "--html", str(page)).exit_code == 0
+    assert "steady" in page.read_text("utf-8")
+    assert "steady" in calmon(world, "report", "--week", WEEKS[9]).stdout
+    assert json.loads(calmon(world, "report", "--week", WEEKS[9], "--json").stdout)["window"] == WEEKS[9]
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(fresh: World) -> None:
+    hostile = "[/red] [bold]x\x1b[31m"
+    frame = worlds.rows().replace({"label": {"rare": hostile}})
+    worlds.write_duckdb(fresh.folder / "warehouse.duckdb", frame)
+    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+    calmon(fresh, "run", "weekly", "--week", WEEKS[10])
+    assert calmon(fresh, "automation", "disable", "--label", hostile, "--reason", "[/] why").exit_code == 0
+    for words in (
+        ("automation", "status"), ("automation", "history"), ("incidents", "list", "--all"), ("baseline", "list"),
+        ("baseline", "show", "--source", "tickets", "--label", hostile), ("history",), ("report", "--week", WEEKS[10]),
+    ):  # fmt: skip
+        found = calmon(fresh, *words)
+        assert found.exit_code == 0, (words, found.output, found.exception)
+        assert "\x1b[31m" not in found.stdout, words
+    assert "[/red]" in calmon(fresh, "automation", "status").stdout
+    assert "[/] why" in calmon(fresh, "automation", "history").stdout
+
+
+def test_check_prints_a_relation_with_brackets_as_it_stands(tmp_path: Path) -> None:
+    relation = "SELECT *, [1, 2] AS pair, '[/red]' AS colour FROM tickets"
+    config = worlds.CONFIG.replace("relation: tickets", f'relation: "{relation}"')
+    found = calmon(make_world(tmp_path, config=config), "check")
+    assert found.exit_code == 0, (found.output, found.exception)
+    assert "'[/red]' AS colour" in found.stdout

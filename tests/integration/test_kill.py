@@ -1,0 +1,105 @@
+"""kill -9 between each pair of stored steps, then the same command: as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.pinning import pin
+from monitor.run import run_window
+from monitor.windows import week
+from tests.fakes import slack
+from tests.fakes.world import BASELINE, WEEKS, World, make_world
+
+ROOT = Path(__file__).parents[2]
+STEPS = 12  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
+COMMAND = ("run", "weekly", "--week", WEEKS[10])
+# what differs between two honest runs: when, and by which process
+VOLATILE = {
+    "run", "started_at", "finished_at", "attempts", "read_at", "stored_at", "pinned_at", "opened_at", "created_at",
+    "next_attempt_at", "claimed_at", "claimed_by", "sent_at", "changed_at", "at", "external_id", "version", "id",
+    "payload", "error", "hold_until",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A pinned baseline and a good week that has turned automation on: the next week will break it."""
+    world = make_world(tmp_path_factory.mktemp("prepared"))
+    with world.opened() as monitor:
+        zone = monitor.config.zone
+        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+        run_window(monitor, week(WEEKS[9], zone))
+        assert monitor.store.switch("tickets", "slipping").state == "on"
+    return world
+
+
+def copied(prepared: World, folder: Path) -> World:
+    """The prepared world in another folder; the warehouse is only read, so it is shared."""
+    shutil.copy(prepared.folder / "history.sqlite", folder / "history.sqlite")
+    shutil.copy(prepared.folder / "alerts.yaml", folder / "alerts.yaml")
+    return replace(prepared, folder=folder, store_url=f"sqlite:///{folder / 'history.sqlite'}")
+
+
+def run(world: World, server: slack.FakeSlack, step: int | None) -> subprocess.CompletedProcess[str]:
+    start = ["-m", "monitor"] if step is None else ["-m", "tests.fakes.killed", str(step)]
+    environment = os.environ | world.environment | {
+        "CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    return subprocess.run(
+        [sys.executable, *start, *COMMAND], capture_output=True, text=True, timeout=120, check=False,
+        cwd=world.folder, env=environment,
+    )  # fmt: skip
+
+
+def left_behind(world: World) -> dict[str, list[dict[str, Any]]]:
+    """Every row of the history, but for when and by whom."""
+    engine = sa.create_engine(world.store_url)
+    found = {}
+    with engine.connect() as connection:
+        for table in sorted(sa.inspect(connection).get_table_names()):
+            rows = connection.execute(sa.text(f'SELECT * FROM "{table}"')).mappings()
+            plain = [{k: v for k, v in row.items() if k not in VOLATILE} for row in rows]
+            found[table] = sorted(plain, key=repr)
+    engine.dispose()
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(prepared: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int]:
+    """What the run leaves behind when nobody kills it, and how many steps it stores."""
+    world = copied(prepared, tmp_path_factory.mktemp("undisturbed"))
+    with slack.running() as server:
+        done = run(world, server, 0)
+        assert done.returncode == 0, done.stderr
+        assert len(server.messages) == 1
+    return left_behind(world), int(done.stderr.rsplit("steps=", 1)[1])
+
+
+def test_the_steps_are_all_tried(undisturbed: tuple[dict[str, Any], int]) -> None:
+    assert undisturbed[1] == STEPS
+
+
+@pytest.mark.parametrize("step", range(1, STEPS + 1))
+def test_a_run_killed_at_any_step_and_run_again_leaves_what_an_undisturbed_one_leaves(
+    step: int, prepared: World, undisturbed: tuple[dict[str, Any], int], tmp_path: Path
+) -> None:
+    world = copied(prepared, tmp_path)
+    with slack.running() as server:
+        killed = run(world, server, step)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        again = run(world, server, None)
+        assert again.returncode == 0, again.stderr
+        assert len(server.messages) == 1
+    found = left_behind(world)
+    for table, rows in undisturbed[0].items():
+        assert found[table] == rows, table

@@ -1,0 +1,364 @@
+"""The main job end to end: the same document twice, three engines alike, numbers that plain code confirms."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+from sklearn import metrics as sk
+
+from monitor.adapters import Monitor
+from monitor.operating import change_switch
+from monitor.pinning import pin
+from monitor.records import Window
+from monitor.run import run_window
+from monitor.warehouse.reader import WarehouseFailed
+from monitor.windows import week
+from tests.fakes import world as worlds
+from tests.fakes.world import BASELINE, WEEKS, World, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def window(monitor: Monitor, name: str) -> Window:
+    return week(name, monitor.config.zone)
+
+
+def pin_baseline(monitor: Monitor) -> None:
+    found = pin(monitor, window(monitor, BASELINE[0]), window(monitor, BASELINE[1]), by="test", reason="test")
+    assert [b.label for b in found.baselines] == [*worlds.LABELS, None]
+
+
+def calmon(world: World, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "monitor", *words],
+        capture_output=True, text=True, timeout=120, check=False, cwd=world.folder,
+        env=os.environ | world.environment | environment,
+    )  # fmt: skip
+
+
+def table_sizes(world: World) -> dict[str, int]:
+    engine = sa.create_engine(world.store_url)
+    with engine.connect() as connection:
+        names = sa.inspect(connection).get_table_names()
+        sizes = {n: int(connection.execute(sa.text(f'SELECT count(*) FROM "{n}"')).scalar_one()) for n in names}
+    engine.dispose()
+    return sizes
+
+
+def test_the_same_week_twice_gives_the_same_document_and_nothing_grows(world: World) -> None:
+    assert calmon(world, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1]).returncode == 0
+    runs = [calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json") for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
+    sizes = table_sizes(world)
+    third = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json")
+    documents = [json.loads(run.stdout) for run in (*runs, third)]
+    for document in documents:
+        document.pop("run")
+        for action in document["actions"]:
+            action.pop("state")
+    assert documents[0] == documents[1] == documents[2]
+    assert table_sizes(world) == sizes
+    assert sizes["deliveries"] == 1
+    assert list(json.loads(third.stdout)) == [
+        "run",
+        "schedule",
+        "window",
+        "quality",
+        "estimates",
+        "verdicts",
+        "actions",
+    ]
+
+
+def test_the_label_that_slips_is_found_told_and_switched_off_and_no_other(world: World) -> None:
+    with world.opened() as monitor:
+        pin_baseline(monitor)
+        for name in WEEKS[6:11]:
+            result = run_window(monitor, window(monitor, name))
+        breaches = {
+            (v.rule, v.subject.label) for part in result.evaluated for v in part.verdicts if v.outcome == "breach"
+        }
+        assert breaches == {("automated-shortfall", "slipping"), ("ece-increase", "slipping")}
+        assert {(a.kind, a.label, a.state) for a in result.actions} == {
+            ("slack", "slipping", "not sent: no token"), ("disable_automation", "slipping", "turned off"),
+        }  # fmt: skip
+        states = {label: monitor.store.switch("tickets", label).state for label in worlds.LABELS}
+        assert states == {"rare": "on", "slipping": "off", "steady": "on"}
+
+
+def test_an_older_window_never_acts_unless_told(world: World) -> None:
+    with world.opened() as monitor:
+        pin_baseline(monitor)
+        run_window(monitor, window(monitor, WEEKS[9]), act="never")
+        run_window(monitor, window(monitor, WEEKS[11]), act="never")
+        older = run_window(monitor, window(monitor, WEEKS[10]))
+        assert {a.state for a in older.actions} == {"not done: a newer window has been evaluated (--act overrides)"}
+        assert monitor.store.incidents() == []
+        told = run_window(monitor, window(monitor, WEEKS[10]), act="always")
+        assert ("slack", "not sent: no token") in {(a.kind, a.state) for a in told.actions}
+
+
+def enable_slipping(monitor: Monitor, *, until: datetime | None = None) -> None:
+    change_switch(monitor, "tickets", "slipping", enable=True, by="ann", reason="looked at it", until=until)
+
+
+def test_an_older_window_that_is_told_to_act_turns_off(world: World) -> None:
+    with world.opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[9]))
+    frame = worlds.rows()
+    shifted = frame[frame["item"].str.startswith(WEEKS[10])].copy()
+    shifted["resolved_at"] = shifted["resolved_at"] - pd.Timedelta(weeks=3)  # bad news of an older week come late
+    worlds.write_duckdb(
+        world.folder / "warehouse.duckdb", pd.concat([frame[~frame["item"].str.startswith(WEEKS[7])], shifted])
+    )
+    with world.opened() as monitor:
+        refused = run_window(monitor, window(monitor, WEEKS[7]))
+        assert monitor.store.switch("tickets", "slipping").state == "on"
+        told = run_window(monitor, window(monitor, WEEKS[7]), act="always")
+        assert monitor.store.switch("tickets", "slipping").state == "off"
+    asked = [("slack", "slipping"), ("disable_automation", "slipping")]
+    assert [(a.kind, a.label) for a in refused.actions] == [(a.kind, a.label) for a in told.actions] == asked
+    assert told.actions[1].state == "turned off"
+
+
+def test_the_same_window_after_an_operators_enable_says_and_does_the_same(world: World) -> None:
+    now = datetime(2026, 8, 24, 12, tzinfo=UTC)
+    times = [now]
+    with world.opened(clock=lambda: times[0]) as monitor:
+        broken = window(monitor, WEEKS[10])
+        run_window(monitor, window(monitor, WEEKS[9]))
+        run_window(monitor, broken)
+        enable_slipping(monitor)
+        held = run_window(monitor, broken)
+        assert held.actions[1].state == "an operator's enable holds"
+        assert monitor.store.switch("tickets", "slipping").state == "on"
+        times[0] = now + timedelta(hours=25)
+        again = run_window(monitor, broken)
+        assert again.actions[1].state == "turned off"
+        assert monitor.store.switch("tickets", "slipping").state == "off"
+
+
+def test_critical_labels_are_turned_off_again_by_the_same_window(tmp_path: Path) -> None:
+    config = worlds.CONFIG.replace("automate_at: 0.8", "automate_at: 0.8\n    labels: {slipping: {critical: true}}")
+    with make_world(tmp_path, config=config).opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[10]))
+        enable_slipping(monitor)
+        again = run_window(monitor, window(monitor, WEEKS[10]))
+        assert again.actions[1].state == "turned off"
+        assert monitor.store.switch("tickets", "slipping").state == "off"
+
+
+@pytest.mark.parametrize(("gone", "reason"), [("label", "no_rows"), ("column", "relation_error")])
+def test_a_label_that_may_act_and_vanishes_is_told_and_turned_off_where_asked(
+    tmp_path: Path, gone: str, reason: str
+) -> None:
+    config = worlds.CONFIG.replace("when_not_evaluated: keep", "when_not_evaluated: disable")
+    world = make_world(tmp_path, config=config)
+    with world.opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[8]))
+        assert monitor.store.switch("tickets", "steady").state == "on"
+    frame = worlds.rows()
+    rest = frame[frame["label"] != "steady"] if gone == "label" else frame.drop(columns="actual")
+    worlds.write_duckdb(tmp_path / "warehouse.duckdb", rest)
+    with world.opened() as monitor:
+        result = run_window(monitor, window(monitor, WEEKS[9]))
+        found = {v["reason"] for v in result.document["verdicts"] if v["label"] == "steady"}
+        assert found == {reason}
+        assert monitor.store.switch("tickets", "steady").state == "off"
+
+
+def test_kept_weeks_are_read_again_where_the_configuration_reads_them_otherwise(tmp_path: Path) -> None:
+    def automated(world: World) -> list[tuple[int, int]]:
+        with world.opened() as monitor:
+            document = run_window(monitor, window(monitor, WEEKS[9])).document
+        return [(v["n"], v["windows"]) for v in document["verdicts"] if v["rule"] == "automated-shortfall"]
+
+    config = worlds.CONFIG.replace("min_samples: 30,", "min_samples: 5000,")  # never reached: all four weeks are pooled
+    stricter = config.replace("automate_at: 0.8", "automate_at: 0.95")
+    changed, fresh = tmp_path / "changed", tmp_path / "fresh"
+    changed.mkdir()
+    fresh.mkdir()
+    world = make_world(changed, config=config)
+    before = automated(world)
+    (changed / "alerts.yaml").write_text(stricter, "utf-8")
+    assert before != automated(world) == automated(make_world(fresh, config=stricter))
+
+
+def test_an_empty_label_is_a_bad_row_and_stops_nothing(tmp_path: Path) -> None:
+    frame = worlds.rows()
+    frame.loc[frame["label"] == "rare", "label"] = ""
+    world = make_world(tmp_path, warehouse_url=worlds.write_duckdb(tmp_path / "other.duckdb", frame))
+    with world.opened() as monitor:
+        document = run_window(monitor, window(monitor, WEEKS[8])).document
+    assert document["quality"] == [{"source": "tickets", "reason": "label_missing", "rows": worlds.ROWS}]
+    assert {e["label"] for e in document["estimates"]} == {"slipping", "steady", None}
+
+
+def test_a_dry_run_says_the_same_and_leaves_nothing_behind(world: World) -> None:
+    with world.opened() as monitor:
+        pin_baseline(monitor)
+    before = table_sizes(world)
+    dry = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json", "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert table_sizes(world) == before
+    real = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json")
+    assert json.loads(dry.stdout)["verdicts"] == json.loads(real.stdout)["verdicts"]
+
+
+def test_without_a_baseline_estimates_come_and_increase_rules_say_why_not(world: World) -> None:
+    found = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json")
+    assert found.returncode == 0, found.stderr
+    document = json.loads(found.stdout)
+    assert len(document["estimates"]) > 0
+    reasons = {(v["rule"], v["outcome"], v["reason"]) for v in document["verdicts"] if v["rule"] == "ece-increase"}
+    assert reasons == {("ece-increase", "not_evaluated", "no_baseline")}
+
+
+def test_a_window_of_the_baseline_is_not_compared_with_itself(world: World) -> None:
+    with world.opened() as monitor:
+        pin_baseline(monitor)
+        result = run_window(monitor, window(monitor, BASELINE[1]))
+    found = {(v.rule, v.reason.value) for part in result.evaluated for v in part.verdicts if v.rule == "ece-increase"}
+    assert found == {("ece-increase", "in_baseline")}
+
+
+def test_a_broken_source_is_told_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    config = worlds.CONFIG.replace(
+        "evaluation:", "  mail:\n    relation: nowhere\n    score_is: probability_of_label\nevaluation:"
+    )
+    world = make_world(tmp_path, config=config)
+    found = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json")
+    assert found.returncode == 0, found.stderr
+    document = json.loads(found.stdout)
+    assert {v["reason"] for v in document["verdicts"] if v["source"] == "mail"} == {"relation_error"}
+    assert {e["source"] for e in document["estimates"]} == {"tickets"}
+
+
+@pytest.mark.postgres
+def test_three_engines_give_the_same_estimates_and_verdicts(tmp_path: Path, fresh_postgres_url: str) -> None:
+    frame = worlds.rows()
+    urls = {
+        "duckdb": worlds.write_duckdb(tmp_path / "w.duckdb", frame),
+        "sqlite": worlds.write_sqlite(tmp_path / "w.sqlite", frame),
+        "postgresql": worlds.write_postgresql(fresh_postgres_url, frame),
+    }
+    documents: dict[str, dict[str, Any]] = {}
+    for engine, url in urls.items():
+        folder = tmp_path / engine
+        folder.mkdir()
+        with make_world(folder, warehouse_url=url).opened() as monitor:
+            pin_baseline(monitor)
+            documents[engine] = run_window(monitor, window(monitor, WEEKS[-1])).document
+    first = documents["duckdb"]
+    for engine in ("sqlite", "postgresql"):
+        for ours, theirs in zip(first["estimates"], documents[engine]["estimates"], strict=True):
+            assert without_numbers(ours) == without_numbers(theirs)
+            assert numbers(ours) == pytest.approx(numbers(theirs), abs=1e-9)
+        for ours, theirs in zip(first["verdicts"], documents[engine]["verdicts"], strict=True):
+            assert [ours[k] for k in ("id", "outcome", "reason")] == [theirs[k] for k in ("id", "outcome", "reason")]
+
+
+def numbers(row: dict[str, Any]) -> list[float]:
+    return [-1.0 if row[k] is None else row[k] for k in ("value", "plug_in", "low", "high", "n", "positives")]
+
+
+def without_numbers(row: dict[str, Any]) -> list[Any]:
+    return [row[k] for k in ("source", "label", "segment", "metric", "where")]
+
+
+def test_plug_in_values_agree_with_scikit_learn_and_plain_numpy_on_the_rows(world: World) -> None:
+    with world.opened() as monitor:
+        document = run_window(monitor, window(monitor, WEEKS[-1]), dry_run=True).document
+    frame = worlds.rows()
+    frame = frame[frame["item"].str.startswith(WEEKS[-1])]
+    found = {(e["label"], e["metric"], e["where"]): e for e in document["estimates"] if e["segment"] is None}
+    for label, part in [*frame.groupby("label"), (None, frame)]:
+        for where, subset in populations(part).items():
+            for metric, value in oracle(subset).items():
+                row = found[label, metric, where]
+                assert row["n"] == len(subset)
+                if value is None or np.isnan(value):
+                    assert row["plug_in"] is None, (label, metric, where)
+                else:
+                    assert row["plug_in"] == pytest.approx(value, abs=1e-9), (label, metric, where)
+
+
+def populations(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    predicted = frame[frame["predicted"] == 1]
+    return {"all": frame, "predicted": predicted, "automated": predicted[predicted["score"] >= 0.8]}
+
+
+def oracle(frame: pd.DataFrame) -> dict[str, float | None]:
+    """The textbook values, from the rows, with other code than ours."""
+    s, y, d = frame["score"].to_numpy(), frame["actual"].to_numpy(), frame["predicted"].to_numpy()
+    both = len(set(y)) == 2
+    # seven distinct scores and fifteen bins: at least as many bins as scores, unless mid-ranks share one
+    bins = equal_frequency_bins(s, 15)
+    gaps = [(abs(y[bins == b].mean() - s[bins == b].mean()), (bins == b).mean()) for b in np.unique(bins)]
+    return {
+        "ece": sum(gap * share for gap, share in gaps),
+        "mce": max(gap for gap, _ in gaps),
+        "brier": sk.brier_score_loss(y, s) if both else float(np.mean((s - y) ** 2)),
+        "nll": sk.log_loss(y, s, labels=[0, 1]),
+        "roc_auc": sk.roc_auc_score(y, s) if both else None,
+        "pr_auc": sk.average_precision_score(y, s) if both else None,
+        "accuracy": sk.accuracy_score(y, d),
+        "shortfall": float(np.mean(s) - np.mean(y)),
+        "false_negative_rate": 1 - sk.recall_score(y, d) if y.sum() else None,
+    }
+
+
+def equal_frequency_bins(scores: np.ndarray, bins: int) -> np.ndarray:
+    """The bin in whose (lower, upper] share of the ranks the middle of each distinct score's ranks lies."""
+    ranks = pd.Series(scores).rank(method="average").to_numpy() - 0.5
+    return np.ceil(np.round(ranks / len(scores) * bins, 9)) - 1
+
+
+@pytest.mark.postgres
+def test_the_history_may_live_in_postgresql_and_says_the_same(
+    world: World, tmp_path: Path, fresh_postgres_url: str
+) -> None:
+    folder = tmp_path / "postgres"
+    folder.mkdir()
+    elsewhere = make_world(folder, warehouse_url=world.warehouse_url, store_url=fresh_postgres_url)
+    documents = []
+    for each in (world, elsewhere):
+        with each.opened() as monitor:
+            pin_baseline(monitor)
+            run_window(monitor, window(monitor, WEEKS[10]))
+            again = run_window(monitor, window(monitor, WEEKS[10]))
+            documents.append({k: v for k, v in again.document.items() if k != "run"})
+            assert len(monitor.store.incidents()) == 2
+    assert documents[0] == documents[1]
+    assert table_sizes(elsewhere)["verdicts"] == table_sizes(world)["verdicts"]
+
+
+def test_features_that_cannot_be_sampled_stop_no_label_from_being_judged(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = worlds.CONFIG.replace("    automate_at: 0.8", "    features: [channel]\n    automate_at: 0.8")
+    (world.folder / "alerts.yaml").write_text(config, "utf-8")
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise WarehouseFailed("the warehouse went away")
+
+    with world.opened() as monitor:
+        pin_baseline(monitor)
+        monkeypatch.setattr(type(monitor.warehouse), "feature_sample", broken)
+        result = run_window(monitor, window(monitor, WEEKS[10]))
+        assert any(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
+        (lost,) = [s for s in monitor.store.shifts(schedule="weekly") if s.test == "features"]
+        assert lost.detail == {"reason": "the warehouse went away"}

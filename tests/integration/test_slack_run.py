@@ -1,0 +1,71 @@
+"""Slack in trouble during a run: the run completes, the message is kept, and the next run sends it once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.pinning import pin
+from monitor.run import run_window
+from monitor.windows import week
+from tests.fakes import slack
+from tests.fakes.slack import Fault
+from tests.fakes.world import BASELINE, WEEKS, World, make_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+def fresh(world: World, folder: Path) -> World:
+    return make_world(folder, warehouse_url=world.warehouse_url)
+
+
+def run(world: World, server: slack.FakeSlack) -> set[tuple[str, str]]:
+    with world.opened(slack_bot_token=slack.TOKEN, slack_api_url=server.url) as monitor:
+        zone = monitor.config.zone
+        if not monitor.store.baselines():
+            pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+        result = run_window(monitor, week(WEEKS[10], zone))
+        assert monitor.store.run_of(week(WEEKS[10], zone))["state"] == "done"  # type: ignore[index]
+        return {(a.kind, a.state) for a in result.actions}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.rate_limited(60),
+        Fault.server_error(),
+        Fault.hang(accept=False, seconds=8),
+        Fault.hang(accept=True, seconds=8),
+        Fault.reset(accept=True),
+        Fault.slack_error("is_archived"),
+        Fault.slack_error("token_revoked"),
+    ],
+    ids=["429", "500", "times out", "times out after accepting", "reset after accepting", "archived", "token revoked"],
+)
+def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault, world: World, tmp_path: Path) -> None:
+    mine = fresh(world, tmp_path)
+    with slack.running() as server:
+        server.fail_always("chat.postMessage", fault)
+        first = run(mine, server)
+        assert ("disable_automation", "turned off") in first
+        state = next(state for kind, state in first if kind == "slack")
+        # what Slack had accepted is found in the channel's history within the same run
+        assert state == "sent" if fault.accept else state.startswith("failed:")
+        server.heal()
+        assert ("slack", "sent") in run(mine, server)
+        assert ("slack", "sent") in run(mine, server)
+        assert len(server.messages) == 1
+
+
+def test_a_message_that_went_out_is_well_formed(world: World, tmp_path: Path) -> None:
+    with slack.running() as server:
+        run(fresh(world, tmp_path), server)
+    message = server.messages[0]
+    assert 0 < len(message["blocks"]) <= 50
+    text = str(message["blocks"])
+    for part in ("slipping", "n = ", "detectable change", "automation is", "Do now", "calmon explain", "docs/runbook/"):
+        assert part in text, part

@@ -1,0 +1,98 @@
+"""What is true in the demo."""
+
+import numpy as np
+import pytest
+
+from monitor.demo.population import (
+    BASELINE_WEEKS,
+    PLANTED,
+    SOURCES,
+    WEEKS,
+    Planted,
+    planted_on,
+    population,
+    true_probability,
+    truth,
+)
+
+EVERY_LABEL = [(source, label) for source, spec in SOURCES.items() for label in spec.labels]
+UNPLANTED = [name for name in EVERY_LABEL if planted_on(*name) is None]
+
+
+def change_of_ece(source: str, label: str, week: int) -> float:
+    return truth(source, label, week).ece - truth(source, label, 1).ece
+
+
+def beyond(change: Planted, week: int) -> bool:
+    if change.kind == "automated":
+        return truth(change.source, change.label, week).automated_shortfall > 0.05
+    return change_of_ece(change.source, change.label, week) > 0.02
+
+
+@pytest.mark.parametrize(("source", "label"), UNPLANTED)
+def test_a_label_on_which_nothing_was_planted_is_the_same_in_all_weeks(source: str, label: str) -> None:
+    assert len({truth(source, label, week) for week in range(1, WEEKS + 1)}) == 1
+
+
+@pytest.mark.parametrize(("source", "label"), UNPLANTED)
+def test_a_label_on_which_nothing_was_planted_is_far_from_every_threshold(source: str, label: str) -> None:
+    true = truth(source, label, 1)
+    assert true.ece < 0.01
+    assert true.automated_shortfall < 0.02
+
+
+def test_phishing_is_caught() -> None:
+    assert 0.001 < truth("mail", "phishing", WEEKS).false_negative_rate < 0.005
+
+
+@pytest.mark.parametrize("change", PLANTED, ids=lambda change: change.label)
+def test_a_planted_change_passes_its_threshold_in_the_week_that_is_written_down_and_stays(change: Planted) -> None:
+    assert [week for week in range(1, WEEKS + 1) if beyond(change, week)] == list(
+        range(change.passes_threshold, WEEKS + 1)
+    )
+
+
+@pytest.mark.parametrize("change", PLANTED, ids=lambda change: change.label)
+def test_nothing_is_planted_in_the_baseline(change: Planted) -> None:
+    assert change.week > BASELINE_WEEKS + 1
+    assert truth(change.source, change.label, change.week - 1) == truth(change.source, change.label, 1)
+
+
+def test_the_four_kinds_of_change_are_there_once_each() -> None:
+    assert sorted(change.kind for change in PLANTED) == ["automated", "channel", "drift", "step"]
+
+
+def test_the_change_among_automated_rows_stays_below_the_ece_rule() -> None:
+    assert change_of_ece("tickets", "outage", WEEKS) < 0.018
+    assert truth("tickets", "outage", WEEKS).prevalence < 0.08
+
+
+def test_the_change_in_one_channel_leaves_the_other_alone() -> None:
+    scores = np.linspace(0, 1, 101)
+    before, after = (
+        {name: true_probability("mail", "complaint", week, scores, name) for name in ("email", "web")}
+        for week in (16, 17)
+    )
+    np.testing.assert_array_equal(before["email"], after["email"])
+    high = (scores >= 0.7) & (scores <= 0.95)
+    assert (after["web"][high] < before["web"][high] - 0.2).all()
+
+
+@pytest.mark.parametrize(("source", "label"), EVERY_LABEL)
+def test_true_probabilities_are_probabilities_at_every_score(source: str, label: str) -> None:
+    for week in (0, 1, 13, WEEKS):
+        for channel in SOURCES[source].channels:
+            found = true_probability(source, label, week, np.linspace(0, 1, 10_001), channel)
+            assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_without_a_channel_the_true_probability_is_the_mean_over_the_channels() -> None:
+    parts = [
+        share * true_probability("mail", "complaint", 20, 0.9, name) for name, share in SOURCES["mail"].channels.items()
+    ]
+    assert true_probability("mail", "complaint", 20, 0.9) == pytest.approx(sum(parts), abs=1e-15)
+
+
+def test_the_truth_hardly_depends_on_the_fineness_of_the_population() -> None:
+    coarse, fine = (population("tickets", "login", 1, points) for points in (20_000, 80_000))
+    assert coarse.positives / coarse.rows == pytest.approx(fine.positives / fine.rows, abs=1e-4)
