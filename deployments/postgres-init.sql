@@ -1,0 +1,2 @@
+-- The Prefect server keeps its own database beside the history.
+CREATE DATABASE prefect;

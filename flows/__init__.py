@@ -1,0 +1,1 @@
+"""Prefect flows: thin wrappers that put monitor.run on a schedule."""

@@ -1,0 +1,93 @@
+"""What a run leaves in the Prefect UI: a summary, a table, links to the pages, and events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.events import emit_event
+
+from monitor.adapters import Monitor
+from monitor.collecting import report_path
+from monitor.document import verdict_row
+from monitor.records import Verdict, Window
+from monitor.report.data import ReportData
+from monitor.report.markdown import escape, summary_markdown, trend_markdown
+from monitor.reporting import write_report
+from monitor.run import RunResult
+
+COLUMNS = (
+    "outcome", "reason", "severity", "source", "label", "rule", "metric", "where", "value", "baseline", "change",
+    "threshold", "p_adjusted", "detectable", "n", "windows", "id",
+)  # fmt: skip
+"""The verdict's keys that a person reads, in the order in which they are read."""
+
+_URGENCY = {"breach": 0, "not_evaluated": 1, "ok": 2}
+
+Pages = Sequence[tuple[str, str, Path]]
+"""(key, title, path) of each page kept beside the run."""
+
+
+def show(monitor: Monitor, window: Window, result: RunResult) -> None:
+    """The artifacts and events of one evaluation; keys stay the same, so the UI shows their history."""
+    path, data = write_report(monitor, window)
+    key = f"calmon-{window.schedule}"
+    pages = [("report", f"Report of {window.name}", path), *_drift_pages(monitor, window, result)]
+    create_markdown_artifact(key=key, markdown=summary(data, result, pages), description=window.name)
+    verdicts = [v for part in result.evaluated for v in part.verdicts]
+    create_table_artifact(key=f"{key}-verdicts", table=verdict_table(verdicts), description=window.name)
+    for name, title, page in pages:
+        create_link_artifact(
+            key=f"{key}-{name}", link=page.resolve().as_uri(), link_text=title, description=window.name
+        )
+    for verdict in verdicts:
+        if verdict.outcome == "breach":
+            _emit(verdict)
+
+
+def summary(data: ReportData, result: RunResult, pages: Pages) -> str:
+    """The run on one page: what was found and done, the trend of every label, and where the pages are."""
+    links = "\n".join(f"- [{escape(title)}]({page.resolve().as_uri()}): `{page.resolve()}`" for _, title, page in pages)
+    return "\n\n".join(
+        [
+            summary_markdown(data, result.actions).rstrip(),
+            "## Trend of ECE",
+            trend_markdown(data),
+            "## Pages",
+            links,
+            "",
+        ]
+    )
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """One row a verdict, breaches first, with what a person reads of it."""
+    ordered = sorted(verdicts, key=lambda v: (_URGENCY[v.outcome], v.subject.source, v.subject.label or "", v.rule))
+    rows = (verdict_row(verdict) for verdict in ordered)
+    return [{column: row[column] for column in COLUMNS} for row in rows]
+
+
+def _drift_pages(monitor: Monitor, window: Window, result: RunResult) -> Iterator[tuple[str, str, Path]]:
+    """The drift reports that this window has: sources without features or baseline have none."""
+    for part in result.evaluated:
+        path = report_path(monitor, window, part.source)
+        if path.is_file():
+            slug = re.sub(r"[^a-z0-9]+", "-", part.source.lower()).strip("-")  # all that a key may hold
+            yield f"drift-{slug}", f"Drift of the features of {part.source}", path
+
+
+def _emit(verdict: Verdict) -> None:
+    subject = verdict.subject
+    emit_event(
+        event="calmon.breach",
+        resource={
+            "prefect.resource.id": f"calmon.subject.{subject.source}.{subject.label or 'all'}",
+            "prefect.resource.name": subject.name,
+            "calmon.rule": verdict.rule,
+            "calmon.severity": verdict.severity,
+        },
+        payload=verdict_row(verdict) | {"schedule": verdict.window.schedule, "window": verdict.window.name},
+    )

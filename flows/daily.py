@@ -1,0 +1,26 @@
+"""The daily evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+
+from flows.hooks import tell_monitor_failed
+from flows.stages import run_schedule
+
+
+@flow(
+    name="calmon-daily",
+    timeout_seconds=3600,
+    on_failure=[tell_monitor_failed],
+    on_crashed=[tell_monitor_failed],
+    description="Judge the last ready day by the daily rules, switch and alert.",
+)
+def daily(date: str | None = None, sources: list[str] | None = None, act: bool = False) -> dict[str, Any]:
+    """Evaluate ``date`` (2026-11-16), or the day that was ready at the scheduled time."""
+    return run_schedule("daily", date, sources, act)
+
+
+if __name__ == "__main__":
+    daily()

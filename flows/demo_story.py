@@ -1,0 +1,42 @@
+"""The demo's story as a flow, step by step through the same tasks as a real run."""
+
+from __future__ import annotations
+
+import os
+
+from prefect import flow
+from rich.console import RenderableType
+
+from flows.rebaseline import pin_weeks
+from flows.stages import evaluate_window, publish
+from monitor.adapters import open_monitor, utc_now
+from monitor.demo import story
+from monitor.demo.progress import steps
+from monitor.rules.load import load_config
+from monitor.settings import load_settings
+from monitor.windows import last_ready
+
+
+# No failure hooks: somebody is watching, and made-up failures are nobody's page.
+@flow(name="calmon-demo", timeout_seconds=1800)
+def demo() -> RenderableType:
+    """Write the data, pin, backfill, turn on, run the last week; returns what was found."""
+    settings = load_settings(os.environ)
+    zone = load_config(settings.config).zone
+    with steps() as step:
+        summary = story.write(settings, last_ready("weekly", utc_now(), zone), step.of("writing tickets and e-mails"))
+        with open_monitor(settings) as monitor:
+            plan = story.plan_of(monitor)
+            names = list(monitor.config.sources)
+            step.begin("pinning the baseline", 1)
+            first, last = plan.baseline
+            pin_weeks(monitor, first.name, last.name, None, "the first weeks of the demo", "demo")
+            step.begin("backfill", len(plan.backfilled))
+            for window in plan.backfilled:
+                evaluate_window(monitor, window, names, "never")
+                step.advance()
+            story.turn_on(monitor, plan)
+            step.begin(f"running {plan.last.name} for real", 1)
+            result = evaluate_window(monitor, plan.last, names, "auto")
+            publish(monitor, plan.last, result)
+            return story.ending(monitor, plan, result, summary)

@@ -1,0 +1,106 @@
+"""What happens when a flow fails or crashes: Slack is told that the *monitor* failed.
+
+Prefect calls a hook with parameters named exactly ``flow, flow_run, state``: in the run's own
+process where that still lives, else in the worker's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import yaml
+from prefect.utilities.urls import url_for
+from sqlalchemy.exc import SQLAlchemyError
+
+from monitor.adapters import open_store, sender_of, utc_now
+from monitor.alerts.message import delivery_of, monitor_failed_message
+from monitor.alerts.outbox import drain, worker_id
+from monitor.alerts.slack import TransportError
+from monitor.history.errors import HistoryError
+from monitor.records import Delivery
+from monitor.rules.load import load_config
+from monitor.rules.problems import ConfigProblems
+from monitor.settings import Settings, load_settings
+
+log = logging.getLogger(__name__)
+
+_CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
+"""The first channel of a file that is not even YAML."""
+
+
+class Recipient(NamedTuple):
+    """Who is told that the monitor failed."""
+
+    channel: str
+    mention: str | None
+
+
+def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
+    """Store and send one message for this failed run, however often the hook is called."""
+    settings = load_settings(os.environ)
+    to = recipient(settings)
+    if to is None:
+        log.error("the monitor failed and no route says whom to tell: %s", state.message)
+        return
+    payload = monitor_failed_message(
+        flow.name, state.message or "no message", utc_now(), channel=to.channel, run=str(flow_run.id),
+        url=url_for("flow-run", obj_id=flow_run.id), mention=to.mention,
+    )  # fmt: skip
+    delivery = delivery_of(payload, kind="monitor", now=utc_now())
+    try:
+        with open_store(settings, writes=True) as store:
+            store.add_delivery(delivery)
+            drain(store, sender_of(settings), now=utc_now, worker=worker_id())
+    except (HistoryError, SQLAlchemyError) as error:
+        log.error("the history cannot keep the message: %s", error)
+        _send_unstored(settings, delivery)
+
+
+def _send_unstored(settings: Settings, delivery: Delivery) -> None:
+    """The history itself may be what failed: then the message goes out without being kept."""
+    sender = sender_of(settings)
+    if sender is None:
+        log.error("not sent: no token: %s", delivery.payload["text"])
+        return
+    try:
+        sender.send(delivery)
+    except TransportError as error:
+        log.error("not sent: %s: %s", error, delivery.payload["text"])
+
+
+def recipient(settings: Settings) -> Recipient | None:
+    """Whom a critical incident of nothing in particular would reach.
+
+    A broken alerts.yaml is the likeliest reason to be here, so its routes are read without the
+    rest being right.
+    """
+    try:
+        config = load_config(settings.config)
+    except ConfigProblems:
+        return _recipient_of_broken(settings)
+    route = config.route_for(severity="critical", source="", label=None, rule="")
+    if route is None:
+        route = config.routes[0] if config.routes else None
+    return None if route is None else Recipient(route.channel, route.mention)
+
+
+def _recipient_of_broken(settings: Settings) -> Recipient | None:
+    try:
+        text = settings.config.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    try:
+        loaded = yaml.safe_load(text)
+    except yaml.YAMLError:
+        found = _CHANNEL.search(text)
+        return Recipient(found[1], None) if found else None
+    routes = loaded.get("routes") if isinstance(loaded, Mapping) else None
+    for route in routes if isinstance(routes, list) else ():
+        if isinstance(route, Mapping) and isinstance(route.get("channel"), str):
+            mention = route.get("mention")
+            return Recipient(route["channel"], mention if isinstance(mention, str) else None)
+    return None

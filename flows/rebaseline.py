@@ -1,0 +1,49 @@
+"""Pin a new baseline, on demand: nothing pins one by itself."""
+
+from __future__ import annotations
+
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_table_artifact
+
+from flows.hooks import tell_monitor_failed
+from flows.stages import IO, opened
+from monitor.adapters import Monitor
+from monitor.pinning import Pinned, default_span, pin
+from monitor.windows import week
+
+
+@task(name="pin", timeout_seconds=1800, **IO)
+def pin_weeks(monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str) -> Pinned:
+    """Read the weeks and freeze them."""
+    start, end = default_span(monitor)
+    start = week(first, monitor.config.zone) if first else start
+    end = week(last, monitor.config.zone) if last else end
+    return pin(monitor, start, end, by=by, reason=reason, label=label)
+
+
+@flow(
+    name="calmon-rebaseline",
+    timeout_seconds=3600,
+    on_failure=[tell_monitor_failed],
+    on_crashed=[tell_monitor_failed],
+    description="Pin a new baseline, with a reason; labels with too few pairs are refused.",
+)
+def rebaseline(
+    reason: str, first: str | None = None, last: str | None = None, label: str | None = None, by: str = "prefect"
+) -> dict[str, list[str]]:
+    """Freeze the weeks ``first`` .. ``last`` (default: the last ready ones); small labels are refused."""
+    logger = get_run_logger()
+    with opened() as monitor:
+        found = pin_weeks(monitor, first, last, label, reason, by)
+    rows = [
+        {"source": b.source, "label": b.label, "version": b.version, "pairs": b.counts.rows,
+         "weeks": f"{b.first_window}..{b.last_window}"}
+        for b in found.baselines
+    ]  # fmt: skip
+    create_table_artifact(key="calmon-baseline", table=rows, description=reason)
+    for refused in found.refusals:
+        logger.warning("refused %s", refused)
+    return {
+        "pinned": [f"{b.source}/{b.label} v{b.version}" for b in found.baselines],
+        "refused": [str(r) for r in found.refusals],
+    }

@@ -1,0 +1,164 @@
+"""``make serve``: the weekly and daily schedules in one terminal, with nothing else to start.
+
+Where no Prefect server is configured (PREFECT_API_URL), one is started on this machine for as long
+as this process lives. Its database stays in var/prefect, so runs that were due while this process
+was down are made up for when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import yaml
+
+from monitor.rules.load import load_config
+from monitor.rules.problems import ConfigProblems
+from monitor.settings import SettingsError, load_settings
+
+SCHEDULES = Path(__file__).parent.parent / "deployments" / "prefect.yaml"
+USUAL_PORT = 4200
+
+
+class ServerFailed(Exception):
+    """The Prefect server of this process did not come up; the message says where it says why."""
+
+
+def main() -> int:
+    """Serve until interrupted; a broken configuration starts nothing."""
+    try:
+        config = load_config(load_settings(os.environ).config)
+    except (ConfigProblems, SettingsError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _interrupt)
+    try:
+        if os.environ.get("PREFECT_API_URL"):
+            serve_schedules(config.timezone)
+        else:
+            with local_server() as url:
+                print(f"Every run can be seen at {url.removesuffix('/api')}", flush=True)
+                serve_schedules(config.timezone)
+    except KeyboardInterrupt:
+        pass
+    except ServerFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("Stopped. Runs that fall due now are made up for when this is started again.", flush=True)
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Any request to end is an orderly end: the server must not be left behind."""
+    raise KeyboardInterrupt
+
+
+def serve_schedules(timezone: str) -> None:
+    """Run the deployments of deployments/prefect.yaml in this process, one run of each at a time."""
+    # Prefect reads its settings when it is imported: the server's address must be known before.
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy  # noqa: PLC0415
+    from prefect.runner import Runner  # noqa: PLC0415
+    from prefect.schedules import Cron  # noqa: PLC0415
+
+    from flows.backfill import backfill  # noqa: PLC0415
+    from flows.daily import daily  # noqa: PLC0415
+    from flows.rebaseline import rebaseline  # noqa: PLC0415
+    from flows.weekly import weekly  # noqa: PLC0415
+
+    one = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
+    crons = schedules()
+    scheduled = [
+        flow.to_deployment(name=flow.name, schedule=Cron(crons[flow.name], timezone=timezone), concurrency_limit=one)
+        for flow in (weekly, daily)
+    ]
+    on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline)]
+    # Pausing at the end would delete the runs that fall due before the next start.
+    runner = Runner(name="calmon", pause_on_shutdown=False)
+    for deployment in (*scheduled, *on_demand):
+        runner.add_deployment(deployment)
+    # The runner's own answer to SIGTERM leaves its work unfinished and warns of it.
+    runner.handle_sigterm = _interrupt  # type: ignore[method-assign]
+    asyncio.run(runner.start())
+
+
+def schedules() -> dict[str, str]:
+    """Deployment name -> cron, as deployments/prefect.yaml says."""
+    loaded: dict[str, Any] = yaml.safe_load(SCHEDULES.read_text("utf-8"))
+    return {d["name"]: d["schedules"][0]["cron"] for d in loaded["deployments"] if d.get("schedules")}
+
+
+@contextmanager
+def local_server() -> Iterator[str]:
+    """A Prefect server of our own, seen from this machine only, stopped at the end."""
+    home = Path(os.environ.setdefault("PREFECT_HOME", str(Path("var/prefect").resolve())))
+    home.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    os.environ["PREFECT_API_URL"] = url
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+    log = home / "server.log"
+    with log.open("wb") as out:
+        # A session of its own: Ctrl-C in the terminal reaches us, and we stop the server when all else has ended.
+        server = subprocess.Popen(  # noqa: S603 - our own words
+            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=quiet | os.environ
+        )
+        try:
+            wait_until_healthy(url, server, log)
+            yield url
+        finally:
+            stop(server)
+
+
+def free_port() -> int:
+    """The usual port of a Prefect server, else any free one."""
+    for port in (USUAL_PORT, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise ServerFailed("no port of 127.0.0.1 is free")
+
+
+def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+    """Return once the server answers; raise ServerFailed where it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise ServerFailed(f"the Prefect server ended with {server.returncode}; {log} says why")
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=2):  # noqa: S310 - an address of our own
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    raise ServerFailed(f"the Prefect server did not answer within {seconds:.0f} s; {log} may say why")
+
+
+def stop(server: subprocess.Popen[bytes], seconds: float = 20) -> None:
+    """End the server, by force where it takes too long."""
+    server.terminate()
+    try:
+        server.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

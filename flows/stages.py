@@ -1,0 +1,201 @@
+"""The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, artifacts, events.
+
+The logic is plain functions in ``monitor``; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from prefect import get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+from prefect.runtime import flow_run, task_run
+from prefect.tasks import exponential_backoff
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from flows.artifacts import show
+from monitor import run as stages
+from monitor.adapters import ActMode, Monitor, open_monitor, open_store
+from monitor.collecting import Collected, collect
+from monitor.evaluation import Evaluated
+from monitor.history.errors import StoreUnreachable
+from monitor.records import Action, Reason, Schedule, Window
+from monitor.rules.load import load_config
+from monitor.run import RunResult
+from monitor.settings import Settings, load_settings
+from monitor.warehouse.reader import WarehouseFailed
+from monitor.windows import WindowError, last_ready, named
+
+RETRIES = 3
+GRACE = 300
+"""Seconds past the flow's time-out after which its process is ended."""
+
+OUTSIDE = (WarehouseFailed, StoreUnreachable, OperationalError, InterfaceError, OSError)
+"""What is raised where a database, a disk or a network did not answer."""
+
+
+class NothingEvaluated(Exception):
+    """No source could be judged, so the run must not look like a quiet week; the message says why."""
+
+
+def only_io(_task: Any, _task_run: Any, state: Any) -> bool:
+    """Whether a failed task may be tried again: only where something outside did not answer.
+
+    Not after a time-out (an OSError too): what took too long once would only be cut off again.
+    """
+    return isinstance(state.data, OUTSIDE) and not isinstance(state.data, TimeoutError)
+
+
+IO: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay_seconds": exponential_backoff(backoff_factor=5),
+    "retry_jitter_factor": 0.5,
+    "retry_condition_fn": only_io,
+    "cache_policy": NO_CACHE,
+}
+
+
+@task(name="reach the history", timeout_seconds=120, **IO)
+def reach(settings: Settings) -> None:
+    """Make sure that the history answers (and exists) before anything is judged."""
+    with open_store(settings, writes=True) as store:
+        store.ping()
+
+
+@task(name="begin", task_run_name="begin {window.name}", timeout_seconds=120, **IO)
+def begin(monitor: Monitor, window: Window, mode: ActMode) -> str:
+    """Write down that the window is being judged."""
+    return stages.begin(monitor, window, mode)
+
+
+@task(name="read", task_run_name="read {window.name}", timeout_seconds=1800, **IO)
+def read(monitor: Monitor, window: Window, sources: Sequence[str], reread: bool = True) -> list[Collected]:
+    """Counts of every source; a warehouse that does not answer is asked again, then told as a verdict."""
+    found = collect(monitor, window, sources, store=True, reread=reread, progress=get_run_logger().debug)
+    failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED]
+    if failed and (task_run.run_count or 1) <= RETRIES:
+        raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
+    return found
+
+
+@task(name="judge", task_run_name="judge {window.name}", timeout_seconds=1800, **IO)
+def judge(monitor: Monitor, window: Window, data: Sequence[Collected]) -> tuple[Evaluated, ...]:
+    """Estimates, shift tests (which draw their samples from the warehouse) and verdicts."""
+    return stages.judge(monitor, data)
+
+
+@task(name="act", task_run_name="act on {window.name}", timeout_seconds=600, **IO)
+def act(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: ActMode) -> list[Action]:
+    """Store verdicts, switch, write messages and send them. Repeatable: nothing happens twice."""
+    actions = stages.record_and_act(monitor, window, evaluated, mode)
+    monitor.store.finish_run(window, state="done", now=monitor.clock())
+    return actions
+
+
+@task(name="publish", task_run_name="publish {window.name}", timeout_seconds=600, **IO)
+def publish(monitor: Monitor, window: Window, result: RunResult) -> None:
+    """The report's page, the artifacts and the events of this run."""
+    show(monitor, window, result)
+
+
+def evaluate_window(monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode) -> RunResult:
+    """One window through the tasks."""
+    run = begin(monitor, window, mode)
+    data = read(monitor, window, sources, mode != "never")
+    evaluated = judge(monitor, window, data)
+    actions = act(monitor, window, evaluated, mode)
+    return stages.result(run, window, evaluated, actions)
+
+
+@contextmanager
+def opened() -> Iterator[Monitor]:
+    """The adapters of this environment.
+
+    A broken alerts.yaml fails here at once; a history that is down is waited for.
+    """
+    settings = load_settings(os.environ)
+    load_config(settings.config)
+    with deadline():
+        reach(settings)
+        with open_monitor(settings) as monitor:
+            yield monitor
+
+
+@contextmanager
+def deadline() -> Iterator[None]:
+    """End this process where the flow is long past its time-out.
+
+    Prefect's time-outs are alarms, and an alarm waits until the database driver returns. A query that
+    never does would block every later run too. The worker sees the process end, calls that a crash,
+    and the hook tells Slack; the log shows where it hung.
+    """
+    context = FlowRunContext.get()
+    seconds = context.flow.timeout_seconds if context and context.flow else None
+    if seconds is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def scheduled_window(monitor: Monitor, schedule: Schedule, name: str | None) -> Window:
+    """The named window, else the one that was ready at this run's *scheduled* time.
+
+    After an outage Prefect runs its backlog late: each late run evaluates its own window.
+    Raises WindowError for a window that is not over yet.
+    """
+    if name is None:
+        return last_ready(schedule, flow_run.scheduled_start_time or monitor.clock(), monitor.config.zone)
+    window = named(schedule, name, monitor.config.zone)
+    if window.end > monitor.clock():
+        raise WindowError(f"{window.name} is not over yet: it ends {window.end:%Y-%m-%d %H:%M} UTC")
+    return window
+
+
+def wanted(monitor: Monitor, sources: Sequence[str] | None) -> list[str]:
+    """The sources asked for, or all; raises ValueError for one that alerts.yaml does not have."""
+    known = list(monitor.config.sources)
+    unknown = [name for name in sources or () if name not in known]
+    if unknown:
+        raise ValueError(f"alerts.yaml has no source {', '.join(unknown)}; it has: {', '.join(known)}")
+    return list(sources or known)
+
+
+def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None, act_anyway: bool) -> dict[str, Any]:
+    """What the weekly and the daily flow do: evaluate, publish, and say it in the log."""
+    logger = get_run_logger()
+    with opened() as monitor:
+        names = wanted(monitor, sources)
+        window = scheduled_window(monitor, schedule, name)
+        logger.info("evaluating %s", window.name)
+        result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto")
+        publish(monitor, window, result)
+        _say(result, logger.info, logger.error)
+    refuse_empty(result)
+    return result.document
+
+
+def refuse_empty(result: RunResult) -> None:
+    """Raise NothingEvaluated where no source could be read: an unattended run must not stay silent then."""
+    if all(part.problem for part in result.evaluated):
+        raise NothingEvaluated("; ".join(f"{p.source}: {p.problem}: {p.error}" for p in result.evaluated))
+
+
+def _say(result: RunResult, info: Callable[..., None], error: Callable[..., None]) -> None:
+    for part in result.evaluated:
+        if part.problem:
+            error("%s: %s: %s", part.source, part.problem, part.error)
+        for verdict in part.verdicts:
+            if verdict.outcome == "breach":
+                info("breach %s: %s %s (%s)", verdict.id, verdict.rule, verdict.subject.name, verdict.reason)
+    for action in result.actions:
+        info("%s %s/%s: %s", action.kind, action.source, action.label or "(all labels)", action.state)

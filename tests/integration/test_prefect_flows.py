@@ -1,0 +1,515 @@
+"""The flows on a real Prefect server: schedules, late runs, retries, failures told to Slack, `make serve`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from monitor.pinning import pin
+from monitor.windows import week
+from tests.fakes import slack
+from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
+
+pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.xdist_group("prefect")]
+
+ROOT = Path(__file__).parents[2]
+QUIET = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1", "PREFECT_LOGGING_LEVEL": "WARNING"}
+BROKEN = CONFIG.replace("metric: ece,", "metric: eec,")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A Prefect server of this test run."""
+
+    url: str
+    environment: Mapping[str, str]
+
+    def ask(self, path: str, question: Mapping[str, Any]) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}{path}", json.dumps(question).encode(), {"Content-Type": "application/json"}
+        )
+        for _ in range(20):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code != 503:  # the server's SQLite is busy; Prefect's own client asks again too
+                    raise
+                time.sleep(0.25)
+        raise AssertionError(f"{self.url}{path} stays busy")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def process(log: Path, *words: str, cwd: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ended, by its own id, with the block."""
+    with log.open("wb") as out:
+        started = subprocess.Popen(
+            [sys.executable, "-m", *words], cwd=cwd, env={**environment}, stdout=out, stderr=subprocess.STDOUT
+        )
+        try:
+            yield started
+        finally:
+            started.terminate()
+            try:
+                started.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+
+
+def until(what: Callable[[], Any], seconds: float, log: Path) -> Any:
+    """The first true answer of ``what``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.25)
+    raise AssertionError(f"not within {seconds} s\n{log.read_text('utf-8', 'replace')[-5000:]}")
+
+
+def healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=2):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def clean_environment() -> dict[str, str]:
+    """This one without what a developer may have set for Prefect or calmon."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "CALMON_"))} | QUIET
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("prefect")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    environment = clean_environment() | {"PREFECT_HOME": str(home)}
+    words = ("prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
+    with process(home / "server.log", *words, cwd=home, environment=environment):
+        until(lambda: healthy(url), 90, home / "server.log")
+        yield Server(url, environment | {"PREFECT_API_URL": url})
+
+
+@pytest.fixture
+def prefect(server: Server, tmp_path: Path) -> Iterator[None]:
+    """Flows called in this process go to the server."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+        patch.chdir(tmp_path)  # reports are written below the working directory
+        with temporary_settings({PREFECT_API_URL: server.url, PREFECT_HOME: server.environment["PREFECT_HOME"]}):
+            yield
+
+
+@pytest.fixture
+def workspace() -> Iterator[slack.FakeSlack]:
+    with slack.running() as found:
+        yield found
+
+
+@pytest.fixture
+def world(tmp_path: Path, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A pinned world, named by the environment of this process."""
+    made = make_world(tmp_path)
+    with made.opened() as monitor:
+        zone = monitor.config.zone
+        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+    for name, value in environment_of(made, workspace).items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+def environment_of(world: World, workspace: slack.FakeSlack) -> dict[str, str]:
+    return world.environment | {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": workspace.url}
+
+
+def monday_after(name: str) -> datetime:
+    """When the weekly schedule runs for that week, as deployments/prefect.yaml has it."""
+    return datetime.strptime(f"{name}-1 +0000", "%G-W%V-%u %z") + timedelta(days=7, hours=6, minutes=30)
+
+
+def run_scheduled(flow: Any, due: datetime) -> Any:
+    """Run ``flow`` now as a run that was scheduled for ``due``; returns its final state."""
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Scheduled
+
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run(flow, state=Scheduled(scheduled_time=due))
+    return run_flow(flow, flow_run=run, return_type="state")
+
+
+@pytest.mark.usefixtures("prefect")
+def test_late_runs_evaluate_the_weeks_they_were_scheduled_for_and_only_the_newest_so_far_act(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    from flows.weekly import weekly
+
+    order = [WEEKS[7], WEEKS[9], WEEKS[11], WEEKS[8], WEEKS[10]]
+    documents = [run_scheduled(weekly, monday_after(name)).result() for name in order]
+    assert [document["window"]["name"] for document in documents] == order
+    with world.opened() as monitor:
+        evaluated = {v.window.name for v in monitor.store.verdicts(schedule="weekly")}
+    assert evaluated == set(order)
+    states = {d["window"]["name"]: {a["state"] for a in d["actions"]} for d in documents}
+    assert states[WEEKS[11]] >= {"sent", "turned off"}
+    assert states[WEEKS[10]] == {"not done: a newer window has been evaluated (--act overrides)"}
+    assert len(workspace.messages) == 1
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_warehouse_that_fails_twice_and_then_answers_completes_the_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import stages
+    from flows.weekly import weekly
+
+    warehouse = world.folder / "warehouse.duckdb"
+    away = warehouse.rename(world.folder / "away.duckdb")
+    failures: list[Exception] = []
+
+    def counting(task: Any, task_run: Any, state: Any) -> bool:
+        failures.append(state.data)
+        if len(failures) == 2:
+            away.rename(warehouse)
+        return stages.only_io(task, task_run, state)
+
+    quick = stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0, retry_condition_fn=counting)
+    monkeypatch.setattr(stages, "read", quick)
+    state = run_scheduled(weekly, monday_after(WEEKS[9]))
+    assert state.is_completed()
+    assert [type(failure).__name__ for failure in failures] == ["WarehouseFailed", "WarehouseFailed"]
+    assert {v["reason"] for v in state.result()["verdicts"]}.isdisjoint({"warehouse_failed", "relation_error"})
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import stages
+    from flows.weekly import weekly
+
+    (world.folder / "warehouse.duckdb").unlink()
+    monkeypatch.setattr(stages, "read", stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0))
+    state = run_scheduled(weekly, monday_after(WEEKS[9]))
+    assert state.is_failed()
+    with world.opened() as monitor:
+        reasons = {v.reason.value for v in monitor.store.verdicts(schedule="weekly")}
+    assert reasons == {"warehouse_failed"}
+    (text,) = workspace.texts("ml-monitoring")
+    assert "The calibration monitor itself failed: calmon-weekly" in text
+    assert "warehouse_failed" in text
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_mistake_in_computing_is_not_tried_again() -> None:
+    from prefect import flow, task
+
+    from flows.stages import IO
+
+    tries: list[int] = []
+
+    @task(**IO)
+    def wrong() -> None:
+        tries.append(1)
+        raise ZeroDivisionError
+
+    @flow
+    def once() -> None:
+        wrong()
+
+    assert once(return_state=True).is_failed()
+    assert len(tries) == 1
+
+
+@pytest.mark.usefixtures("prefect")
+@pytest.mark.parametrize("text", [BROKEN, CONFIG + "\n  - [unclosed"], ids=["a wrong rule", "not even YAML"])
+def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_told_once(
+    text: str, world: World, workspace: slack.FakeSlack
+) -> None:
+    from flows.hooks import tell_monitor_failed
+    from flows.weekly import weekly
+
+    (world.folder / "alerts.yaml").write_text(text, "utf-8")
+    began = time.monotonic()
+    state = weekly(return_state=True)
+    assert state.is_failed()
+    assert time.monotonic() - began < 20  # the first wait of a retry alone is five seconds
+    (told,) = workspace.texts("ml-monitoring")
+    assert "alerts.yaml" in told
+    (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
+    with world.opened() as monitor:
+        assert monitor.store.verdicts(schedule="weekly") == []
+        (delivery,) = monitor.store.deliveries()
+        assert (delivery.kind, delivery.state) == ("monitor", "sent")
+    again = type("Run", (), {"id": state.state_details.flow_run_id})
+    tell_monitor_failed(weekly, again, state)  # a hook may be called twice: by the run and by the worker
+    assert len(workspace.messages) == 1
+
+
+@pytest.mark.usefixtures("prefect")
+def test_when_the_history_is_down_slack_is_told_all_the_same(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import stages
+    from flows.weekly import weekly
+
+    monkeypatch.setenv("CALMON_STORE_URL", f"postgresql://calmon@127.0.0.1:{free_port()}/history")
+    monkeypatch.setattr(stages, "reach", stages.reach.with_options(retry_delay_seconds=0, retry_jitter_factor=0))
+    assert weekly(return_state=True).is_failed()
+    (text,) = workspace.texts("ml-monitoring")
+    assert "does not answer" in text
+
+
+def sleeping(seconds: int) -> str:
+    """A relation that takes this long to read from PostgreSQL."""
+    return (
+        "SELECT 'i' AS item, 'x' AS label, 0.5 AS score, 1 AS actual, TIMESTAMPTZ '2026-08-12' AS resolved_at, "
+        f"pg_sleep({seconds})::text AS channel"
+    )
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("prefect")
+def test_a_query_that_took_too_long_fails_the_run_and_is_not_tried_again(
+    world: World, workspace: slack.FakeSlack, fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import stages
+    from flows.weekly import weekly
+
+    (world.folder / "alerts.yaml").write_text(
+        CONFIG.replace("relation: tickets", f'relation: "{sleeping(4)}"'), "utf-8"
+    )
+    monkeypatch.setenv("CALMON_WAREHOUSE_URL", fresh_postgres_url)
+    monkeypatch.setattr(stages, "read", stages.read.with_options(timeout_seconds=2))
+    began = time.monotonic()
+    assert run_scheduled(weekly, monday_after(WEEKS[9])).is_failed()
+    assert time.monotonic() - began < 20
+    assert "timed out after 2" in workspace.texts("ml-monitoring")[0]
+
+
+@pytest.mark.postgres
+def test_a_query_that_never_returns_ends_the_process_of_its_run(
+    server: Server, world: World, fresh_postgres_url: str
+) -> None:
+    (world.folder / "alerts.yaml").write_text(
+        CONFIG.replace("relation: tickets", f'relation: "{sleeping(300)}"'), "utf-8"
+    )
+    environment = {**server.environment, **world.environment, "CALMON_WAREHOUSE_URL": fresh_postgres_url}
+    code = (
+        "from flows import stages; stages.GRACE = 1; from flows.weekly import weekly; "
+        f"weekly.with_options(timeout_seconds=3)('{WEEKS[9]}')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=world.folder,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert "psycopg" in done.stderr  # where it hung
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_backfill_evaluates_every_window_and_neither_switches_nor_sends(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    from flows.backfill import backfill
+
+    found = backfill(WEEKS[9], WEEKS[11])
+    assert list(found) == list(WEEKS[9:])
+    assert (found[WEEKS[9]] == 0, found[WEEKS[11]] > 0) == (True, True)
+    with world.opened() as monitor:
+        assert monitor.store.switches() == []
+    assert workspace.messages == []
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_new_baseline_is_a_new_version_with_its_reason(world: World) -> None:
+    from flows.rebaseline import rebaseline
+
+    found = rebaseline("recalibrated", WEEKS[1], WEEKS[6])
+    assert found["pinned"][-1] == "tickets/None v2"
+    with world.opened() as monitor:
+        newest = monitor.store.latest_baselines("tickets")["steady"]
+    assert (newest.version, newest.reason, newest.first_window) == (2, "recalibrated", WEEKS[1])
+
+
+@pytest.mark.usefixtures("prefect")
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"week": "2199-W01"}, "is not over yet"),
+        ({"week": "2026-46"}, "write it like 2026-W46"),
+        ({"sources": ["tickets", "mial"]}, "alerts.yaml has no source mial; it has: tickets"),
+    ],
+)
+def test_wrong_parameters_of_a_run_are_refused_in_plain_words(
+    parameters: dict[str, Any], says: str, world: World
+) -> None:
+    from flows.weekly import weekly
+
+    state = weekly(**parameters, return_state=True)
+    assert says in state.message
+    with world.opened() as monitor:
+        assert monitor.store.verdicts() == []
+
+
+def prefect_command(server: Server, cwd: Path, *words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", *words], cwd=cwd, env={**server.environment, "PREFECT_CLI_PROMPT": "false"},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A root of the project of its own, so that nobody's var/reports is touched."""
+    root = tmp_path / "project"
+    for folder in ("flows", "deployments"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "alerts.yaml", root)
+    return root
+
+
+def scheduled_run(server: Server, deployment: str, due: datetime) -> str:
+    """A run of that deployment that was due then, as a schedule leaves it; returns its id."""
+    (found,) = server.ask("/deployments/filter", {"deployments": {"name": {"any_": [deployment]}}})
+    state = {"type": "SCHEDULED", "state_details": {"scheduled_time": due.isoformat()}}
+    return str(server.ask(f"/deployments/{found['id']}/create_flow_run", {"state": state})["id"])
+
+
+def flow_run(server: Server, run: str) -> dict[str, Any]:
+    (found,) = server.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    return dict(found)
+
+
+def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_is_told(
+    server: Server, world: World, workspace: slack.FakeSlack, project: Path, tmp_path: Path
+) -> None:
+    prefect_command(server, project, "work-pool", "create", "calmon", "--type", "process")
+    prefect_command(server, project, "deploy", "--prefect-file", "deployments/prefect.yaml", "--all")
+    environment = {
+        **server.environment, **environment_of(world, workspace),
+        "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_LOGGING_LEVEL": "INFO",
+    }  # fmt: skip
+    log = tmp_path / "worker.log"
+    with process(log, "prefect", "worker", "start", "--pool", "calmon", cwd=project, environment=environment):
+        run = scheduled_run(server, "calmon-weekly", monday_after(WEEKS[10]))
+        until(lambda: flow_run(server, run)["state_type"] not in ("SCHEDULED", "PENDING", "RUNNING"), 120, log)
+        assert flow_run(server, run)["state_type"] == "COMPLETED", log.read_text("utf-8")
+        check_artifacts(server, run, project)
+        check_events(server)
+        assert workspace.texts("ml-monitoring")[0].startswith("Calibration 2026-W34: 2 findings")
+
+        with duckdb.connect(str(world.folder / "warehouse.duckdb")):  # one writer: the run waits for it
+            run = scheduled_run(server, "calmon-weekly", monday_after(WEEKS[11]))
+            until(lambda: reading_again(server, run), 60, log)
+            os.kill(int(flow_run(server, run)["infrastructure_pid"].rpartition(":")[2]), signal.SIGKILL)
+            until(lambda: flow_run(server, run)["state_type"] == "CRASHED", 60, log)
+            until(lambda: len(workspace.messages) == 2, 60, log)
+        assert "The calibration monitor itself failed: calmon-weekly" in workspace.texts("ml-monitoring")[1]
+
+
+def reading_again(server: Server, run: str) -> bool:
+    """Whether the reading task of the run has failed once and waits."""
+    tasks = server.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    return any(task["state_name"] == "AwaitingRetry" for task in tasks)
+
+
+def check_artifacts(server: Server, run: str, project: Path) -> None:
+    found = {a["key"]: a for a in server.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})}
+    assert set(found) == {"calmon-weekly", "calmon-weekly-verdicts", "calmon-weekly-report"}
+    summary = found["calmon-weekly"]["data"]
+    for words in ("# Calibration 2026-W34", "## Breaches", "turned off", "## Trend of ECE", "tickets/slipping"):
+        assert words in summary, summary
+    page = project / "var" / "reports" / "weekly" / "2026-W34" / "report.html"
+    assert page.as_uri() in summary
+    assert page.is_file()
+    assert page.as_uri() in found["calmon-weekly-report"]["data"]
+    rows = json.loads(found["calmon-weekly-verdicts"]["data"])
+    assert {(r["outcome"], r["label"]) for r in rows[:2]} == {("breach", "slipping")}
+    assert all(r["outcome"] != "breach" for r in rows[2:])
+
+
+def check_events(server: Server) -> None:
+    """One event for each of the two breaches; the server stores events a moment later."""
+    question = {"filter": {"event": {"name": ["calmon.breach"]}}}
+    until(lambda: server.ask("/events/filter", question)["total"] >= 2, 30, Path(os.devnull))
+    found = server.ask("/events/filter", question)["events"]
+    about = sorted((e["payload"]["rule"], e["payload"]["window"]) for e in found if e["payload"]["window"] == WEEKS[10])
+    assert about == [("automated-shortfall", WEEKS[10]), ("ece-increase", WEEKS[10])]
+
+
+def test_serve_starts_its_own_server_registers_the_schedules_and_leaves_nothing_behind(
+    world: World, tmp_path: Path
+) -> None:
+    (world.folder / "alerts.yaml").write_text(CONFIG.replace("timezone: UTC", "timezone: Europe/Berlin"), "utf-8")
+    environment = clean_environment() | world.environment | {"PREFECT_HOME": str(tmp_path / "home")}
+    log = tmp_path / "serve.log"
+    with process(log, "flows.serve", cwd=ROOT, environment=environment) as serving:
+        url = until(lambda: address(log), 90, log)
+        server = Server(f"{url}/api", environment)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 4, 60, log)
+        found = {d["name"]: [s["schedule"] for s in d["schedules"]] for d in server.ask("/deployments/filter", {})}
+        assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
+            "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
+            "calmon-daily": [("15 7 * * *", "Europe/Berlin")],
+            "calmon-backfill": [],
+            "calmon-rebaseline": [],
+        }
+        children = Path(f"/proc/{serving.pid}/task/{serving.pid}/children")
+        servers = children.read_text().split() if children.exists() else []
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(timeout=60) == 0, log.read_text("utf-8")
+    assert not healthy(f"{url}/api")
+    assert not [pid for pid in servers if Path(f"/proc/{pid}").exists()]
+    assert "Stopped" in log.read_text("utf-8")
+
+
+def address(log: Path) -> str | None:
+    """Where `make serve` says its server is."""
+    for word in log.read_text("utf-8").split():
+        if word.startswith("http://127.0.0.1:"):
+            return word
+    return None
+
+
+def test_serve_starts_nothing_with_a_broken_configuration(world: World, tmp_path: Path) -> None:
+    (world.folder / "alerts.yaml").write_text(BROKEN, "utf-8")
+    environment = clean_environment() | world.environment | {"PREFECT_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.serve"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "eec" in done.stderr
+    assert not (tmp_path / "home").exists()
