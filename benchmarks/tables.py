@@ -1,0 +1,62 @@
+"""Tables once, shown twice: in the terminal and in the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with its title and what must be said beside it; the first ``texts`` columns are words."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    texts: int = 1
+
+    def markdown(self) -> str:
+        """The table for the docs."""
+        rule = ["---"] * self.texts + ["---:"] * (len(self.columns) - self.texts)
+        lines = [f"**{self.title}**", "", _line(self.columns), _line(rule), *map(_line, self.rows)]
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip()
+
+    def show(self, console: Console) -> None:
+        """The table in the terminal."""
+        table = RichTable(title=self.title, title_justify="left")
+        for index, column in enumerate(self.columns):
+            table.add_column(column, justify="left" if index < self.texts else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table)
+        for note in self.notes:
+            console.print(f"- {note}")
+        console.print()
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def console() -> Console:
+    """Standard output; wide enough for a table where it is no terminal."""
+    found = Console(markup=False, highlight=False)
+    return found if found.is_terminal else Console(markup=False, highlight=False, width=140)
+
+
+def write_between(path: Path, marker: str, text: str) -> None:
+    """Replace what stands between ``<!-- marker:begin -->`` and ``<!-- marker:end -->`` in a file.
+
+    Raises ValueError where the file does not have both, once and in this order.
+    """
+    begin, end = f"<!-- {marker}:begin -->", f"<!-- {marker}:end -->"
+    before, found_begin, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found_begin and found_end) or begin in after or end in after or end in before:
+        raise ValueError(f"{path} must have {begin} and then {end}, each once")
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
