@@ -51,9 +51,14 @@ def open_monitor(
     it. Raises ConfigProblems, SchemaOutdated or WarehouseFailed, each saying what to do.
     """
     config = load_config(settings.config)
-    warehouse_url = settings.warehouse_url.get_secret_value()
-    with open_store(settings, writes=writes) as store, Warehouse.from_url(warehouse_url) as warehouse:
+    # what may be wrong with the settings shows before a store is made
+    with open_warehouse(settings) as warehouse, open_store(settings, writes=writes) as store:
         yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
+
+
+def open_warehouse(settings: Settings) -> Warehouse:
+    """The warehouse of these settings; nothing is reached yet."""
+    return Warehouse.from_url(settings.warehouse_url.get_secret_value(), timeout_s=settings.warehouse_timeout_s)
 
 
 @contextmanager

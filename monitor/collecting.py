@@ -15,17 +15,19 @@ from monitor.evaluation import ByLabel, SourceData, WindowCounts, samples_of, wi
 from monitor.history.store import StoredReading
 from monitor.records import Reason, ShiftResult, Subject, Window
 from monitor.shift.drift_report import feature_drift
-from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed
+from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
 SAMPLE_ROWS = 5_000
+FILE_NAME_BYTES, SHORTENED = 200, 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """One source as it was read."""
+    """One source as it was read; ``timed_out``: it took too long, so trying again at once is of no use."""
 
     data: SourceData
     reading: Reading | None
+    timed_out: bool = False
 
 
 def collect(
@@ -63,6 +65,7 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
                 name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched
             ),
             None,
+            timed_out=isinstance(error, WarehouseTimeout),
         )
     data = SourceData(
         name, with_whole(reading), tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
@@ -166,4 +169,6 @@ def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[
 def report_path(monitor: Monitor, window: Window, source: str) -> Path:
     """Where the drift report of one source and window is kept."""
     safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in source)
+    if len(safe.encode()) > FILE_NAME_BYTES:
+        safe = f"{safe[:SHORTENED]}-{hashlib.sha256(source.encode()).hexdigest()[:8]}"
     return monitor.settings.report_dir / window.schedule / window.name / f"drift-{safe}.html"

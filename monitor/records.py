@@ -49,6 +49,7 @@ class BadRow(StrEnum):
 
     ITEM_MISSING = "item_missing"
     LABEL_MISSING = "label_missing"
+    LABEL_TOO_LONG = "label_too_long"
     SCORE_MISSING = "score_missing"
     SCORE_NOT_A_NUMBER = "score_not_a_number"
     SCORE_OUT_OF_RANGE = "score_out_of_range"
@@ -92,9 +93,19 @@ class Subject:
         return name if self.segment is None else f"{name} [{self.segment[0]}={self.segment[1]}]"
 
 
+LABEL_BYTES = 1_000
+"""The longest label, in UTF-8: it is part of keys, and PostgreSQL's index entries hold about 2,700 bytes."""
+
+TOO_MANY_VALUES = "too_many_values"
+"""Said of a source of which a segment column was left out, since it has more values than a report can show."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How many rows of a source were set aside for one reason, with a few of them to look at."""
+    """How many rows of a source were set aside for one reason, with a few of them to look at.
+
+    ``reason`` is a :class:`BadRow`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples.
+    """
 
     source: str
     reason: str
@@ -233,9 +244,10 @@ class SwitchState:
     """Whether automation may act for one label of a source (``label`` None: the source's own).
 
     ``blocked`` are score ranges (low, high) in which it may not although it is on. ``lease_until``
-    is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's "on"
-    holds against runs. ``ok_streak`` counts good windows since it was turned off, ``version`` makes
-    updates conditional: 0 is a row that does not exist yet.
+    is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's change
+    holds against runs. ``by_operator``: only a person may turn this off on again, since a person
+    turned it off or nobody ever turned it on. ``ok_streak`` counts good windows since it was turned
+    off, ``version`` makes updates conditional: 0 is a row that does not exist yet.
     """
 
     source: str

@@ -30,6 +30,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     warehouse_url: SecretStr = SecretStr("duckdb:///var/warehouse.duckdb")
+    warehouse_timeout_s: int = 900
     store_url: SecretStr = SecretStr("sqlite:///var/history.sqlite")
     config: Path = Path("alerts.yaml")
     public_url: str | None = None
@@ -62,6 +63,15 @@ class Settings(BaseSettings):
         if not re.match(r"[a-z][a-z0-9_+]*://", value.get_secret_value()):
             raise ValueError("is not a database address; write it like sqlite:///var/history.sqlite")
         return value
+
+    @field_validator("warehouse_timeout_s", mode="before")
+    @classmethod
+    def _is_time(cls, value: object) -> int:
+        text = str(value)
+        seconds = int(text) if text.isascii() and text.isdigit() else 0
+        if not 1 <= seconds <= 86_400:
+            raise ValueError("is not a whole number of seconds from 1 to 86400 (a day); write it like 900")
+        return seconds
 
     @field_validator("public_url", "slack_api_url")
     @classmethod

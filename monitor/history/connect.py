@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from monitor.history.errors import HistoryError
+from monitor.history.errors import WrongStoreAddress
 
 BUSY_TIMEOUT_MS = 30_000
 WAL_RETRY_S = 0.02
@@ -37,10 +37,11 @@ def store_url(url: str) -> URL:
         # Hosting services hand out `postgres://`, which SQLAlchemy no longer knows.
         parsed = make_url(f"postgresql{url[8:]}" if url.startswith("postgres://") else url)
     except ArgumentError as error:
-        raise HistoryError("the store's address is not a URL; write it like sqlite:///var/history.sqlite") from error
+        remedy = "write it like sqlite:///var/history.sqlite"
+        raise WrongStoreAddress(f"the store's address is not a URL; {remedy}") from error
     backend = parsed.get_backend_name()
     if backend not in ("sqlite", "postgresql"):
-        raise HistoryError(f"the history lives in SQLite or PostgreSQL, not in {backend}")
+        raise WrongStoreAddress(f"the history lives in SQLite or PostgreSQL, not in {backend}")
     return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
 
 

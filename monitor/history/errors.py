@@ -7,6 +7,10 @@ class HistoryError(Exception):
     """The history could not be used as asked."""
 
 
+class WrongStoreAddress(HistoryError):
+    """The address is not one of a history: a mistake in the settings, which trying again will not mend."""
+
+
 class StoreUnreachable(HistoryError):
     """The database does not answer."""
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from monitor.baselines import Baseline
 from monitor.history import alerting, evaluations, readings, schema, switches
@@ -139,7 +139,7 @@ class Store:
         try:
             with self._read() as connection:
                 return schema.revision_of(connection)
-        except OperationalError as error:
+        except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
 
     def ping(self) -> None:
@@ -147,7 +147,7 @@ class Store:
         try:
             with self._read() as connection:
                 connection.execute(select(1))
-        except OperationalError as error:
+        except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
 
     # Evaluations
@@ -394,6 +394,6 @@ def _create_folder(folder: Path) -> None:
         raise StoreUnreachable(f"cannot make the folder {folder} of the history: {error.strerror}") from error
 
 
-def _unreachable(url: URL, error: OperationalError) -> StoreUnreachable:
+def _unreachable(url: URL, error: DatabaseError) -> StoreUnreachable:
     shown = url.render_as_string(hide_password=True)
     return StoreUnreachable(f"the history at {shown} does not answer: {error.orig}")

@@ -56,7 +56,9 @@ metadata = MetaData(
 _WHEN = UtcDateTime
 
 
-_NAME = String(255)
+# What comes from data, people or alerts.yaml has no length of its own. An index of PostgreSQL takes keys of
+# about 2,700 bytes: labels (LABEL_BYTES) and segments (values.segment_key) are kept short enough for that.
+_NAME = Text()
 
 
 def _key(name: str, kind: Any = _NAME) -> Column[Any]:
@@ -113,7 +115,7 @@ baselines = Table(
     Column("first_window", String(32), nullable=False), Column("last_window", String(32), nullable=False),
     Column("rows", Integer, nullable=False), Column("edges", JSON, nullable=False),
     Column("digest", String(64), nullable=False), Column("data", LargeBinary, nullable=False),
-    Column("pinned_at", _WHEN, nullable=False), Column("pinned_by", String(255), nullable=False),
+    Column("pinned_at", _WHEN, nullable=False), Column("pinned_by", Text, nullable=False),
     Column("reason", Text, nullable=False),
 )  # fmt: skip
 
@@ -123,7 +125,7 @@ verdicts = Table(
     _key("id", String(32)),
     Column("schedule", String(16), nullable=False), Column("window_start", _WHEN, nullable=False, index=True),
     Column("window_end", _WHEN, nullable=False), Column("window_name", String(32), nullable=False),
-    Column("source", String(255), nullable=False), Column("label", String(255), nullable=False),
+    Column("source", Text, nullable=False), Column("label", Text, nullable=False),
     Column("rule", String(80), nullable=False), Column("metric", String(64), nullable=False),
     Column("population", String(16), nullable=False), Column("outcome", String(16), nullable=False),
     Column("reason", String(64), nullable=False), Column("severity", String(16), nullable=False),
@@ -143,8 +145,8 @@ incidents = Table(
     "incidents", metadata,
     _key("id", String(32)),
     Column("open_key", String(400), unique=True),
-    Column("rule", String(80), nullable=False), Column("source", String(255), nullable=False),
-    Column("label", String(255), nullable=False), Column("severity", String(16), nullable=False),
+    Column("rule", String(80), nullable=False), Column("source", Text, nullable=False),
+    Column("label", Text, nullable=False), Column("severity", String(16), nullable=False),
     Column("state", String(16), nullable=False), Column("schedule", String(16), nullable=False),
     Column("opened_at", _WHEN, nullable=False), Column("opened_window", String(32), nullable=False),
     Column("first_verdict", String(32), nullable=False),
@@ -158,10 +160,10 @@ incidents = Table(
 deliveries = Table(
     "deliveries", metadata,
     _key("id", String(64)),
-    Column("kind", String(32), nullable=False), Column("channel", String(255), nullable=False),
+    Column("kind", String(32), nullable=False), Column("channel", Text, nullable=False),
     Column("payload", JSON, nullable=False), Column("state", String(16), nullable=False, index=True),
     Column("attempts", Integer, nullable=False), Column("created_at", _WHEN, nullable=False),
-    Column("next_attempt_at", _WHEN, nullable=False), Column("claimed_at", _WHEN), Column("claimed_by", String(64)),
+    Column("next_attempt_at", _WHEN, nullable=False), Column("claimed_at", _WHEN), Column("claimed_by", Text),
     Column("sent_at", _WHEN), Column("external_channel", String(64)), Column("external_id", String(64)),
     Column("error", Text),
 )  # fmt: skip
@@ -171,7 +173,7 @@ switches = Table(
     _key("source"), _key("label"),
     Column("state", String(16), nullable=False), Column("blocked", JSON, nullable=False),
     Column("lease_until", _WHEN), Column("hold_until", _WHEN),
-    Column("by_operator", Boolean, nullable=False), Column("actor", String(255), nullable=False),
+    Column("by_operator", Boolean, nullable=False), Column("actor", Text, nullable=False),
     Column("reason", Text, nullable=False), Column("verdict", String(32)),
     Column("ok_streak", Integer, nullable=False), Column("last_window_end", _WHEN),
     Column("changed_at", _WHEN, nullable=False), Column("version", Integer, nullable=False),
@@ -181,12 +183,12 @@ switches = Table(
 switch_events = Table(
     "switch_events", metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("key", String(400), nullable=False), Column("source", String(255), nullable=False),
-    Column("label", String(255), nullable=False), Column("at", _WHEN, nullable=False),
+    Column("key", String(400), nullable=False), Column("source", Text, nullable=False),
+    Column("label", Text, nullable=False), Column("at", _WHEN, nullable=False),
     Column("kind", String(32), nullable=False),
     Column("from_state", String(16), nullable=False), Column("to_state", String(16), nullable=False),
     Column("blocked", JSON, nullable=False), Column("lease_until", _WHEN), Column("until", _WHEN),
-    Column("actor", String(255), nullable=False), Column("reason", Text, nullable=False), Column("verdict", String(32)),
+    Column("actor", Text, nullable=False), Column("reason", Text, nullable=False), Column("verdict", String(32)),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ ANY: Final = _AnyLabel.ANY
 """Any label; None is a label of its own: the source as a whole."""
 LabelFilter: TypeAlias = str | _AnyLabel | None
 
-_SEGMENT_LENGTH = 255
+_SEGMENT_BYTES = 400
 _SHORTENED = 24
 
 
@@ -53,7 +53,7 @@ def segment_key(segment: tuple[str, str] | None) -> str:
         return ""
     name, value = segment
     key = json.dumps({name: value}, ensure_ascii=False)
-    if len(key) <= _SEGMENT_LENGTH:
+    if len(key.encode()) <= _SEGMENT_BYTES:
         return key
     shortened = f"{value[:_SHORTENED]}…{hashlib.sha256(value.encode()).hexdigest()[:8]}"
     return json.dumps({name: shortened}, ensure_ascii=False)

@@ -26,6 +26,7 @@ Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 _FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
+_AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
@@ -109,6 +110,19 @@ class Dialect:
         """Text in an order that depends on no language."""
         return sa.collate(text, "C")
 
+    def byte_length(self, text: Expression) -> Expression:
+        """How many bytes a text has in UTF-8."""
+        return sa.func.octet_length(text)
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """Let the server end a statement by itself where this process is gone before it could cancel it."""
+        milliseconds = str(round((seconds + _AFTER_CANCEL_S) * 1000))
+        connection.execute(sa.select(sa.func.set_config("statement_timeout", milliseconds, sa.true())))
+
+    def cancel(self, driver: Any) -> None:
+        """End the statement that runs on the driver's connection; called from another thread."""
+        driver.cancel_safe(timeout=_AFTER_CANCEL_S)
+
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """The columns of a result as arrays of one length."""
         names, rows = list(result.keys()), result.all()
@@ -126,7 +140,18 @@ class Hugeint(sa.types.UserDefinedType[int]):
         return "HUGEINT"
 
 
-class DuckDB(Dialect):
+class Embedded(Dialect):
+    """An engine within this process: with the process its statements end too."""
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """Nothing beside :meth:`cancel`: these engines know no time limit of their own."""
+
+    def cancel(self, driver: Any) -> None:
+        """End the statement that runs on the driver's connection; called from another thread."""
+        driver.interrupt()
+
+
+class DuckDB(Embedded):
     """The embedded default; also over Parquet files."""
 
     name = "duckdb"
@@ -154,12 +179,16 @@ class DuckDB(Dialect):
         """DuckDB compares bytes anyway."""
         return text
 
+    def byte_length(self, text: Expression) -> Expression:
+        """DuckDB's own name for it."""
+        return sa.func.strlen(text)
+
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """Straight into numpy: three times as fast as rows."""
         return dict(result.cursor.fetchnumpy())
 
 
-class SQLite(Dialect):
+class SQLite(Embedded):
     """A value has a type of its own here, whatever its column says; dates are text or numbers."""
 
     name = "sqlite"
@@ -206,6 +235,10 @@ class SQLite(Dialect):
         """BETWEEN, since it calls our function once a row; instants are whole microseconds."""
         last = sa.literal(_since_1970(end) - 1, sa.BigInteger)
         return self.instant(column, kind).between(self.moment(start, kind), last)
+
+    def byte_length(self, text: Expression) -> Expression:
+        """By its bytes: octet_length came with SQLite 3.43, and length of a text ends at a NUL."""
+        return sa.func.length(sa.cast(text, sa.BLOB))
 
     def ordered(self, text: Expression) -> Expression:
         """By bytes, even where a column says NOCASE."""

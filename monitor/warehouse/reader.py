@@ -7,7 +7,7 @@ transaction, and all statements of one reading see the same state of the data.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,14 +24,36 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
 from monitor.counts import Counts, counts_from_groups
-from monitor.records import BadRow, Quality, ScoreIs, Window
+from monitor.records import TOO_MANY_VALUES, BadRow, Quality, ScoreIs, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
-from monitor.warehouse.relation import RelationError, RelationProblem, WarehouseFailed
+from monitor.warehouse.limit import TimeLimit, in_words
+from monitor.warehouse.relation import (
+    RelationError,
+    RelationProblem,
+    WarehouseFailed,
+    WarehouseTimeout,
+    WrongWarehouseAddress,
+)
 from monitor.warehouse.statements import Statements
 
-__all__ = ["Reading", "RelationError", "RelationProblem", "Warehouse", "WarehouseFailed", "design_effect"]
+__all__ = [
+    "Reading",
+    "RelationError",
+    "RelationProblem",
+    "Warehouse",
+    "WarehouseFailed",
+    "WarehouseTimeout",
+    "design_effect",
+]
+
+TIMEOUT_S = 900.0
+CONNECT_TIMEOUT_S = 10
+SEGMENT_VALUES = 200
+"""Values of a segment column in one window above which it is left out."""
+SHOWN_LENGTH = 200
+"""Characters of a value that stay of an example: enough to find the row, whatever was taken for a label."""
 
 SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
@@ -43,7 +65,7 @@ class Reading:
     ``segments`` maps (column, value) to counts per label; a label's design effect holds in its
     segments too. ``whole_design_effect`` is that of the source as a whole, whose rows of one item
     are not independent. ``versions`` counts rows by model version ({} without that column),
-    ``rows`` all rows behind the counts, ``quality`` those set aside.
+    ``rows`` all rows behind the counts, ``quality`` those set aside, and which segments were left out.
     """
 
     source: str
@@ -59,27 +81,29 @@ class Reading:
 class Warehouse:
     """A connection to the warehouse. Use it as a context manager, or call :meth:`close`."""
 
-    def __init__(self, url: sa.URL, engine: sa.Engine, dialect: Dialect) -> None:
+    def __init__(self, url: sa.URL, engine: sa.Engine, dialect: Dialect, timeout_s: float = TIMEOUT_S) -> None:
         self._url = url
         self._engine = engine
         self._dialect = dialect
+        self._timeout_s = timeout_s
 
     @classmethod
-    def from_url(cls, url: str) -> Warehouse:
+    def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S) -> Warehouse:
         """The warehouse at an SQLAlchemy address: ``duckdb:///``, ``sqlite:///`` or ``postgresql://``.
 
-        Nothing is opened yet, so a database that is down shows at the first reading.
-        Raises :class:`WarehouseFailed` where the text is no such address.
+        ``timeout_s`` is how long one reading (of one source in one window) may take; then its
+        statement is cancelled. Nothing is opened yet, so a database that is down shows at the first reading.
+        Raises :class:`WrongWarehouseAddress` where the text is no such address.
         """
         try:
             address = sa.make_url(url)
         except exc.ArgumentError:
             remedy = "write it like duckdb:///var/warehouse.duckdb or postgresql://user@host/database"
-            raise WarehouseFailed(f"the address of the warehouse cannot be read; {remedy}") from None
+            raise WrongWarehouseAddress(f"the address of the warehouse cannot be read; {remedy}") from None
         kind = {"postgres": "postgresql"}.get(address.get_backend_name(), address.get_backend_name())
         if kind not in _ENGINES:
-            raise WarehouseFailed(f"the warehouse cannot be of kind {kind!r}; use one of {', '.join(_ENGINES)}")
-        return cls(address, _ENGINES[kind](address), DIALECTS[kind])
+            raise WrongWarehouseAddress(f"the warehouse cannot be of kind {kind!r}; use one of {', '.join(_ENGINES)}")
+        return cls(address, _ENGINES[kind](address), DIALECTS[kind], timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -141,13 +165,15 @@ class Warehouse:
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
         """A connection whose errors are :class:`RelationError` and :class:`WarehouseFailed`."""
+        limit = TimeLimit(self._timeout_s)
         try:
             with self._engine.connect() as connection, connection.begin():
-                yield connection
-        except exc.DBAPIError as error:
-            raise _explained(name, error, self._url) from error
-        except duckdb.Error as error:  # while fetching, past SQLAlchemy
-            raise WarehouseFailed(f"{_address(self._url)}: {error}") from error
+                driver = connection.connection.driver_connection
+                with limit.watching(lambda: self._dialect.cancel(driver)):
+                    self._dialect.limit(connection, limit.seconds)
+                    yield connection
+        except (exc.DBAPIError, duckdb.Error) as error:
+            raise (_too_long(limit, self._url) if limit.expired else _explained(name, error, self._url)) from error
 
     def _layout(self, connection: sa.Connection, name: str, source: SourceConfig) -> Layout:
         relation = parsed(name, source, self._dialect)
@@ -174,14 +200,15 @@ class _Reader:
         latest = repeated > 0
         effects = self._label_effects(latest=latest)
         labels = self._counts(None, effects, latest=latest)
+        crowded = [segment for segment in source.segments if self._is_crowded(segment)]
         return Reading(
             source=self.name,
             window=window,
             labels=labels.get("", {}),
-            segments=self._segments(effects, latest=latest),
+            segments=self._segments([s for s in source.segments if s not in crowded], effects, latest=latest),
             whole_design_effect=self._whole_effect(latest=latest),
             versions=self._versions(latest=latest),
-            quality=self._quality(source, repeated),
+            quality=(*self._quality(source, repeated), *self._left_out(crowded)),
             rows=sum(counts.rows for counts in labels.get("", {}).values()),
         )
 
@@ -202,7 +229,16 @@ class _Reader:
 
     def _examples(self, reason: BadRow) -> tuple[Mapping[str, str | None], ...]:
         rows = self.connection.execute(self.statements.examples(reason)).mappings()
-        return tuple({str(key): value for key, value in row.items()} for row in rows)
+        return tuple({str(key): _shown(value) for key, value in row.items()} for row in rows)
+
+    def _is_crowded(self, segment: str) -> bool:
+        """Whether grouping by this column would bring (nearly) every row here, as an id would."""
+        return int(self._fetch(self.statements.many_values(segment, SEGMENT_VALUES))["n"][0]) > SEGMENT_VALUES
+
+    def _left_out(self, segments: Sequence[str]) -> tuple[Quality, ...]:
+        """One line about the segments that were left out; no row is lost by it."""
+        columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
+        return (Quality(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
     def _counts(
         self, segment: str | None, effects: Mapping[str, float], *, latest: bool
@@ -219,10 +255,10 @@ class _Reader:
             parts.setdefault(value, {})[label] = counts
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
 
-    def _segments(self, effects: Mapping[str, float], *, latest: bool) -> SegmentCounts:
+    def _segments(self, segments: Sequence[str], effects: Mapping[str, float], *, latest: bool) -> SegmentCounts:
         return {
             (segment, value): labels
-            for segment in self.statements.source.segments
+            for segment in segments
             for value, labels in self._counts(segment, effects, latest=latest).items()
         }
 
@@ -266,6 +302,10 @@ def design_effect(sums: Mapping[str, float]) -> float:
     if independent <= 1e-12 * sums["ww"]:  # all residuals equal: what is left is rounding
         return 1.0
     return max(1.0, clustered / independent)
+
+
+def _shown(value: str | None) -> str | None:
+    return value if value is None or len(value) <= SHOWN_LENGTH else f"{value[:SHOWN_LENGTH]}…"
 
 
 def _row(sums: Arrays, index: int) -> dict[str, float]:
@@ -312,9 +352,12 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
 
 
 def _postgres_engine(url: sa.URL) -> sa.Engine:
+    # A server that is gone without a word is noticed by TCP, else a cancelled query would be waited for all the same
+    asked = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
     engine = sa.create_engine(
-        url.set(drivername="postgresql+psycopg"), pool_size=2, pool_pre_ping=True, isolation_level="REPEATABLE READ"
-    )
+        url.set(drivername="postgresql+psycopg"), pool_size=2, pool_pre_ping=True, isolation_level="REPEATABLE READ",
+        connect_args={name: value for name, value in asked.items() if name not in url.query},
+    )  # fmt: skip
 
     def utc(connection: Any, _: Any) -> None:
         connection.execute("SET TIME ZONE 'UTC'")
@@ -330,8 +373,16 @@ _ENGINES = {"duckdb": _duckdb_engine, "sqlite": _sqlite_engine, "postgresql": _p
 # --- errors in plain words
 
 
-def _explained(name: str, error: exc.DBAPIError, url: sa.URL) -> RelationError | WarehouseFailed:
+def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
+    found = f"no answer within {in_words(limit.seconds)}: {_address(url)} was still busy and its query was cancelled"
+    remedy = "make the relation quicker (an index on its date, a table for a slow view)"
+    return WarehouseTimeout(f"{found}; {remedy}, or raise CALMON_WAREHOUSE_TIMEOUT_S")
+
+
+def _explained(name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL) -> RelationError | WarehouseFailed:
     """Whether the relation is at fault, which trying again would not change, or the warehouse."""
+    if isinstance(error, duckdb.Error):  # while fetching, past SQLAlchemy
+        return WarehouseFailed(f"{_address(url)}: {error}")
     said = _first_line(error)
     if _is_of_the_relation(error):
         remedy = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"

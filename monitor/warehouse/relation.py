@@ -34,8 +34,16 @@ class RelationError(Exception):
         self.problems = tuple(problems)
 
 
+class WrongWarehouseAddress(Exception):
+    """The address is not one of a warehouse that can be read: a mistake in the settings."""
+
+
 class WarehouseFailed(Exception):
     """The warehouse could not be read. Trying again may help."""
+
+
+class WarehouseTimeout(WarehouseFailed):
+    """The warehouse took longer than it may. Trying again at once would take as long."""
 
 
 class RelationSyntaxError(ValueError):

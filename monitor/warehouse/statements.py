@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.records import BadRow, Window
+from monitor.records import LABEL_BYTES, BadRow, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
@@ -30,7 +30,9 @@ EXAMPLES = 20
 _KEYS = ("predicted", "automated", "cell")
 _ONE: Expression = sa.literal_column("1")
 _ZERO: Expression = sa.literal_column("0")
+_LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
+_SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,15 @@ class Statements:
         names = ("label", *_KEYS) if segment is None else ("segment", "label", *_KEYS)
         keys = [facts.c[self._segment_key(segment) if name == "segment" else name].label(name) for name in names]
         return sa.select(*keys, *self._sums(facts)).group_by(*(facts.c[key.element.name] for key in keys))
+
+    def many_values(self, segment: str, limit: int) -> sa.Select[Any]:
+        """(n): how many values the segment has in the window, at most ``limit`` + 1.
+
+        Over all rows of the window: whether a row is sound does not matter here, and asking would cost more.
+        """
+        value = sa.func.coalesce(self._text(segment), NO_VALUE).label("value")
+        values = self._select(value).where(self._in_window()).distinct().limit(limit + 1).subquery("segment_values")
+        return sa.select(sa.func.count().label("n")).select_from(values)
 
     def versions(self, *, latest: bool) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
@@ -247,10 +258,12 @@ class Statements:
 
     def _row_reasons(self) -> list[tuple[Expression, BadRow]]:
         score, actual = self._number("score"), self._number("actual")
+        label = self._text("label")
         reasons: list[tuple[Expression, BadRow]] = [
             (self._column("item").is_(None), BadRow.ITEM_MISSING),
             # no name either: the history keeps the source as a whole under ""
-            (sa.or_(self._column("label").is_(None), self._text("label") == ""), BadRow.LABEL_MISSING),
+            (sa.or_(self._column("label").is_(None), label == ""), BadRow.LABEL_MISSING),
+            (self.dialect.byte_length(label) > _LONGEST_LABEL, BadRow.LABEL_TOO_LONG),
             (self._column("score").is_(None), BadRow.SCORE_MISSING),
             (
                 self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
@@ -265,7 +278,8 @@ class Statements:
             reasons.append((_not_surely(sa.or_(predicted == _ZERO, predicted == _ONE)), BadRow.PREDICTED_INVALID))
         if self.layout.has("weight"):
             weight = self._number("weight")
-            reasons.append((_not_surely(sa.and_(weight > _ZERO, weight < _LARGEST_WEIGHT)), BadRow.WEIGHT_INVALID))
+            usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
+            reasons.append((_not_surely(usable), BadRow.WEIGHT_INVALID))
         return reasons
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, BadRow]]:

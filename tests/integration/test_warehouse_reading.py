@@ -72,6 +72,7 @@ def reason_of(r: Mapping[str, Any], window: Window, now: datetime) -> BadRow | b
         checks = (
             (r["item"] is None, BadRow.ITEM_MISSING),
             (r["label"] in (None, ""), BadRow.LABEL_MISSING),
+            (len((r["label"] or "").encode()) > 1_000, BadRow.LABEL_TOO_LONG),
             (r["score"] is None, BadRow.SCORE_MISSING),
             (r["score"] is None or not 0 <= r["score"] <= 1, BadRow.SCORE_OUT_OF_RANGE),
             (r["actual"] is None, BadRow.OUTCOME_MISSING),
@@ -126,7 +127,8 @@ def random_rows(size: int = 1500) -> list[dict[str, Any]]:
         score = float(rng.choice([rng.random(), 0.8, 0.9, 0.0, 1.0, 0.00005, 0.89995]))
         when = WEEK.start + timedelta(microseconds=int(rng.integers(-(10**11), 8 * 10**11)))
         rows.append({
-            "item": sometimes(f"t{rng.integers(size)}", None), "label": sometimes(f"label {index % 3}", None, ""),
+            "item": sometimes(f"t{rng.integers(size)}", None),
+            "label": sometimes(f"label {index % 3}", None, "", "ü" * 501),
             "score": sometimes(score, None, -0.01, 1.01, math.inf),
             "predicted": sometimes(int(rng.random() < score), None, 2),
             "actual": sometimes(float(rng.choice([0, 1, 0.25])), None, 1.5, -1.0),
@@ -222,6 +224,37 @@ def test_a_bad_row_never_displaces_a_good_one_of_the_same_pair(load: Loader) -> 
     for reading in read_all(load(rows), source()).values():
         assert bad(reading) == {"score_missing": 1}
         assert reading.rows == 1
+
+
+def test_a_label_may_have_a_thousand_bytes_in_utf8_and_no_more(load: Loader) -> None:
+    longest = ("x" * 1_000, "ü" * 500, "漢" * 333 + "x", "😀" * 250)
+    rows = [row(f"t{index}", label) for index, label in enumerate(longest)]
+    rows += [row(f"u{index}", label + "y") for index, label in enumerate(longest)]
+    for engine, reading in read_all(load(rows), source()).items():
+        assert set(reading.labels) == set(longest), engine
+        assert bad(reading) == {"label_too_long": 4}, engine
+        (quality,) = reading.quality
+        assert {len(example["label"] or "") for example in quality.examples} == {201}, "enough to find the row"
+
+
+def test_a_segment_of_too_many_values_is_left_out_and_nothing_else_is(load: Loader) -> None:
+    rows = [row(f"t{index}", message_id=f"m{index}", day=f"d{index % 200}", channel="web") for index in range(201)]
+    config = source(segments=("message_id", "day", "channel"))
+    for engine, reading in read_all(load(rows), config).items():
+        assert {segment for segment, _ in reading.segments} == {"day", "channel"}, engine
+        assert len({value for segment, value in reading.segments if segment == "day"}) == 200
+        assert reading.labels["billing"].rows == reading.rows == 201
+        (left_out,) = reading.quality
+        assert (left_out.source, left_out.reason, left_out.rows) == ("tickets", "too_many_values", 0)
+        assert left_out.examples == ({"segment": "message_id", "values": "more than 200"},)
+
+
+def test_values_of_other_windows_do_not_crowd_a_segment(load: Loader) -> None:
+    later = [row(f"u{index}", message_id=f"m{index}", resolved_at=WEEK.end) for index in range(300)]
+    rows = [row("t1", message_id="m1"), row("t2", message_id=None), *later]
+    for reading in read_all(load(rows), source(segments=("message_id",)), now=WEEK.end).values():
+        assert set(reading.segments) == {("message_id", "m1"), ("message_id", "(none)")}
+        assert reading.quality == ()
 
 
 def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from monitor import windows
 from monitor.rules.model import SourceConfig
-from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
+from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 from tests.conftest import Loader
 
 pytestmark = pytest.mark.postgres
@@ -290,6 +290,41 @@ def test_a_connection_that_breaks_is_a_failure_that_may_be_retried(load: Loader,
     with pytest.raises(WarehouseFailed):
         warehouse.read("tickets", source(relation=kill, segments=("pg_terminate_backend",)), WEEK, now=NOW)
     assert rows_read(warehouse, source()) == 1
+
+
+ENDLESS = {
+    "postgresql": "SELECT t.* FROM resolved_tickets t, (SELECT pg_sleep(600)) AS slept",
+    "duckdb": "SELECT t.* FROM resolved_tickets t, range(1000000000000) r WHERE hash(r.range) % 7 = 9",
+    "sqlite": "SELECT t.* FROM resolved_tickets t, (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    "SELECT i FROM n) WHERE i < 0",
+}
+
+
+def test_a_reading_that_takes_too_long_is_cancelled_and_the_next_one_is_none_the_worse(load: Loader) -> None:
+    for engine, plain in load([row()]).items():
+        warehouse = Warehouse(plain._url, plain._engine, plain._dialect, timeout_s=1)
+        with pytest.raises(WarehouseTimeout, match=r"no answer within 1 s: the warehouse \S+ was still busy"):
+            warehouse.read("tickets", source(relation=ENDLESS[engine]), WEEK, now=NOW)
+        assert rows_read(plain, source()) == 1
+
+
+def test_a_cancelled_query_runs_on_nowhere(load: Loader) -> None:
+    plain = load([row()], engines=("postgresql",))["postgresql"]
+    warehouse = Warehouse(plain._url, plain._engine, plain._dialect, timeout_s=1)
+    with pytest.raises(WarehouseTimeout):
+        warehouse.read("tickets", source(relation=ENDLESS["postgresql"]), WEEK, now=NOW)
+    busy = sa.text("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' "
+                   "AND datname = current_database() AND pid <> pg_backend_pid()")  # fmt: skip
+    with plain._engine.connect() as connection:
+        assert connection.execute(busy).scalar_one() == 0
+
+
+def test_postgresql_itself_ends_a_statement_whose_client_is_gone(load: Loader) -> None:
+    warehouse = load([row()], engines=("postgresql",))["postgresql"]
+    with warehouse._session("tickets") as connection:
+        assert connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "905s"
+    with warehouse._engine.connect() as connection:  # the same connection, outside of a reading
+        assert connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "0"
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://host/database", ""])

@@ -44,9 +44,11 @@ def test_an_empty_environment_gives_the_embedded_defaults() -> None:
 def test_every_field_is_read_from_its_variable() -> None:
     environ = {variable(field): value for field, value in FILLED.items()}
     environ |= {"CALMON_CONFIG": "/etc/a.yaml", "CALMON_PUBLIC_URL": "https://calmon.example.com"}
+    environ |= {"CALMON_WAREHOUSE_TIMEOUT_S": " 60 "}
     environ |= {"CALMON_API_TOKENS_FILE": "/etc/tokens", "CALMON_SLACK_API_URL": "http://127.0.0.1:9/api"}
     settings = load_settings(environ)
     assert {field: secret(settings, field) for field in FILLED} == FILLED
+    assert settings.warehouse_timeout_s == 60
     assert (settings.config, settings.public_url) == (Path("/etc/a.yaml"), "https://calmon.example.com")
     assert (settings.api_tokens_file, settings.slack_api_url) == (Path("/etc/tokens"), "http://127.0.0.1:9/api/")
 
@@ -94,6 +96,10 @@ def test_a_secret_file_that_cannot_be_used_is_named(content: bytes | None, said:
     [
         ("CALMON_WAREHOUSE_URL", "/var/hunter2.duckdb", "is not a database address"),
         ("CALMON_STORE_URL", "hunter2", "is not a database address"),
+        ("CALMON_WAREHOUSE_TIMEOUT_S", "hunter2", "is not a whole number of seconds"),
+        ("CALMON_WAREHOUSE_TIMEOUT_S", "0", "is not a whole number of seconds"),
+        ("CALMON_WAREHOUSE_TIMEOUT_S", "1e3", "is not a whole number of seconds"),
+        ("CALMON_WAREHOUSE_TIMEOUT_S", "86401", "is not a whole number of seconds from 1 to 86400 (a day)"),
         ("CALMON_PUBLIC_URL", "hunter2.example.com", "is not a web address"),
         ("CALMON_SLACK_API_URL", "ftp://hunter2", "is not a web address"),
         ("CALMON_HEARTBEAT_URL", "hunter2", "is not a web address"),

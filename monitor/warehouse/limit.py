@@ -1,0 +1,49 @@
+"""How long one reading may take. Whoever waits in a driver cannot stop it, so another thread does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+AGAIN_S = 0.5
+
+
+class TimeLimit:
+    """Cancels what runs on a connection once ``seconds`` are over; ``expired`` says that it did."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.expired = False
+        self._over = threading.Event()
+
+    @contextmanager
+    def watching(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Call ``cancel`` when the time is up, and again until the block ends.
+
+        Once is not enough: between two statements there is nothing that could be cancelled.
+        """
+        watch = threading.Thread(target=self._watch, args=(cancel,), name="warehouse time limit", daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            watch.join()  # so that nothing later on the connection is cancelled by mistake
+
+    def _watch(self, cancel: Callable[[], object]) -> None:
+        wait = self.seconds
+        while not self._over.wait(wait):
+            self.expired = True
+            with suppress(Exception):  # a connection that is lost shows as the error of the statement itself
+                cancel()
+            wait = AGAIN_S
+
+
+def in_words(seconds: float) -> str:
+    """A time limit as a person says it.
+
+    >>> in_words(900), in_words(90), in_words(0.5)
+    ('15 min', '90 s', '0.5 s')
+    """
+    return f"{seconds:g} s" if seconds < 120 else f"{seconds / 60:g} min"
