@@ -23,10 +23,11 @@ def demo() -> RenderableType:
     """Write the data, pin, backfill, turn on, run the last week; returns what was found."""
     settings = load_settings(os.environ)
     zone = load_config(settings.config).zone
+    newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story is told
     with steps() as step:
-        summary = story.write(settings, last_ready("weekly", utc_now(), zone), step.of("writing tickets and e-mails"))
+        summary = story.write(settings, newest, step.of("writing tickets and e-mails"))
         with open_monitor(settings) as monitor:
-            plan = story.plan_of(monitor)
+            plan = story.plan_of(newest, zone)
             names = list(monitor.config.sources)
             step.begin("pinning the baseline", 1)
             first, last = plan.baseline

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_table_artifact
+from prefect.runtime import task_run
 
 from flows.hooks import tell_monitor_failed
-from flows.stages import IO, opened
+from flows.stages import IO, RETRIES, opened
 from monitor.adapters import Monitor
 from monitor.pinning import Pinned, default_span, pin
 from monitor.windows import week
 
 
+class NotAllPinned(Exception):
+    """Some sources could not be read; those that could are pinned. The message says why."""
+
+
 @task(name="pin", timeout_seconds=1800, **IO)
 def pin_weeks(monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str) -> Pinned:
     """Read the weeks and freeze them."""
-    start, end = default_span(monitor)
+    start, end = default_span(monitor.config, monitor.clock())
     start = week(first, monitor.config.zone) if first else start
     end = week(last, monitor.config.zone) if last else end
-    return pin(monitor, start, end, by=by, reason=reason, label=label)
+    again = (task_run.run_count or 1) <= RETRIES
+    return pin(monitor, start, end, by=by, reason=reason, label=label, try_again=again)
 
 
 @flow(
@@ -31,7 +37,10 @@ def pin_weeks(monitor: Monitor, first: str | None, last: str | None, label: str 
 def rebaseline(
     reason: str, first: str | None = None, last: str | None = None, label: str | None = None, by: str = "prefect"
 ) -> dict[str, list[str]]:
-    """Freeze the weeks ``first`` .. ``last`` (default: the last ready ones); small labels are refused."""
+    """Freeze the weeks ``first`` .. ``last`` (default: the last ready ones); small labels are refused.
+
+    A source that cannot be read does not stop the others, but fails the flow at its end.
+    """
     logger = get_run_logger()
     with opened() as monitor:
         found = pin_weeks(monitor, first, last, label, reason, by)
@@ -43,6 +52,8 @@ def rebaseline(
     create_table_artifact(key="calmon-baseline", table=rows, description=reason)
     for refused in found.refusals:
         logger.warning("refused %s", refused)
+    if found.unread:
+        raise NotAllPinned("; ".join(f"{source}: {error}" for source, error in found.unread.items()))
     return {
         "pinned": [f"{b.source}/{b.label} v{b.version}" for b in found.baselines],
         "refused": [str(r) for r in found.refusals],

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -30,6 +31,7 @@ from monitor.settings import SettingsError, load_settings
 
 SCHEDULES = Path(__file__).parent.parent / "deployments" / "prefect.yaml"
 USUAL_PORT = 4200
+_asked_to_end = threading.Event()
 
 
 class ServerFailed(Exception):
@@ -57,12 +59,16 @@ def main() -> int:
     except ServerFailed as error:
         print(error, file=sys.stderr)
         return 1
+    except Exception:  # an interruption in the middle of an import comes out as whatever that makes of it
+        if not _asked_to_end.is_set():
+            raise
     print("Stopped. Runs that fall due now are made up for when this is started again.", flush=True)
     return 0
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     """Any request to end is an orderly end: the server must not be left behind."""
+    _asked_to_end.set()
     raise KeyboardInterrupt
 
 
@@ -124,8 +130,8 @@ def local_server() -> Iterator[str]:
 
 
 def free_port() -> int:
-    """The usual port of a Prefect server, else any free one."""
-    for port in (USUAL_PORT, 0):
+    """The usual port of a Prefect server (or PREFECT_SERVER_API_PORT), else any free one."""
+    for port in (int(os.environ.get("PREFECT_SERVER_API_PORT") or USUAL_PORT), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -136,14 +142,14 @@ def free_port() -> int:
     raise ServerFailed("no port of 127.0.0.1 is free")
 
 
-def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 300) -> None:
     """Return once the server answers; raise ServerFailed where it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if server.poll() is not None:
             raise ServerFailed(f"the Prefect server ended with {server.returncode}; {log} says why")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):  # noqa: S310 - an address of our own
+            with urllib.request.urlopen(f"{url}/health", timeout=30):  # noqa: S310 - an address of our own
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)

@@ -74,11 +74,14 @@ def begin(monitor: Monitor, window: Window, mode: ActMode) -> str:
     return stages.begin(monitor, window, mode)
 
 
-@task(name="read", task_run_name="read {window.name}", timeout_seconds=1800, **IO)
+@task(name="read", task_run_name="read {window.name}", timeout_seconds=2700, **IO)
 def read(monitor: Monitor, window: Window, sources: Sequence[str], reread: bool = True) -> list[Collected]:
-    """Counts of every source; a warehouse that does not answer is asked again, then told as a verdict."""
+    """Counts of every source; a warehouse that does not answer is asked again, then told as a verdict.
+
+    One that took too long for one source is not asked again: there is time for two or three such sources.
+    """
     found = collect(monitor, window, sources, store=True, reread=reread, progress=get_run_logger().debug)
-    failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED]
+    failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED and not c.timed_out]
     if failed and (task_run.run_count or 1) <= RETRIES:
         raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
     return found
@@ -107,9 +110,10 @@ def publish(monitor: Monitor, window: Window, result: RunResult) -> None:
 def evaluate_window(monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode) -> RunResult:
     """One window through the tasks."""
     run = begin(monitor, window, mode)
-    data = read(monitor, window, sources, mode != "never")
-    evaluated = judge(monitor, window, data)
-    actions = act(monitor, window, evaluated, mode)
+    with stages.failure_noted(monitor, window):
+        data = read(monitor, window, sources, mode != "never")
+        evaluated = judge(monitor, window, data)
+        actions = act(monitor, window, evaluated, mode)
     return stages.result(run, window, evaluated, actions)
 
 
@@ -131,8 +135,9 @@ def opened() -> Iterator[Monitor]:
 def deadline() -> Iterator[None]:
     """End this process where the flow is long past its time-out.
 
-    Prefect's time-outs are alarms, and an alarm waits until the database driver returns. A query that
-    never does would block every later run too. The worker sees the process end, calls that a crash,
+    The last resort: the warehouse cancels what takes too long by itself, and Prefect's time-outs are
+    alarms, which wait until the database driver returns. A driver that never does, not even from a
+    cancelled query, would block every later run too. The worker sees the process end, calls that a crash,
     and the hook tells Slack; the log shows where it hung.
     """
     context = FlowRunContext.get()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from monitor import windows
 from monitor.adapters import Monitor
@@ -11,20 +12,26 @@ from monitor.baselines import Baseline, Refusal, edges_of, refusal
 from monitor.collecting import read, with_whole
 from monitor.counts import Counts, pool
 from monitor.records import Window
+from monitor.rules.model import Config
+from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What pinning gave: new versions, and the labels that were refused with the count."""
+    """What pinning gave: new versions, the labels that were refused with the count, the sources that were not read.
+
+    ``unread`` maps such a source to the reason in words.
+    """
 
     baselines: tuple[Baseline, ...]
     refusals: tuple[Refusal, ...]
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
-def default_span(monitor: Monitor) -> tuple[Window, Window]:
+def default_span(config: Config, now: datetime) -> tuple[Window, Window]:
     """The last ``baseline.weeks`` ready weeks."""
-    last = windows.last_ready("weekly", monitor.clock(), monitor.config.zone)
-    before = windows.before(last, monitor.config.baseline.weeks - 1, monitor.config.zone)
+    last = windows.last_ready("weekly", now, config.zone)
+    before = windows.before(last, config.baseline.weeks - 1, config.zone)
     return (before[-1] if before else last), last
 
 
@@ -37,25 +44,42 @@ def pin(
     reason: str,
     label: str | None = None,
     sources: Sequence[str] | None = None,
+    try_again: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Pinned:
     """Freeze the weeks from ``first`` to ``last`` as a new version of each label's baseline.
 
     With ``label`` only that label of each source that has it: the versions of the others stay.
-    Raises WarehouseFailed or RelationError where a source cannot be read, and then pins nothing.
+    A source that cannot be read stops no other. With ``try_again`` a warehouse that does not answer
+    raises WarehouseFailed instead, and nothing is pinned: for a caller that will try again.
     """
     found: list[Baseline] = []
     refusals: list[Refusal] = []
+    unread: dict[str, str] = {}
     for name in sources or monitor.config.sources:
         progress(f"reading {name}")
-        for each, counts in _wanted(_weeks(monitor, name, first, last), label):
+        try:
+            samples = _weeks(monitor, name, first, last)
+        except (RelationError, WarehouseFailed) as error:
+            if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
+                raise
+            unread[name] = _said(error)
+            continue
+        for each, counts in _wanted(samples, label):
             too_few = refusal(name, each, counts, monitor.config.baseline.min_pairs)
             if too_few is not None:
                 refusals.append(too_few)
             else:
                 found.append(_freeze(monitor, name, each, counts, first, last, by, reason))
     monitor.store.save_baselines(found)
-    return Pinned(tuple(found), tuple(refusals))
+    return Pinned(tuple(found), tuple(refusals), unread)
+
+
+def _said(error: RelationError | WarehouseFailed) -> str:
+    """The error without the source's name, under which it is kept."""
+    if isinstance(error, RelationError):
+        return "; ".join(f"{problem.message}: {problem.remedy}" for problem in error.problems)
+    return str(error)
 
 
 def _weeks(monitor: Monitor, source: str, first: Window, last: Window) -> dict[str | None, Counts]:

@@ -9,17 +9,20 @@ may be run again after a crash: what it stores is keyed by what it is about, not
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from monitor import acting, collecting
 from monitor.adapters import ActMode, Monitor
 from monitor.alerts.outbox import drain
+from monitor.alerts.words import clean
 from monitor.document import run_document
 from monitor.evaluation import Evaluated, evaluate
 from monitor.records import Action, Delivery, Window
 
+ERROR_LENGTH = 2_000
 Progress = Callable[[str], None]
 
 
@@ -51,13 +54,16 @@ def run_window(
 ) -> RunResult:
     """One evaluation from the warehouse to Slack. A dry run stores, switches and sends nothing."""
     names = list(sources or monitor.config.sources)
-    run = new_run(monitor, window) if dry_run else begin(monitor, window, act)
-    data = collecting.collect(monitor, window, names, store=not dry_run, reread=act != "never", progress=progress)
-    evaluated = judge(monitor, data, progress, keep=not dry_run and act != "never")
     if dry_run:
-        return result(run, window, evaluated, acting.refused(evaluated, "not done: dry run"))
-    actions = record_and_act(monitor, window, evaluated, act, progress)
-    monitor.store.finish_run(window, state="done", now=monitor.clock())
+        data = collecting.collect(monitor, window, names, store=False, reread=act != "never", progress=progress)
+        evaluated = judge(monitor, data, progress, keep=False)
+        return result(new_run(monitor, window), window, evaluated, acting.refused(evaluated, "not done: dry run"))
+    run = begin(monitor, window, act)
+    with failure_noted(monitor, window):
+        data = collecting.collect(monitor, window, names, store=True, reread=act != "never", progress=progress)
+        evaluated = judge(monitor, data, progress, keep=act != "never")
+        actions = record_and_act(monitor, window, evaluated, act, progress)
+        monitor.store.finish_run(window, state="done", now=monitor.clock())
     return result(run, window, evaluated, actions)
 
 
@@ -73,6 +79,21 @@ def begin(monitor: Monitor, window: Window, act: ActMode) -> str:
         window, run=run, acts=act != "never", rules_revision=monitor.config.revision, now=monitor.clock()
     )
     return run
+
+
+@contextmanager
+def failure_noted(monitor: Monitor, window: Window) -> Iterator[None]:
+    """Write down that a begun run failed, and why; the error itself goes on as it was.
+
+    Also for Ctrl-C. Only a process that is killed leaves its run as running, until the window is run again.
+    """
+    try:
+        yield
+    except BaseException as error:
+        text = clean(f"{type(error).__name__}: {error}", length=ERROR_LENGTH)
+        with suppress(Exception):  # a history that fails must not hide why the run did
+            monitor.store.finish_run(window, state="failed", now=monitor.clock(), error=text)
+        raise
 
 
 def judge(

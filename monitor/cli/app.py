@@ -17,15 +17,18 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.adapters import Monitor, open_monitor, open_store
+from monitor.adapters import Monitor, open_monitor, open_store, utc_now
 from monitor.alerts.words import clean
-from monitor.history.errors import HistoryError
+from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.records import Schedule, Window
 from monitor.report.terminal import console
+from monitor.rules.load import load_config
+from monitor.rules.model import Config
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import Settings, SettingsError, load_settings
 from monitor.warehouse.reader import RelationError, WarehouseFailed
+from monitor.warehouse.relation import WrongWarehouseAddress
 from monitor.windows import WindowError, last_ready, named
 
 FAILED, USAGE, BREACH = 1, 2, 3
@@ -74,7 +77,7 @@ def plain_errors() -> Iterator[None]:
     except ConfigProblems as problems:
         err.print(str(problems), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(USAGE) from problems
-    except (SettingsError, WindowError, UsageError) as error:
+    except (SettingsError, WindowError, UsageError, WrongStoreAddress, WrongWarehouseAddress) as error:
         raise fail(str(error), USAGE) from error
     except (HistoryError, RelationError, WarehouseFailed) as error:
         raise fail(str(error)) from error
@@ -83,6 +86,11 @@ def plain_errors() -> Iterator[None]:
 def settings() -> Settings:
     """The settings of this environment."""
     return load_settings(os.environ)
+
+
+def configuration() -> Config:
+    """alerts.yaml, against which a command's words are held before it opens (and makes) anything."""
+    return load_config(settings().config)
 
 
 @contextmanager
@@ -99,9 +107,9 @@ def store(*, writes: bool = False) -> Iterator[Store]:
         yield opened
 
 
-def window_of(opened: Monitor, schedule: Schedule, name: str | None) -> Window:
+def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:
     """The named window, or the last ready one; one that is not over yet is an error."""
-    now, zone = opened.clock(), opened.config.zone
+    now, zone = utc_now(), config.zone
     if name is None:
         return last_ready(schedule, now, zone)
     window = named(schedule, name, zone)
@@ -111,12 +119,12 @@ def window_of(opened: Monitor, schedule: Schedule, name: str | None) -> Window:
     return window
 
 
-def check_source(opened: Monitor, source: str | None) -> list[str] | None:
+def check_source(config: Config, source: str | None) -> list[str] | None:
     """The one source asked for, or None for all; an unknown one is an error."""
     if source is None:
         return None
-    if source not in opened.config.sources:
-        raise UsageError(f"alerts.yaml has no source {source!r}; it has: {', '.join(opened.config.sources)}")
+    if source not in config.sources:
+        raise UsageError(f"alerts.yaml has no source {source!r}; it has: {', '.join(config.sources)}")
     return [source]
 
 
@@ -125,7 +133,7 @@ def who(by: str | None) -> str:
     return by or getpass.getuser()
 
 
-def moment(text: str | None, opened: Monitor) -> datetime | None:
+def moment(text: str | None, config: Config) -> datetime | None:
     """An ISO date and time; without an offset it is in the configured time zone."""
     if text is None:
         return None
@@ -133,7 +141,7 @@ def moment(text: str | None, opened: Monitor) -> datetime | None:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"{text!r} is not a time; write it like 2026-11-21T18:00") from error
-    return found if found.tzinfo else found.replace(tzinfo=opened.config.zone)
+    return found if found.tzinfo else found.replace(tzinfo=config.zone)
 
 
 def main() -> None:

@@ -6,15 +6,18 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from monitor import windows
+from monitor.adapters import utc_now
 from monitor.baselines import Baseline
 from monitor.cli import app as cli
 from monitor.cli.runs import status
 from monitor.counts import bin_counts
 from monitor.metrics.calibration import ece
 from monitor.pinning import default_span, pin
+from monitor.records import Window
+from monitor.report.terminal import plain_table
+from monitor.rules.model import Config
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
 cli.app.add_typer(baseline_app, name="baseline")
@@ -33,27 +36,43 @@ def pin_command(
     reason: Annotated[str, typer.Option(help="Why, for the history.")] = "pinned by hand",
     by: cli.ByOption = None,
 ) -> None:
-    """Freeze bin edges and cells of some weeks as a new version. Labels with too few pairs are refused."""
-    with cli.monitor() as opened:
-        start, end = default_span(opened)
-        if first is not None:
-            start = cli.window_of(opened, "weekly", first)
-        if last is not None:
-            end = cli.window_of(opened, "weekly", last)
-            if first is None:
-                start = [end, *windows.before(end, opened.config.baseline.weeks - 1, opened.config.zone)][-1]
-        names = cli.check_source(opened, source)
-        with status() as say:
-            found = pin(opened, start, end, by=cli.who(by), reason=reason, label=label, sources=names, progress=say)
+    """Freeze bin edges and cells of some weeks as a new version. Labels with too few pairs are refused.
+
+    A source that cannot be read is named, stops no other, and makes the exit code 1.
+    """
+    with cli.plain_errors():
+        config = cli.configuration()
+        start, end = span_of(config, first, last)
+        names = cli.check_source(config, source)
+    with cli.monitor() as opened, status() as say:
+        found = pin(opened, start, end, by=cli.who(by), reason=reason, label=label, sources=names, progress=say)
     for baseline in found.baselines:
         cli.out.print(f"pinned {_name(baseline)} version {baseline.version}: {baseline.counts.rows:,} pairs "
                       f"of {baseline.first_window}..{baseline.last_window}", markup=False)  # fmt: skip
     for refused in found.refusals:
         cli.err.print(f"refused {refused}", style="red", markup=False, soft_wrap=True)
-    if not found.baselines and not found.refusals:
-        raise cli.fail(f"no rows {'of label ' + repr(label) + ' ' if label else ''}in {start.name}..{end.name}")
     if found.refusals:
+        hint = "take more weeks (--from), or lower baseline.min_pairs in alerts.yaml"
+        cli.err.print(hint, style="red", soft_wrap=True)
+    for unread, why in found.unread.items():
+        cli.err.print(f"not pinned, cannot be read: {unread}: {why}", style="red", markup=False, soft_wrap=True)
+    if not (found.baselines or found.refusals or found.unread):
+        raise cli.fail(f"no rows {'of label ' + repr(label) + ' ' if label else ''}in {start.name}..{end.name}")
+    if found.refusals or found.unread:
         raise typer.Exit(cli.FAILED)
+
+
+def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window, Window]:
+    """The first and the last week to pin; what is left out is ``baseline.weeks`` back, and the last ready week."""
+    start, end = default_span(config, utc_now())
+    if first is not None:
+        start = cli.window_of(config, "weekly", first)
+    if last is not None:
+        end = cli.window_of(config, "weekly", last)
+        if first is None:
+            start = [end, *windows.before(end, config.baseline.weeks - 1, config.zone)][-1]
+    windows.span(start, end, config.zone)  # raises where the first is later than the last
+    return start, end
 
 
 def _name(baseline: Baseline) -> str:
@@ -79,7 +98,7 @@ def list_command(
     if json_output:
         typer.echo(json.dumps([_row(b) for b in found], indent=1))
         return
-    table = Table("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
+    table = plain_table("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
     for b in found:
         table.add_row(*cli.cells(b.source, b.label if b.label is not None else "(all)", str(b.version),
                                  f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}",
@@ -110,10 +129,10 @@ def show_command(
         typer.echo(json.dumps(_row(baseline) | {"ece_plug_in": ece(bins), "bins": rows}, indent=1))
         return
     (title,) = cli.cells(f"{_name(baseline)} version {baseline.version}")
-    table = Table("scores above", "up to", "rows", "mean score", "hit rate", title=title)
+    table = plain_table("scores above", "up to", "rows", "mean score", "hit rate", title=title)
     for row in rows:
         table.add_row(
-            f"{row['above']:.4f}",
+            "–" if row is rows[0] else f"{row['above']:.4f}",  # the first bin holds 0 itself
             f"{row['to']:.4f}",
             f"{row['rows']:,}",
             f"{row['mean_score']:.4f}",

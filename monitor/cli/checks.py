@@ -11,24 +11,26 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from monitor.adapters import sender_of
+from monitor.adapters import open_warehouse, sender_of
 from monitor.cli import app as cli
-from monitor.history.errors import HistoryError, StoreMissing
+from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
+from monitor.report.terminal import plain_table
 from monitor.rules.load import load_config
 from monitor.rules.model import Config, Rule
 from monitor.settings import Settings
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
+from monitor.warehouse.relation import WrongWarehouseAddress
 
 SCHEDULES = Path("deployments/prefect.yaml")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was tried, and what came of it."""
+    """One thing that was tried, and what came of it: "wrong" is a mistake in a file or an address."""
 
     what: str
-    state: Literal["ok", "note", "failed"]
+    state: Literal["ok", "note", "failed", "wrong"]
     text: str
 
 
@@ -46,8 +48,8 @@ def check(
             findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
     cli.out.print(_findings_table(findings))
     cli.out.print(_rules_table(config))
-    if any(f.state == "failed" for f in findings):
-        raise typer.Exit(cli.FAILED)
+    if any(f.state in ("failed", "wrong") for f in findings):
+        raise typer.Exit(cli.USAGE if any(f.state == "wrong" for f in findings) else cli.FAILED)
 
 
 def check_schedules(config: Config, path: Path) -> list[Finding]:
@@ -59,16 +61,18 @@ def check_schedules(config: Config, path: Path) -> list[Finding]:
     wrong = sorted(zones - {config.timezone})
     if wrong:
         text = f"{path} runs in {', '.join(wrong)} but alerts.yaml says {config.timezone}: make them the same"
-        return [Finding("schedules", "failed", text)]
+        return [Finding("schedules", "wrong", text)]
     return [Finding("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
 
 
 def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
     """Every relation with all that is wrong with it."""
     try:
-        with Warehouse.from_url(settings.warehouse_url.get_secret_value()) as warehouse:
+        with open_warehouse(settings) as warehouse:
             warehouse.ping()
             return [_check_relation(warehouse, name, config) for name in config.sources]
+    except WrongWarehouseAddress as error:
+        return [Finding("warehouse", "wrong", f"CALMON_WAREHOUSE_URL: {error}")]
     except (WarehouseFailed, RelationError) as error:
         return [Finding("warehouse", "failed", str(error))]
 
@@ -88,6 +92,8 @@ def check_store(settings: Settings) -> Finding:
         return Finding("store", "ok", "the history can be read")
     except StoreMissing:
         return Finding("store", "note", "does not exist yet; the first command that writes creates it")
+    except WrongStoreAddress as error:
+        return Finding("store", "wrong", f"CALMON_STORE_URL: {error}")
     except HistoryError as error:
         return Finding("store", "failed", str(error))
 
@@ -104,15 +110,15 @@ def check_slack(settings: Settings) -> Finding:
 
 
 def _findings_table(findings: list[Finding]) -> Table:
-    table = Table("checked", "", "", title="What was checked")
-    colours = {"ok": "green", "note": "yellow", "failed": "red"}
+    table = plain_table("checked", "", "", title="What was checked")
+    colours = {"ok": "green", "note": "yellow", "failed": "red", "wrong": "red"}
     for f in findings:
         table.add_row(Text(f.what), Text(f.state, style=colours[f.state]), Text(f.text))
     return table
 
 
 def _rules_table(config: Config) -> Table:
-    table = Table("rule", "runs", "asks", "severity", "does", "goes to", title="What would run")
+    table = plain_table("rule", "runs", "asks", "severity", "does", "goes to", title="What would run")
     for rule in config.rules:
         does, to = ", ".join(rule.actions), destination(rule, config)
         table.add_row(*cli.cells(rule.id, rule.schedule, asks(rule), rule.severity, does, to))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,9 +14,11 @@ from monitor.document import estimate_row, verdict_row
 from monitor.explanation import explain
 from monitor.metrics.registry import METRICS
 from monitor.records import Schedule, Where
-from monitor.report.export import history_csv, history_json, write_history_parquet
+from monitor.report.export import history_csv, history_json, history_parquet, write_history_parquet
 from monitor.report.terminal import history_table, report_view
 from monitor.reporting import report_of, write_report
+
+NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
 
 HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
@@ -32,7 +35,7 @@ def history(
     schedule: Annotated[Schedule, typer.Option(help="Weeks or days.")] = "weekly",
     format: Annotated[HistoryFormat, typer.Option("--format", help="How to print it.")] = "table",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file (parquet needs one).")
+        Path | None, typer.Option("--output", "-o", help="Write to this file (on a terminal, parquet needs one).")
     ] = None,
 ) -> None:
     """The trend of one metric, label by label."""
@@ -43,12 +46,15 @@ def history(
         found = [e for e in found if label is None or e.subject.label == label]
         verdicts = store.verdicts(schedule=schedule, source=source)
     if format == "parquet":
-        if output is None:
-            raise cli.fail("parquet is a binary file: say where with --output FILE", cli.USAGE)
-        write_history_parquet(found, output)
+        if output is not None:
+            write_history_parquet(found, output)
+        elif sys.stdout.isatty():
+            raise cli.fail("parquet is no text for a terminal: say where with --output FILE", cli.USAGE)
+        else:
+            typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        cli.out.print(history_table(found, verdicts) if found else "no history yet; `calmon run weekly` makes some")
+        cli.out.print(history_table(found, verdicts) if found else NOTHING)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
@@ -65,7 +71,7 @@ def report(
 ) -> None:
     """Everything about a week: lights, numbers, verdicts, bad rows; or the page with every figure."""
     with cli.monitor(writes=False) as opened:
-        window = cli.window_of(opened, "weekly", week)
+        window = cli.window_of(opened.config, "weekly", week)
         if html is not None:
             path, _ = write_report(opened, window, html)
             cli.err.print(f"written: {path}", markup=False)

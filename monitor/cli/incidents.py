@@ -6,11 +6,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from monitor.cli import app as cli
 from monitor.history.store import Store
-from monitor.records import Incident
+from monitor.records import Incident, Subject
+from monitor.report.terminal import plain_table
 
 incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
 cli.app.add_typer(incidents_app, name="incidents")
@@ -28,10 +28,11 @@ def list_command(
     if json_output:
         typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
         return
-    table = Table("id", "severity", "rule", "source", "label", "state", "since", "breaches", "reason")
+    table = plain_table("severity", "rule", "label", "since", "breaches", "verdict", *(["state"] if every else []))
     for i in found:
-        table.add_row(*cli.cells(i.id, i.severity, i.rule, i.source, i.label or "(all labels)", i.state,
-                                 i.opened_window, str(i.breaches), i.reason))  # fmt: skip
+        name = Subject(i.source, i.label).name
+        row = (i.severity, i.rule, name, i.opened_window, str(i.breaches), i.last_verdict[:8])
+        table.add_row(*cli.cells(*row, *([i.state] if every else [])))
     cli.out.print(table if found else "no incident is open")
 
 

@@ -59,9 +59,10 @@ def _run(
     json_output: bool, dry_run: bool, act: bool, exit_code: bool,
 ) -> None:  # fmt: skip
     mode: ActMode = "always" if act else "auto"
+    with cli.plain_errors():
+        config = cli.configuration()
+        window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
     with cli.monitor(writes=not dry_run) as opened:
-        window = cli.window_of(opened, schedule, name)
-        names = cli.check_source(opened, source)
         with status() as say:
             result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
         _show(opened, result, json_output=json_output)
@@ -116,11 +117,12 @@ def backfill(
 ) -> None:
     """Evaluate many past windows, oldest first. Never switches anything and never sends."""
     schedule: Schedule = "daily" if daily_windows else "weekly"
+    with cli.plain_errors():
+        config = cli.configuration()
+        names = cli.check_source(config, source)
+        ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
+        span = windows.span(*ends, config.zone)
     with cli.monitor() as opened:
-        names = cli.check_source(opened, source)
-        span = windows.span(
-            cli.window_of(opened, schedule, first), cli.window_of(opened, schedule, last), opened.config.zone
-        )
         breaches = 0
         with bar(len(span), "backfill") as advance:
             for window in span:

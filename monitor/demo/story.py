@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -52,10 +53,9 @@ class Plan:
         return self.weeks[-1]
 
 
-def plan_of(monitor: Monitor) -> Plan:
-    """26 weeks that end with the last complete one."""
-    last = windows.last_ready("weekly", monitor.clock(), monitor.config.zone)
-    earlier = windows.before(last, WEEKS - 1, monitor.config.zone)
+def plan_of(last: Window, zone: ZoneInfo) -> Plan:
+    """26 weeks that end with ``last``."""
+    earlier = windows.before(last, WEEKS - 1, zone)
     return Plan((*reversed(earlier), last))
 
 
@@ -73,7 +73,9 @@ def prepare(settings: Settings) -> Path:
                 f"{path} is there and the demo has not made it, so it is left alone; point CALMON_WAREHOUSE_URL and "
                 "CALMON_STORE_URL to other files, or move it away"
             )
+    for path in (warehouse, store):  # only now: a refusal must not leave a mark that lets the next demo overwrite
         path.parent.mkdir(parents=True, exist_ok=True)
+        marker = path.with_name(path.name + MARKER)
         marker.write_text("made by the demo: running it again replaces this file\n", "utf-8")
     for suffix in ("", "-wal", "-shm"):
         store.with_name(store.name + suffix).unlink(missing_ok=True)

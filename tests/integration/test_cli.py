@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from monitor.cli import app
+from monitor.settings import variables
 from tests import write_commands
 from tests.fakes import slack
 from tests.fakes import world as worlds
@@ -62,7 +63,6 @@ def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
         (("run", "weekly", "--source", "post"), "alerts.yaml has no source 'post'; it has: tickets"),
         (("backfill", "--from", WEEKS[3], "--to", WEEKS[1]), "is later than"),
         (("history", "--metric", "ecee"), "'ecee' is not a metric; choose one of: ece, mce"),
-        (("history", "--format", "parquet"), "say where with --output FILE"),
         (("automation", "enable", "--reason", "x"), "say which: --label L"),
         (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
         (("automation", "disable", "--all", "--reason", " "), "--reason may not be empty"),
@@ -228,3 +228,126 @@ def test_check_prints_a_relation_with_brackets_as_it_stands(tmp_path: Path) -> N
     found = calmon(make_world(tmp_path, config=config), "check")
     assert found.exit_code == 0, (found.output, found.exception)
     assert "'[/red]' AS colour" in found.stdout
+
+
+WRONG = [
+    ("run", "weekly", "--week", "2026-47"),
+    ("run", "weekly", "--week", "2099-W01"),
+    ("run", "weekly", "--source", "post"),
+    ("run", "daily", "--date", "yesterday"),
+    ("run", "daily", "--source", "post"),
+    ("backfill",),
+    ("backfill", "--from", WEEKS[3], "--to", WEEKS[1]),
+    ("backfill", "--from", WEEKS[1], "--to", "2099-W01"),
+    ("backfill", "--from", WEEKS[1], "--to", WEEKS[3], "--source", "post"),
+    ("baseline", "pin", "--from", "W1"),
+    ("baseline", "pin", "--to", "2099-W01"),
+    ("baseline", "pin", "--from", WEEKS[3], "--to", WEEKS[1]),
+    ("baseline", "pin", "--source", "post"),
+    ("baseline", "show"),
+    ("history", "--metric", "ecee"),
+    ("history", "--format", "excel"),
+    ("report", "--week", "2026-47"),
+    ("report", "--week", "2099-W01", "--html", "page.html"),
+    ("explain",),
+    ("automation", "status", "--source", "post"),
+    ("automation", "enable", "--reason", "x"),
+    ("automation", "enable", "--all", "--reason", "x"),
+    ("automation", "enable", "--all", "--label", "a", "--reason", "x"),
+    ("automation", "enable", "--label", "", "--reason", "x"),
+    ("automation", "enable", "--label", "nope", "--reason", "x"),
+    ("automation", "enable", "--source", "tickets", "--label", "a"),
+    ("automation", "enable", "--source", "post", "--label", "a", "--reason", "x"),
+    ("automation", "enable", "--source", "tickets", "--label", "a", "--reason", "x", "--until", "soon"),
+    ("automation", "enable", "--source", "tickets", "--label", "a", "--reason", "x", "--until", "2026-01-01"),
+    ("automation", "enable", "--source", "tickets", "--label", "a", "--reason", "x", "--by", " "),
+    ("automation", "enable", "--source", "tickets", "--label", "a" * 1001, "--reason", "x"),
+    ("automation", "disable", "--all", "--reason", "x"),
+    ("automation", "disable", "--source", "tickets", "--label", "a", "--reason", " "),
+    *((*words, "--nonsense") for words in write_commands.commands() if words),
+]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_wrong_words_leave_no_file_behind(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "alerts.yaml").write_text(worlds.CONFIG, "utf-8")
+    found = CliRunner(env=dict.fromkeys(variables(), "")).invoke(app, list(words))
+    assert found.exit_code == 2, (found.output, found.exception)
+    assert [path.name for path in tmp_path.rglob("*")] == ["alerts.yaml"]
+
+
+LEAVES = [
+    words for words in write_commands.commands() if words and words not in {w[:-1] for w in write_commands.commands()}
+]
+NEEDED = {
+    ("backfill",): ("--from", WEEKS[1], "--to", WEEKS[3]), ("explain",): ("abc",),
+    ("baseline", "show"): ("--source", "a"),
+    ("automation", "enable"): ("--all", "--reason", "x"), ("automation", "disable"): ("--all", "--reason", "x"),
+}  # fmt: skip
+READ_THE_HISTORY_ONLY = {
+    ("history",), ("baseline", "list"), ("baseline", "show"), ("automation", "history"), ("incidents", "list"),
+    ("db", "upgrade"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [w for w in LEAVES if w not in READ_THE_HISTORY_ONLY], ids=" ".join)
+@pytest.mark.parametrize("config", [None, "version: 2"], ids=["no alerts.yaml", "a broken one"])
+def test_without_a_configuration_no_command_leaves_a_file_behind(
+    words: tuple[str, ...], config: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if config is not None:
+        (tmp_path / "alerts.yaml").write_text(config, "utf-8")
+    found = CliRunner(env=dict.fromkeys(variables(), "")).invoke(app, [*words, *NEEDED.get(words, ())])
+    assert found.exit_code == 2, (found.output, found.exception)
+    assert [path.name for path in tmp_path.rglob("*")] == (["alerts.yaml"] if config else [])
+
+
+@pytest.mark.parametrize("words", sorted(READ_THE_HISTORY_ONLY - {("db", "upgrade")}), ids=" ".join)
+def test_commands_that_only_read_the_history_leave_no_file_behind(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner(env=dict.fromkeys(variables(), "")).invoke(app, [*words, *NEEDED.get(words, ())])
+    assert found.exit_code in (0, 1), (found.output, found.exception)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_warehouse_of_a_kind_that_is_not_known_makes_no_history(fresh: World) -> None:
+    found = calmon(fresh, "run", "weekly", "--week", WEEKS[8], CALMON_WAREHOUSE_URL="mysql://host/database")
+    assert found.exit_code == 2
+    assert "cannot be of kind 'mysql'" in found.stderr
+    assert not (fresh.folder / "history.sqlite").exists()
+
+
+def test_a_wrong_address_is_a_wrong_configuration_also_for_check(fresh: World) -> None:
+    for settings in ({"CALMON_STORE_URL": "mysql://host/history"}, {"CALMON_WAREHOUSE_URL": "mysql://host/database"}):
+        found = calmon(fresh, "check", **settings)
+        assert found.exit_code == 2
+        assert next(iter(settings)) in found.stdout
+    assert calmon(fresh, "history", CALMON_STORE_URL="mysql://host/history").exit_code == 2
+
+
+def test_schedules_in_another_time_zone_than_the_rules_are_a_wrong_configuration(
+    fresh: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fresh.folder)
+    (fresh.folder / "deployments").mkdir()
+    (fresh.folder / "deployments" / "prefect.yaml").write_text(
+        "deployments: [{name: weekly, schedules: [{cron: '15 7 * * 1', timezone: Asia/Tokyo}]}]", "utf-8"
+    )
+    found = calmon(fresh, "check", "--offline")
+    assert found.exit_code == 2
+    assert "make them the same" in " ".join(found.stdout.split())
+
+
+def test_a_demo_that_is_refused_leaves_no_mark_that_lets_the_next_one_overwrite(fresh: World) -> None:
+    (fresh.folder / "history.sqlite").write_text("somebody's own", "utf-8")
+    new = f"duckdb:///{fresh.folder / 'new' / 'warehouse.duckdb'}"
+    found = calmon(fresh, "demo", CALMON_WAREHOUSE_URL=new)
+    assert found.exit_code == 2
+    assert "history.sqlite is there and the demo has not made it" in found.stderr
+    assert not (fresh.folder / "new").exists()
