@@ -144,6 +144,7 @@ class _Question:
 
     def search(self, start: float, step: float, bound: float) -> float:
         """The position: ``start`` -+ ``step``, widened until it holds the answer, halved."""
+        step = max(step, ROUNDING)  # nothing widens a step of 0
         low, high = max(start - step, bound), min(start + step, 1.0)
         width = step
         while not self.short(low):

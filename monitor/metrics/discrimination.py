@@ -15,6 +15,7 @@ from monitor.metrics.calibration import bessel
 
 _NOTHING = 1e-12  # a share of weight this small is a rounding error of two sums of the same rows
 _DISTINCT = 7.3e-7  # scores closer than this are one: their squares are lost in the sums
+_ROUNDED = 4 * 2.0**-40  # what the warehouse's multiples of 2^-40 may move in the spread of two rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,12 @@ def _order(cells: Counts, hit: Floats, miss: Floats) -> Floats:
 
 
 def _twin_hits(cells: Counts, miss: Floats) -> Bools:
-    """Which cells hold two hits at different scores (and so two steps of the precision-recall curve)."""
+    """Which cells hold two hits at different scores (and so two steps of the precision-recall curve).
+
+    The spread of two hits at one score is nothing but the rounding of their sums.
+    """
     spread = cells.ws2 - cells.ws**2 / cells.w
-    return np.asarray((cells.n == 2) & (miss == 0) & (spread > cells.w / 4 * _DISTINCT**2))
+    return np.asarray((cells.n == 2) & (miss == 0) & (spread > _ROUNDED + cells.w / 4 * _DISTINCT**2))
 
 
 def roc_auc(counts: Counts) -> float | None:
