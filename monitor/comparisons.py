@@ -78,13 +78,11 @@ def _problem(rule: Rule, material: Material) -> Reason | None:
         return material.problem
     if not material.counts or sum(c.where(rule.where).rows for c in material.counts) == 0:
         return Reason.NO_ROWS
+    if material.in_baseline:
+        return Reason.IN_BASELINE
     # Only comparisons need a baseline: a level rule goes on protecting people without one.
-    if rule.condition == "increase" or rule.test is not None:
-        if material.baseline is None:
-            return Reason.NO_BASELINE
-        if material.in_baseline:
-            return Reason.IN_BASELINE
-    return None
+    compares = rule.condition == "increase" or rule.test is not None
+    return Reason.NO_BASELINE if compares and material.baseline is None else None
 
 
 def _without_evidence(material: Material, problem: Reason) -> Comparison:

@@ -115,7 +115,12 @@ def after_run(
     A breach turns off or blocks; an evaluated rule renews the lease; good windows turn on only what
     the configuration lets come back by itself. A run never undoes an operator's off.
     """
-    change = _Change(state, evidence, automation, critical, now)
+    decision = _decide(_Change(_without_lapsed_off(state, evidence, now), evidence, automation, critical, now))
+    return decision if decision.event is not None else replace(decision, after=state)
+
+
+def _decide(change: _Change) -> SwitchDecision:
+    evidence = change.evidence
     if not evidence.verdicts:
         return change.nothing("no acting rule on this schedule")
     if change.is_older:
@@ -126,6 +131,13 @@ def after_run(
     if any(verdict.outcome == "ok" for verdict in evidence.verdicts):
         return _after_ok(change)
     return _after_silence(change)
+
+
+def _without_lapsed_off(state: SwitchState, evidence: Evidence, now: datetime) -> SwitchState:
+    """An operator's off past its ``until`` is judged as if this run had turned it off."""
+    if state.state != "off" or not state.by_operator or state.hold_until is None or state.hold_until > now:
+        return state
+    return replace(state, by_operator=False, hold_until=None, actor=_RUNS[evidence.schedule])
 
 
 def operator_change(
@@ -141,14 +153,16 @@ def operator_change(
 ) -> SwitchDecision:
     """What a person does to a switch: on (with a fresh lease, nothing blocked) or off.
 
-    ``until`` says how long "on" holds against runs (default 24 hours); an off has no end. Raises
-    ValueError for a missing name or reason, and for an ``until`` that makes no sense.
+    ``until`` says how long the change holds against runs. An "on" holds for 24 hours by default, an
+    "off" for ever; from ``until`` on, an off is one that good windows may undo where ``re_enable``
+    lets them, and it never ends by itself. Raises ValueError for a missing name or reason, and for
+    an ``until`` that is over.
     """
     if not by.strip() or not reason.strip():
         raise ValueError("a change of the switch needs a name and a reason")
-    if until is not None and (not enable or until <= now):
-        raise ValueError("until must lie in the future, and only enabling has an end")
-    hold = (until or now + HOLD) if enable else None
+    if until is not None and until <= now:
+        raise ValueError("until must lie in the future")
+    hold = (until or now + HOLD) if enable else (until if _may_come_back(state) else None)
     lease = _later(state.lease_until, now + automation.lease) if enable else None
     after = replace(
         state, state="on" if enable else "off", blocked=(), lease_until=lease, hold_until=hold,
@@ -159,6 +173,11 @@ def operator_change(
         from_state=state.state, to_state=after.state, actor=by, reason=reason, lease_until=lease, until=hold,
     )  # fmt: skip
     return SwitchDecision(after, event, "turned on" if enable else "turned off")
+
+
+def _may_come_back(state: SwitchState) -> bool:
+    """Whether good windows may ever undo an off of this label: not of one that nobody has turned on."""
+    return state.state == "on" or (state.state == "off" and (not state.by_operator or state.hold_until is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +214,12 @@ class _Change:
     def restrictor(self) -> str:
         """Who has to see good windows after this run's breach: the weekly run, once it is involved."""
         return WEEKLY_RUN if _is_restricted(self.before) and self.before.actor == WEEKLY_RUN else self.run
+
+    @property
+    def needs_operator(self) -> bool:
+        """Whether a person has yet to turn this label on for the first time: good windows may not do it for them."""
+        before = self.before
+        return before.state == "never_set" and before.label is not None and self.automation.initial == "off"
 
     @property
     def streak(self) -> int:
@@ -245,7 +270,7 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
 
 def _turn_off(change: _Change, verdict: Verdict, why: str) -> SwitchDecision:
     after = replace(
-        change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=False,
+        change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=change.needs_operator,
         actor=change.restrictor, reason=why, verdict=verdict.id, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
     return change.become(after, "disabled", "turned off", why=why, verdict=verdict.id)

@@ -58,6 +58,7 @@ class SwitchMachine(RuleBasedStateMachine):
         self.now = MONDAY
         self.last: Evidence | None = None
         self.good_since_off = 0
+        self.ever_enabled = False
         self.renewed = datetime.min.replace(tzinfo=UTC)  # the newest moment from which a lease may run
         self.number = 0
 
@@ -102,8 +103,11 @@ class SwitchMachine(RuleBasedStateMachine):
         held = before.state == "on" and before.hold_until is not None and before.hold_until > self.now
         if evaluated:
             self.renewed = max(self.renewed, evidence.window_end)
-        if before.state == "off" and before.by_operator:
+        lapsed = before.hold_until is not None and before.hold_until <= self.now
+        if before.state == "off" and before.by_operator and not lapsed:
             assert after == before, "a run never undoes an operator's off"
+        if self.automation.initial == "off" and not self.ever_enabled:
+            assert after.state != "on", "no run turns on what nobody ever turned on"
         if before.state != "on" and after.state == "on":
             assert asked <= {"ok", "not_evaluated"}
             assert "ok" in asked, "only a good window turns on"
@@ -127,12 +131,13 @@ class SwitchMachine(RuleBasedStateMachine):
     @rule(enable=st.booleans(), hold=st.sampled_from([None, DAY / 2, 3 * DAY]))
     def an_operator(self, enable: bool, hold: timedelta | None) -> None:
         self.number += 1
-        until = self.now + hold if enable and hold is not None else None
+        until = self.now + hold if hold is not None else None
         decision = operator_change(
             self.state, enable=enable, by="ana", reason="because", now=self.now, until=until,
             automation=self.automation, key=str(self.number),
         )  # fmt: skip
         self._take(decision)
+        self.ever_enabled |= enable
         if enable:
             self.renewed = max(self.renewed, self.now)
         assert effective(self.state, self.now, whole=None).allowed is enable
@@ -160,7 +165,8 @@ class SwitchMachine(RuleBasedStateMachine):
     @invariant()
     def off_keeps_nothing_alive(self) -> None:
         if self.state.state == "off":
-            assert (self.state.blocked, self.state.lease_until, self.state.hold_until) == ((), None, None)
+            assert (self.state.blocked, self.state.lease_until) == ((), None)
+            assert self.state.hold_until is None or self.state.by_operator
         assert merged(self.state.blocked) == self.state.blocked
 
 

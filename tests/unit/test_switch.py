@@ -307,6 +307,33 @@ def test_an_operators_off_is_never_undone_by_a_run():
         assert run(OFF_BY_OPERATOR, OK, automation=automation).after == OFF_BY_OPERATOR
 
 
+def disable(state: SwitchState, automation: AutomationConfig = AFTER_TWO, until: datetime | None = None) -> SwitchState:
+    return operator_change(
+        state, enable=False, by="bo", reason="model replaced", now=NOW, until=until, automation=automation, key="k"
+    ).after
+
+
+def test_an_operators_off_with_an_end_is_afterwards_like_the_off_of_a_run():
+    off = disable(ON, until=NOW + timedelta(days=10))
+    assert (off.state, off.by_operator, off.hold_until) == ("off", True, NOW + timedelta(days=10))
+    within = run(off, OK, end=END + WEEK, automation=AFTER_TWO)
+    assert (within.after, within.event, within.reason) == (off, None, "off by an operator")
+    first = run(off, OK, end=END + 2 * WEEK, automation=AFTER_TWO)
+    assert (first.after.state, first.reason) == ("off", "1 of 2 good windows")
+    assert run(first.after, OK, end=END + 3 * WEEK, automation=AFTER_TWO).after.state == "on"
+
+
+def test_an_off_with_an_end_never_ends_by_itself():
+    off = disable(ON, until=NOW + timedelta(days=10))
+    assert run(off, OK, end=END + 2 * WEEK).after == off
+    assert not effective(off, NOW + timedelta(days=11), whole=None).allowed
+
+
+@pytest.mark.parametrize("before", [NEVER, OFF_BY_OPERATOR], ids=["never set", "off for ever"])
+def test_an_off_of_what_was_not_on_gets_no_end(before: SwitchState):
+    assert disable(before, until=NOW + WEEK).hold_until is None
+
+
 def test_after_two_good_windows_in_a_row_it_comes_back():
     off = run(ON, BREACH, automation=AFTER_TWO).after
     first = run(off, OK, end=END + WEEK, automation=AFTER_TWO)
@@ -406,7 +433,7 @@ def test_an_operator_turns_off_and_nothing_holds_any_more():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"reason": " "}, {"by": ""}, {"until": NOW}, {"enable": False, "until": NOW + LEASE}],
+    [{"reason": " "}, {"by": ""}, {"until": NOW}, {"enable": False, "until": NOW}],
 )
 def test_a_change_without_name_reason_or_sense_is_refused(wrong: dict[str, Any]):
     asked = {"enable": True, "by": "ana", "reason": "checked", "now": NOW, "automation": KEEP, "key": "k"} | wrong

@@ -1,0 +1,117 @@
+"""What DESIGN.md says of alerts.yaml, the command line and the switch, where an outside check found it broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from monitor.cli import app
+from tests.fakes import world as worlds
+from tests.fakes.world import CONFIG, WEEKS, World, make_world
+
+
+def calmon(world: World, *words: str, **environment: str) -> Result:
+    return CliRunner(env=world.environment | environment).invoke(app, list(words))
+
+
+def actions(world: World, *words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(calmon(world, "run", *words, "--json").stdout)["actions"]
+    return found
+
+
+def state_of(world: World, label: str) -> str:
+    rows = json.loads(calmon(world, "automation", "status", "--json").stdout)
+    return str(next(row["state"] for row in rows if row["label"] == label))
+
+
+def with_one_bad_week(folder: Path, automation: str) -> World:
+    """A world in which "steady" is wrong in the fourth week only, and no label is on yet."""
+    frame = worlds.rows()
+    bad = (frame["label"] == "steady") & frame["item"].str.startswith(WEEKS[3]) & (frame["score"] > 0.8)
+    frame.loc[bad & (frame.index % 2 == 0), "actual"] = 0
+    return make_world(
+        folder,
+        config=CONFIG.replace("initial: on_first_ok", automation),
+        warehouse_url=worlds.write_duckdb(folder / "warehouse.duckdb", frame),
+    )
+
+
+@pytest.mark.parametrize(("initial", "state"), [("off", "off"), ("on_first_ok", "on")])
+def test_good_windows_bring_back_only_what_was_on_or_may_come_on_by_itself(
+    tmp_path: Path, initial: str, state: str
+) -> None:
+    world = with_one_bad_week(tmp_path, f"initial: {initial}, re_enable: {{after: 2}}")
+    assert [a["state"] for a in actions(world, "weekly", "--week", WEEKS[3]) if a["kind"] == "disable_automation"] == [
+        "turned off"
+    ]
+    for week in WEEKS[4:7]:
+        assert actions(world, "weekly", "--week", week) == []
+    assert state_of(world, "steady") == state
+
+
+def test_parquet_goes_to_a_pipe_as_the_file_itself(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "run", "weekly", "--week", WEEKS[4])
+    content = calmon(world, "history", "--label", "rare", "--format", "parquet").stdout_bytes
+    (tmp_path / "piped.parquet").write_bytes(content)
+    found = duckdb.sql(f"SELECT * FROM '{tmp_path}/piped.parquet'").df()
+    csv = pd.read_csv(BytesIO(calmon(world, "history", "--label", "rare", "--format", "csv").stdout_bytes))
+    assert len(found) == 1
+    pd.testing.assert_frame_equal(found, csv, check_dtype=False)
+
+
+def test_parquet_is_not_thrown_at_a_terminal(tmp_path: Path) -> None:
+    world, (ours, theirs) = make_world(tmp_path), pty.openpty()
+    words = [sys.executable, "-m", "monitor", "history", "--format", "parquet"]
+    environment = os.environ | world.environment
+    done = subprocess.run(words, env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(theirs)
+    os.close(ours)
+    assert (done.returncode, "say where with --output FILE" in done.stderr) == (2, True)
+
+
+def test_the_status_of_what_was_never_set_ends_without_a_colon(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "run", "weekly", "--week", WEEKS[4], "--dry-run")
+    calmon(world, "automation", "disable", "--source", "tickets", "--label", "rare", "--reason", "stop")
+    (tmp_path / "alerts.yaml").write_text(CONFIG.replace("automate_at: 0.8", "labels: {steady: {critical: true}}"))
+    table = calmon(world, "automation", "status").stdout
+    assert "off: stop" in table
+    assert "never set" in table
+    assert "never set:" not in table
+
+
+@pytest.mark.parametrize("words", [("run", "weekly"), ("automation", "status"), ("db", "upgrade"), ("check",)])
+def test_a_damaged_history_is_one_plain_message(tmp_path: Path, words: tuple[str, ...]) -> None:
+    world = make_world(tmp_path)
+    (tmp_path / "history.sqlite").write_text("this is no database" * 100)
+    found = calmon(world, *words)
+    assert found.exit_code == 1
+    assert isinstance(found.exception, SystemExit)
+    assert "does not answer: file is not a database" in re.sub(r"[│\s]+", " ", found.output)
+
+
+def test_explain_does_not_call_undefined_what_a_rule_did_not_measure(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[4], "--json").stdout)
+    verdict = next(v for v in document["verdicts"] if v["reason"] == "no_baseline" and v["label"] == "rare")
+    text = calmon(world, "explain", verdict["id"]).stdout
+    assert f"Seen in {WEEKS[4]}: {worlds.ROWS} rows, not measured by this rule." in text
+    assert "undefined" not in text
+
+
+def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "run", "weekly", "--week", WEEKS[4])
+    assert "the history has nothing of that" in calmon(world, "history", "--label", "typo").stdout
