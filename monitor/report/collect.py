@@ -15,14 +15,16 @@ from monitor.figures.reliability import Reliability, reliability_data
 from monitor.figures.trend import Trend, trend_data
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from monitor.records import Estimate, Subject, SwitchState, Verdict, Where, Window
-from monitor.report.data import BaselineLine, ReportData, SubjectReport, SwitchLine, switch_line
+from monitor.records import Estimate, Interval, Subject, SwitchState, Verdict, Where, Window
+from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchLine, switch_line
 from monitor.rules.model import Config, Rule
 
 HISTORY = 53
 STANDARD: tuple[tuple[str, Where], ...] = (
     ("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"),
 )  # fmt: skip
+
+_UNKNOWN = Interval(None, None, None, None)
 
 Series = tuple[str, Where]
 _About = TypeVar("_About", Estimate, Verdict)
@@ -36,6 +38,7 @@ class _Material:
     window: Window
     windows: tuple[Window, ...]
     estimates: tuple[Estimate, ...]
+    segments: tuple[Estimate, ...]
     verdicts: tuple[Verdict, ...]
     readings: Mapping[str, StoredReading]
     baselines: Mapping[tuple[str, str | None], Sequence[Baseline]]
@@ -69,6 +72,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
     shown = (*reversed(windows.before(window, history - 1, config.zone)), window)
     first = shown[0].start
     estimates = _between(store.estimates(schedule=window.schedule), first, window.start)
+    here = store.estimates(schedule=window.schedule, window_start=window.start, where="all", segments=True)
     seen = min((e.window.start for e in estimates), default=window.start)
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in config.sources}
     baselines: dict[tuple[str, str | None], list[Baseline]] = {}
@@ -79,6 +83,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         window=window,
         windows=tuple(w for w in shown if w.start >= seen),
         estimates=estimates,
+        segments=tuple(e for e in here if e.subject.segment is not None),
         verdicts=_between(store.verdicts(schedule=window.schedule), first, window.start),
         readings={name: reading for name, reading in readings.items() if reading is not None},
         baselines=baselines,
@@ -110,6 +115,7 @@ def _subject_report(material: _Material, subject: Subject) -> SubjectReport:
         reliability=_reliability(material, subject, baseline),
         baseline=None if baseline is None else _baseline_line(baseline),
         switch=_switch(material, subject),
+        segments=tuple(_segments(material, subject)),
     )
 
 
@@ -187,6 +193,27 @@ def _reliability(material: _Material, subject: Subject, baseline: Baseline | Non
     edges = (edges_of(counts, material.config.evaluation) if baseline is None else baseline.edges)["all"]
     then = None if baseline is None else bin_counts(baseline.counts, edges)
     return reliability_data(bin_counts(counts, edges), then, confidence=material.config.evaluation.confidence)
+
+
+def _segments(material: _Material, subject: Subject) -> list[SegmentLine]:
+    """The values of each segment column in the report's window, the largest ECE of a column first."""
+    found: dict[tuple[str, str], dict[str, Estimate]] = {}
+    for e in material.segments:
+        if e.subject.segment is not None and (e.subject.source, e.subject.label) == (subject.source, subject.label):
+            found.setdefault(e.subject.segment, {})[e.metric] = e
+    lines = [_segment_line(segment, estimates) for segment, estimates in found.items()]
+    return sorted(lines, key=lambda line: (line.column, -(line.ece.value or 0.0), line.value))
+
+
+def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -> SegmentLine:
+    seen = {metric: e.interval for metric, e in estimates.items()}
+    return SegmentLine(
+        *segment,
+        rows=max(e.n for e in estimates.values()),
+        ece=seen.get("ece", _UNKNOWN),
+        shortfall=seen.get("shortfall", _UNKNOWN),
+        roc_auc=seen.get("roc_auc", _UNKNOWN),
+    )
 
 
 def _switch(material: _Material, subject: Subject) -> SwitchLine | None:

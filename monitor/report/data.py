@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.figures.reliability import Reliability
 from monitor.figures.trend import Trend, TrendPoint
-from monitor.records import Quality, Severity, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.records import Interval, Quality, Severity, ShiftResult, Subject, SwitchState, Verdict, Where, Window
 from monitor.report.light import Light, light
 
 _SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
@@ -26,6 +26,18 @@ class BaselineLine:
     first_window: str
     last_window: str
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLine:
+    """One value of a segment column in the report's window, such as ``channel`` = ``web``; no rule runs on it."""
+
+    column: str
+    value: str
+    rows: int
+    ece: Interval
+    shortfall: Interval
+    roc_auc: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,7 @@ class SubjectReport:
     reliability: Reliability | None = None
     baseline: BaselineLine | None = None
     switch: SwitchLine | None = None
+    segments: tuple[SegmentLine, ...] = ()
 
     def trend(self, metric: str, where: Where = "all") -> Trend | None:
         """The trend of one metric over one population, or None."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -59,6 +60,14 @@ def write_history_parquet(estimates: Iterable[Estimate], path: Path) -> int:
     with duckdb.connect() as connection:
         connection.from_df(frame).write_parquet(str(path))
     return len(frame)
+
+
+def history_parquet(estimates: Iterable[Estimate]) -> bytes:
+    """The Parquet file's content, for a pipe: DuckDB writes to files only."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "history.parquet"
+        write_history_parquet(estimates, path)
+        return path.read_bytes()
 
 
 def _finite(value: float | None) -> float | None:

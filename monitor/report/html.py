@@ -29,12 +29,16 @@ MAIN_TREND: tuple[str, Where] = ("ece", "all")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One place in the page that a drawing goes to; ``summary`` is its text for screen readers."""
+    """One place in the page that a drawing goes to; ``summary`` is its text for screen readers.
+
+    ``note`` names the thresholds where there is no room for a legend.
+    """
 
     id: str
     title: str
     summary: str
     drawing: Drawing
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ def _subject_data(section: Section) -> dict[str, Any]:
         "rows": report.rows,
         "trends": [asdict(t) | {"figure": _figure_id(section.id, t)} for t in report.trends if not t.empty],
         "reliability": None if report.reliability is None else asdict(report.reliability),
+        "segments": [asdict(segment) for segment in report.segments],
         "verdicts": [
             {"id": v.id, "rule": v.rule, "metric": v.metric, "where": v.where, "outcome": v.outcome,
              "reason": str(v.reason), "severity": v.severity, "value": v.value, "baseline": v.baseline,
@@ -164,12 +169,20 @@ def _figure_id(section: str, trend: Trend) -> str:
 
 def _trend_figure(name: str, trend: Trend, report: SubjectReport, data: ReportData) -> Figure:
     span = None if report.baseline is None else _visible((report.baseline.start, report.baseline.end), trend)
+    small = (trend.metric, trend.where) != MAIN_TREND
     return Figure(
         id=_figure_id(name, trend),
         title=words.metric_name(trend.metric, trend.where),
         summary=trend_summary(trend),
-        drawing=trend_drawing(trend, data.tz, baseline_span=span, small=(trend.metric, trend.where) != MAIN_TREND),
+        drawing=trend_drawing(trend, data.tz, baseline_span=span, small=small),
+        note=threshold_note(trend) if small else "",
     )
+
+
+def threshold_note(trend: Trend) -> str:
+    """What the orange lines of a figure without a legend are."""
+    drawn = [line for line in trend.thresholds if line.level is not None]
+    return ", ".join(f"{line.rule} {words.number(line.level)}" for line in drawn)
 
 
 def _visible(span: tuple[datetime, datetime], trend: Trend) -> tuple[datetime, datetime] | None:

@@ -26,8 +26,8 @@ from monitor.report.markdown import verdict_words
 from monitor.rules.model import Config
 
 __all__ = [
-    "HistoryRow", "console", "history_rows", "history_table", "light", "light_table", "report_view", "run_summary",
-    "verdict_table",
+    "HistoryRow", "console", "history_rows", "history_table", "light", "light_table", "plain_table", "report_view",
+    "run_summary", "verdict_table",
 ]  # fmt: skip
 
 SPARKS = 53
@@ -163,8 +163,11 @@ def report_view(data: ReportData) -> RenderableType:
         Text(f"{words.window_text(data.window, data.tz)} ({data.zone})", style="dim"),
         light_table(data),
     ]
+    if not data.subjects:
+        run = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
+        shown.append(Text(f"Nothing of this window is in the history; `{run} {data.window.name}` evaluates it."))
     if telling:
-        shown.append(verdict_table(telling))
+        shown += [verdict_table(telling), Text("Why one is what it is: calmon explain ID, with the id below its label")]
     if data.quality:
         shown.append(_quality_table(data))
     shown += [Text(f"note: {clean(note, length=400)}", style="dim") for note in data.notes]
@@ -244,6 +247,16 @@ class _Spark:
         yield Text(sparkline(self.values)[-min(options.max_width, SPARKS) :], no_wrap=True)
 
 
+def plain_table(*columns: str, title: str | Text | None = None) -> Table:
+    """A table of texts: narrow terminals fold a text, they never cut it, since the end may be what tells two apart."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
 def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Sequence[str]) -> Table:
     """A table that can be read at 80 columns: no rules between columns, no torn word; the trend gives way."""
     table = Table(
@@ -263,8 +276,14 @@ def _source_line(part: Evaluated) -> Text:
     text.append(
         f"{_count(counted['breach'], 'breach', 'breaches')}", style="bold red" if counted["breach"] else "green"
     )
-    told = f", {counted['ok']} ok, {counted['not_evaluated']} not evaluated"
+    told = f", {counted['ok']} ok, {counted['not_evaluated']} not evaluated{_why_not(part.verdicts)}"
     return text.append(told + (f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""), style="not bold")
+
+
+def _why_not(verdicts: Iterable[Verdict]) -> str:
+    """The reasons of what was not evaluated, in brackets: silence has a cause as well."""
+    reasons = dict.fromkeys(words.reason_text(v) for v in verdicts if v.outcome == "not_evaluated")
+    return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from monitor.report.html import html_report
 from tests.fakes.report_data import HOSTILE, report_data
 
 pytestmark = pytest.mark.browser
+WINDOW = (1280, 900)
+PATIENCE_MS = 300_000  # for what takes a second or two on a machine of one's own
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
@@ -38,7 +41,9 @@ class Opened:
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--headless"]
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--headless"],
+            timeout=PATIENCE_MS,
         )
         yield found
         found.close()
@@ -49,12 +54,13 @@ def opened(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     data = report_data()
     path: Path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(html_report(data), encoding="utf-8")
-    seen = Opened(browser.new_page(viewport={"width": 1280, "height": 900}), data)
+    seen = Opened(browser.new_page(viewport={"width": WINDOW[0], "height": WINDOW[1]}), data)
     seen.page.on("request", lambda request: seen.requests.append(request.url))
     seen.page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
     seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    seen.page.set_default_timeout(PATIENCE_MS)
     seen.page.goto(path.as_uri())
-    seen.page.wait_for_selector("html[data-figures=drawn]", timeout=60_000)
+    seen.page.wait_for_selector("html[data-figures=drawn]")
     yield seen
     seen.page.close()
 
@@ -71,6 +77,25 @@ def near(found: list[Any], wanted: list[Any]) -> bool:
     return len(found) == len(wanted) and all(
         (a is None and b is None) or (a is not None and b is not None and abs(a - b) <= 1e-12)
         for a, b in zip(found, wanted, strict=True)
+    )
+
+
+@contextmanager
+def resized(page: Page, width: int, height: int) -> Iterator[None]:
+    """A window of that size, and then the usual one again, each with its figures fitted to it."""
+    fit(page, width, height)
+    yield
+    fit(page, *WINDOW)
+
+
+def fit(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    # Plotly draws a figure anew some time after the window changed
+    page.wait_for_function(
+        """() => [...document.querySelectorAll(".js-plotly-plot")].every(place => {
+            const svg = place.querySelector(".main-svg").getBoundingClientRect();
+            return Math.abs(svg.width - place.getBoundingClientRect().width) <= 1;
+        })"""
     )
 
 
@@ -151,14 +176,8 @@ def test_the_overview_leads_to_each_label(opened: Opened) -> None:
 
 
 def test_a_narrow_screen_scrolls_the_tables_and_not_the_page(opened: Opened) -> None:
-    opened.page.set_viewport_size({"width": 400, "height": 800})
-    opened.page.wait_for_timeout(500)  # Plotly fits its figures a moment after the window changed
-    for _ in range(40):
+    with resized(opened.page, 400, 800):
         wide = opened.page.evaluate("document.documentElement.scrollWidth")
-        if wide <= 400:
-            break
-        opened.page.wait_for_timeout(250)
-    opened.page.set_viewport_size({"width": 1280, "height": 900})
     assert wide <= 400
 
 
@@ -184,17 +203,17 @@ def test_texts_can_be_read_in_light_and_dark(opened: Opened, scheme: str) -> Non
 
 
 def test_printed_figures_fit_the_paper(opened: Opened) -> None:
-    opened.page.emulate_media(media="print")
-    opened.page.set_viewport_size({"width": 688, "height": 1000})  # A4 less two margins of 14 mm
-    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    over = opened.page.evaluate(
-        """() => [...document.querySelectorAll(".js-plotly-plot")].filter(place => {
-            const svg = place.querySelector(".main-svg").getBoundingClientRect();
-            return svg.right > place.closest("figure").getBoundingClientRect().right + 1;
-        }).map(place => place.id)"""
-    )
-    opened.page.screenshot(path=os.environ.get("CALMON_TEST_PRINT"), full_page=True)
-    opened.page.emulate_media(media="screen")
-    opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    with resized(opened.page, 688, 1000):  # A4 less two margins of 14 mm
+        opened.page.emulate_media(media="print")
+        opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        over = opened.page.evaluate(
+            """() => [...document.querySelectorAll(".js-plotly-plot")].filter(place => {
+                const svg = place.querySelector(".main-svg").getBoundingClientRect();
+                return svg.right > place.closest("figure").getBoundingClientRect().right + 1;
+            }).map(place => place.id)"""
+        )
+        opened.page.screenshot(path=os.environ.get("CALMON_TEST_PRINT"), full_page=True)
+        opened.page.emulate_media(media="screen")
+        opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert over == []
     assert opened.complaints == []

@@ -24,9 +24,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from slack_sdk import WebClient
+
 TOKEN = "xoxb-local-test"
 ALL_SCOPES = frozenset({"chat:write", "channels:read", "groups:read", "channels:history", "groups:history"})
 TOTAL_BLOCKS = 16_000  # Slack names no number; 17,700 characters of JSON were seen refused
+SHORT = 0.3  # seconds a client waits for an answer that is scripted not to come
+PATIENT = 60.0  # seconds it waits for one that will come, however slow the machine
 
 Answer = dict[str, Any]
 
@@ -82,6 +86,7 @@ class FakeSlack:
     page_size: int = 1000
     messages: list[Answer] = field(default_factory=list)
     calls: list[tuple[str, Answer]] = field(default_factory=list)
+    worked: int = 0  # calls that have had their effect, if any; the answer may still be to come
     scripts: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
     always: dict[str, Fault] = field(default_factory=dict)
     url: str = ""
@@ -106,6 +111,13 @@ class FakeSlack:
     def texts(self, channel: str) -> list[str]:
         """What the channel of that name shows, oldest first."""
         return [m["text"] for m in self.messages if m["channel"] == self.channels[channel]]
+
+    def will_hang(self, method: str) -> bool:
+        """Whether the next call of ``method`` gets no answer."""
+        with self._lock:
+            script = self.scripts.get(method)
+            fault = script[0] if script else self.always.get(method)
+            return fault is not None and fault.kind == "hang"
 
     def next_fault(self, method: str) -> Fault | None:
         with self._lock:
@@ -305,6 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or str(arguments.get("token") or "")
         fault = slack.next_fault(method)
         answer = slack.answer(method, token, arguments) if fault is None or fault.accept else None
+        slack.worked += 1
         if fault is None:
             self._reply(200, answer)
         else:
@@ -370,6 +383,32 @@ def running(port: int = 0, **settings: Any) -> Iterator[FakeSlack]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def timed_out_where_scripted(slack: FakeSlack) -> Iterator[None]:
+    """Every slack-sdk client of this process times out where a hang is scripted, and nowhere else.
+
+    One time-out for all calls would be too long for the many that hang, or too short for a sound one
+    on a busy machine. A call that hangs has had its effect, if any, when its client gives up.
+    """
+    plain = WebClient.api_call
+
+    def api_call(client: WebClient, api_method: str, **arguments: Any) -> Any:
+        hangs, worked = slack.will_hang(api_method), slack.worked
+        client.timeout = SHORT if hangs else PATIENT  # type: ignore[assignment]  # urllib takes fractions
+        try:
+            return plain(client, api_method, **arguments)
+        finally:
+            deadline = time.monotonic() + PATIENT
+            while hangs and slack.worked == worked and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    WebClient.api_call = api_call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        WebClient.api_call = plain  # type: ignore[method-assign]
 
 
 def main() -> None:

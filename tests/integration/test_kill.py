@@ -56,7 +56,7 @@ def run(world: World, server: slack.FakeSlack, step: int | None) -> subprocess.C
         "CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     return subprocess.run(
-        [sys.executable, *start, *COMMAND], capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, *start, *COMMAND], capture_output=True, text=True, timeout=400, check=False,
         cwd=world.folder, env=environment,
     )  # fmt: skip
 

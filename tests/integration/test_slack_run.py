@@ -10,7 +10,7 @@ from monitor.pinning import pin
 from monitor.run import run_window
 from monitor.windows import week
 from tests.fakes import slack
-from tests.fakes.slack import Fault
+from tests.fakes.slack import Fault, timed_out_where_scripted
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 
 
@@ -48,7 +48,7 @@ def run(world: World, server: slack.FakeSlack) -> set[tuple[str, str]]:
 )
 def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault, world: World, tmp_path: Path) -> None:
     mine = fresh(world, tmp_path)
-    with slack.running() as server:
+    with slack.running() as server, timed_out_where_scripted(server):
         server.fail_always("chat.postMessage", fault)
         first = run(mine, server)
         assert ("disable_automation", "turned off") in first
@@ -62,7 +62,7 @@ def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault,
 
 
 def test_a_message_that_went_out_is_well_formed(world: World, tmp_path: Path) -> None:
-    with slack.running() as server:
+    with slack.running() as server, timed_out_where_scripted(server):
         run(fresh(world, tmp_path), server)
     message = server.messages[0]
     assert 0 < len(message["blocks"]) <= 50

@@ -13,7 +13,7 @@ from benchmarks.simulate import section, tables
 from benchmarks.tables import write_between
 from benchmarks.weeks import TEXTBOOK, rules_of, shipped
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("simulate")]  # one group: simulated once
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

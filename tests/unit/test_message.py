@@ -205,7 +205,7 @@ def test_an_error_is_told_without_passwords_tokens_or_end() -> None:
     read = as_read(payload)
     assert not any(secret in read for secret in ("s3cret", "hunter2", "xoxb-12"))
     assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
-    assert "same command again" in read
+    assert "`calmon run weekly`" in read
 
 
 def test_a_delivery_is_made_of_a_payload_with_its_own_id() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from monitor.counts import Counts, bin_counts, pool
 from monitor.evaluation import Evaluated, SourceData, WindowCounts, evaluate
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from monitor.records import Reason, SwitchEvent, SwitchState, Window
+from monitor.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
 from monitor.report.collect import collect_report
 from monitor.report.html import html_report
 from monitor.rules.model import AutomationConfig, Config, EvaluationConfig, Rule, RuleMatch, SourceConfig
@@ -99,6 +100,27 @@ def test_trends_are_the_stored_estimates(store: Store) -> None:
             )
             assert [p.value for p in trend.points] == [e.interval.value for e in stored]
             assert [p.window for p in trend.points] == [w.name for w in SPANS]
+
+
+def test_segments_of_the_window_stand_under_their_label_the_worst_first(tmp_path: Path) -> None:
+    window, old = SPANS[-1], SPANS[-2]
+
+    def told(where: Window, label: str, segment: tuple[str, str], ece: float) -> Estimate:
+        return Estimate(Subject("tickets", label, segment), where, "ece", "all", Interval(ece, 0, 1, ece), 90, 9)
+
+    estimates = [
+        told(window, "billing", ("channel", "email"), 0.01), told(window, "billing", ("channel", "web"), 0.19),
+        told(window, "account", ("channel", "web"), 0.02), told(old, "billing", ("channel", "fax"), 0.5),
+        replace(told(window, "billing", ("channel", "web"), 0.19), subject=Subject("tickets", "billing")),
+    ]  # fmt: skip
+    with Store.from_url(f"sqlite:///{tmp_path}/segments.sqlite") as store:
+        for where in (old, window):
+            store.save_evaluation(where, ["tickets"], [e for e in estimates if e.window == where], [], [], NOW)
+        (billing,) = collect_report(store, CONFIG, window, NOW).subjects
+    assert [(s.column, s.value, s.rows, s.ece.value) for s in billing.segments] == [
+        ("channel", "web", 90, 0.19), ("channel", "email", 90, 0.01),
+    ]  # fmt: skip
+    assert billing.segments[0].roc_auc.value is None
 
 
 def test_the_planted_change_is_marked_in_its_week_and_nothing_else(store: Store) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from monitor.records import Quality, Reason, Subject, SwitchState
-from monitor.report.data import ReportData, headline, switch_line
-from monitor.report.html import html_report, script_json, trend_summary
+from monitor.records import Interval, Quality, Reason, Subject, SwitchState
+from monitor.report.data import ReportData, SegmentLine, headline, switch_line
+from monitor.report.html import html_report, script_json, threshold_note, trend_summary
 from tests.fakes.report_data import HOSTILE, NOW, STORIES, Story, report_data
+
+UNKNOWN = Interval(None, None, None, None)
 
 
 class Page(HTMLParser):
@@ -170,6 +172,34 @@ def test_numbers_that_are_not_finite_become_null_in_the_page(data: ReportData) -
     broken = replace(report, trends=(replace(trend, points=points),))
     document = Page(html_report(replace(data, subjects=(broken,)))).json("calmon-data")
     assert document["subjects"][0]["trends"][0]["points"][0]["value"] is None
+
+
+def test_segments_of_a_breached_label_are_open_and_their_names_are_text(data: ReportData) -> None:
+    line = SegmentLine("channel", HOSTILE, 634, Interval(0.19, 0.16, 0.23, 0.2), UNKNOWN, UNKNOWN)
+    breached = next(report for report in data.subjects if report.breaches)
+    text = html_report(replace(data, subjects=(replace(breached, segments=(line,)),)))
+    assert "<details open><summary>By segment</summary>" in text
+    page = Page(text)
+    assert f"channel = {HOSTILE}" in page.text
+    assert ("img", {"src": "x", "onerror": "alert(1)"}) not in page.tags
+    assert page.json("calmon-data")["subjects"][0]["segments"][0]["ece"]["value"] == 0.19
+    fine = next(report for report in data.subjects if not report.breaches)
+    assert "<details><summary>By segment" in html_report(replace(data, subjects=(replace(fine, segments=(line,)),)))
+
+
+def test_a_figure_without_a_legend_names_its_thresholds(data: ReportData, page: Page) -> None:
+    assert "mce-blocks-scores 0.200" in page.text
+    trend = data.subjects[0].trend("mce")
+    assert trend is not None
+    assert threshold_note(replace(trend, thresholds=())) == ""
+
+
+def test_a_finding_says_how_many_windows_were_pooled_and_how_to_ask_why(data: ReportData) -> None:
+    breached = next(report for report in data.subjects if report.breaches)
+    pooled = replace(breached.breaches[0], windows=3, id="0123456789abcdef")
+    page = Page(html_report(replace(data, subjects=(replace(breached, verdicts=(pooled,)),))))
+    assert "(3 windows pooled)" in page.text
+    assert "calmon explain 0123456789ab" in page.text
 
 
 def test_no_empty_figure_is_drawn(data: ReportData) -> None:

@@ -22,6 +22,7 @@ from monitor.report.terminal import (
     history_table,
     light,
     light_table,
+    plain_table,
     report_view,
     run_summary,
     verdict_table,
@@ -165,6 +166,26 @@ def test_a_run_is_summed_up_by_source_with_breaches_and_actions(data: ReportData
     assert "tickets 2026-W46: 4 breaches, 20 ok, 0 not evaluated; 41 rows set aside" in text
     assert "disable automation" in text
     assert "ece-increase" in text
+
+
+def test_a_run_says_why_rules_were_not_evaluated(data: ReportData) -> None:
+    silent = replace(data.verdicts[0], outcome="not_evaluated", reason=Reason.NO_BASELINE)
+    part = Evaluated("tickets", SPANS[-1], (), (silent, silent), (), ())
+    assert "0 breaches, 0 ok, 2 not evaluated (no baseline)" in drawn(run_summary([part], [], CONFIG))
+
+
+def test_a_report_of_a_window_that_was_never_evaluated_says_what_to_run(data: ReportData) -> None:
+    empty = replace(data, subjects=(), verdicts=(), quality=(), notes=())
+    assert "calmon run weekly --week 2026-W46" in drawn(report_view(empty))
+
+
+def test_a_plain_table_folds_long_texts_and_loses_none_of_them() -> None:
+    table = plain_table("rule", "why")
+    table.add_row("automated-shortfall", "x" * 90 + "end")
+    shown = drawn(table, 40)
+    assert "…" not in shown
+    assert "".join(shown.split()).count("x") == 90
+    assert "end" in shown
 
 
 def test_a_source_that_could_not_be_read_is_said_to_be_so() -> None:
