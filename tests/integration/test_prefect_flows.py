@@ -502,7 +502,7 @@ def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_i
         until(lambda: flow_run(server, run)["state_type"] not in ("SCHEDULED", "PENDING", "RUNNING"), log)
         assert flow_run(server, run)["state_type"] == "COMPLETED", log.read_text("utf-8")
         check_artifacts(server, run, project)
-        check_events(server)
+        check_events(server, run)
         assert workspace.texts("ml-monitoring")[0].startswith("Calibration 2026-W34: 2 findings")
 
         with duckdb.connect(str(world.folder / "warehouse.duckdb")):  # one writer: the run waits for it
@@ -535,12 +535,12 @@ def check_artifacts(server: Server, run: str, project: Path) -> None:
     assert all(r["outcome"] != "breach" for r in rows[2:])
 
 
-def check_events(server: Server) -> None:
-    """One event for each of the two breaches; the server stores events a moment later."""
-    question = {"filter": {"event": {"name": ["calmon.breach"]}}}
-    until(lambda: server.ask("/events/filter", question)["total"] >= 2, Path(os.devnull))
-    found = server.ask("/events/filter", question)["events"]
-    about = sorted((e["payload"]["rule"], e["payload"]["window"]) for e in found if e["payload"]["window"] == WEEKS[10])
+def check_events(server: Server, run: str) -> None:
+    """One event of this run for each of the two breaches; the server stores events a moment later."""
+    mine = {"any_resource": {"id": [f"prefect.flow-run.{run}"]}, "event": {"name": ["calmon.breach"]}}
+    until(lambda: server.ask("/events/filter", {"filter": mine})["total"] >= 2, Path(os.devnull))
+    found = server.ask("/events/filter", {"filter": mine})["events"]
+    about = sorted((e["payload"]["rule"], e["payload"]["window"]) for e in found)
     assert about == [("automated-shortfall", WEEKS[10]), ("ece-increase", WEEKS[10])]
 
 

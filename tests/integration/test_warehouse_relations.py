@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from monitor import windows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
+from monitor.warehouse.relation import WrongWarehouseAddress
 from tests.conftest import Loader
 
 pytestmark = pytest.mark.postgres
@@ -329,7 +330,7 @@ def test_postgresql_itself_ends_a_statement_whose_client_is_gone(load: Loader) -
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://host/database", ""])
 def test_an_address_that_is_none_is_a_failure_that_says_how_to_write_one(url: str) -> None:
-    with pytest.raises(WarehouseFailed, match=r"postgresql"):
+    with pytest.raises(WrongWarehouseAddress, match=r"postgresql"):
         Warehouse.from_url(url)
 
 
