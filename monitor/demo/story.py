@@ -149,8 +149,8 @@ def _planted(plan: Plan) -> Table:
 
 _NEXT = """
 [bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/calmon`):
-  calmon history --metric ece                 every label's trend
-  calmon explain {verdict}             why a verdict is what it is
-  calmon report --week {week} --html var/report.html   the page with every figure
-  calmon automation status                    what may act now, and why
-  calmon run weekly --week {week} --json     the same week again: nothing changes, nothing is sent twice"""
+  calmon history --metric ece                           every label's trend
+  calmon explain {verdict}                       why a verdict is what it is
+  calmon report --week {week} --html var/report.html  the page with every figure
+  calmon automation status                              what may act now, and why
+  calmon run weekly --week {week} --json              the same week again: nothing is sent twice"""
