@@ -48,7 +48,7 @@ def open_monitor(
     """The adapters of these settings, closed again at the end.
 
     A store that does not exist is created where ``writes``, else an empty one in memory stands for
-    it. Raises ConfigProblems, SchemaOutdated or WarehouseFailed, each saying what to do.
+    it. Raises ConfigProblems, WrongWarehouseAddress or HistoryError, each saying what to do.
     """
     config = load_config(settings.config)
     # what may be wrong with the settings shows before a store is made

@@ -61,7 +61,9 @@ class Settings(BaseSettings):
     @classmethod
     def _is_database_url(cls, value: SecretStr) -> SecretStr:
         if not re.match(r"[a-z][a-z0-9_+]*://", value.get_secret_value()):
-            raise ValueError("is not a database address; write it like sqlite:///var/history.sqlite")
+            raise ValueError(
+                "is not a database address; write it like sqlite:///var/history.sqlite or postgresql://user@host/database"
+            )
         return value
 
     @field_validator("warehouse_timeout_s", mode="before")

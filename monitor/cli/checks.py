@@ -72,7 +72,7 @@ def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
             warehouse.ping()
             return [_check_relation(warehouse, name, config) for name in config.sources]
     except WrongWarehouseAddress as error:
-        return [Finding("warehouse", "wrong", f"CALMON_WAREHOUSE_URL: {error}")]
+        return [Finding("warehouse", "wrong", str(error))]
     except (WarehouseFailed, RelationError) as error:
         return [Finding("warehouse", "failed", str(error))]
 
@@ -93,7 +93,7 @@ def check_store(settings: Settings) -> Finding:
     except StoreMissing:
         return Finding("store", "note", "does not exist yet; the first command that writes creates it")
     except WrongStoreAddress as error:
-        return Finding("store", "wrong", f"CALMON_STORE_URL: {error}")
+        return Finding("store", "wrong", str(error))
     except HistoryError as error:
         return Finding("store", "failed", str(error))
 

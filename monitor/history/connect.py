@@ -38,10 +38,10 @@ def store_url(url: str) -> URL:
         parsed = make_url(f"postgresql{url[8:]}" if url.startswith("postgres://") else url)
     except ArgumentError as error:
         remedy = "write it like sqlite:///var/history.sqlite"
-        raise WrongStoreAddress(f"the store's address is not a URL; {remedy}") from error
+        raise WrongStoreAddress(f"CALMON_STORE_URL is not a URL; {remedy}") from error
     backend = parsed.get_backend_name()
     if backend not in ("sqlite", "postgresql"):
-        raise WrongStoreAddress(f"the history lives in SQLite or PostgreSQL, not in {backend}")
+        raise WrongStoreAddress(f"CALMON_STORE_URL: the history lives in SQLite or PostgreSQL, not in {backend}")
     return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
 
 

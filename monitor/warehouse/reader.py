@@ -99,10 +99,11 @@ class Warehouse:
             address = sa.make_url(url)
         except exc.ArgumentError:
             remedy = "write it like duckdb:///var/warehouse.duckdb or postgresql://user@host/database"
-            raise WrongWarehouseAddress(f"the address of the warehouse cannot be read; {remedy}") from None
+            raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL is not an address; {remedy}") from None
         kind = {"postgres": "postgresql"}.get(address.get_backend_name(), address.get_backend_name())
         if kind not in _ENGINES:
-            raise WrongWarehouseAddress(f"the warehouse cannot be of kind {kind!r}; use one of {', '.join(_ENGINES)}")
+            kinds = ", ".join(_ENGINES)
+            raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
         return cls(address, _ENGINES[kind](address), DIALECTS[kind], timeout_s)
 
     def __enter__(self) -> Self:
