@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from monitor.adapters import Monitor
 from monitor.alerts.message import Finding, delivery_of, incident_message
-from monitor.automation.switch import effective
+from monitor.automation.state import effective
 from monitor.records import Delivery, Estimate, Incident, Verdict, Window
 from monitor.rules.model import Config, Route
 

@@ -30,6 +30,7 @@ def change_switch(
 ) -> str:
     """One operator's change, stored with its event; gives back what became of it."""
     key = f"operator:{uuid.uuid4().hex}"
+    opened.store.publish_thresholds(opened.config.thresholds, opened.clock())  # the gate needs them as well
     while True:
         before = opened.store.switch(source, label)
         decision = operator_change(

@@ -75,6 +75,7 @@ def new_run(monitor: Monitor, window: Window) -> str:
 def begin(monitor: Monitor, window: Window, act: ActMode) -> str:
     """Write down that a window is being judged, before anything else happens."""
     run = new_run(monitor, window)
+    monitor.store.publish_thresholds(monitor.config.thresholds, monitor.clock())
     monitor.store.begin_run(
         window, run=run, acts=act != "never", rules_revision=monitor.config.revision, now=monitor.clock()
     )

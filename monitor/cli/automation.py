@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from monitor.adapters import Monitor, utc_now
-from monitor.automation.switch import effective, operator_change
+from monitor.automation.state import effective
+from monitor.automation.switch import operator_change
 from monitor.cli import app as cli
 from monitor.operating import change_switch, known_labels
 from monitor.records import LABEL_BYTES, SwitchEvent, SwitchState

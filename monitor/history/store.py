@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
 from monitor.baselines import Baseline
-from monitor.history import alerting, evaluations, readings, schema, switches
+from monitor.history import alerting, evaluations, readings, schema, switches, thresholds
 from monitor.history.connect import Row, database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
@@ -31,6 +31,7 @@ from monitor.history.errors import (
 )
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
+from monitor.history.thresholds import Thresholds
 from monitor.history.values import ANY, LabelFilter
 from monitor.records import (
     Delivery,
@@ -308,6 +309,19 @@ class Store:
                 return switches.apply(connection, before, after, event)
         except switches.LostRace:
             return "conflict"
+
+    def publish_thresholds(self, wanted: Thresholds, now: datetime) -> None:
+        """Make these the scores from which labels may act alone; nothing is written where they already are."""
+        with self._read() as connection:
+            if thresholds.read(connection) == dict(wanted):
+                return
+        with self._write() as connection:
+            thresholds.publish(connection, wanted, now)
+
+    def thresholds(self) -> dict[tuple[str, str | None], float]:
+        """(source, label) -> the score from which it may act alone; label None is the source's."""
+        with self._read() as connection:
+            return thresholds.read(connection)
 
     # Incidents and messages
 

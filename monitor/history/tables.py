@@ -192,6 +192,13 @@ switch_events = Table(
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
 
+# The newest published set; the gate reads it instead of alerts.yaml.
+thresholds = Table(
+    "thresholds", metadata,
+    _key("source"), _key("label"),
+    Column("automate_at", Float(53), nullable=False), Column("published_at", _WHEN, nullable=False),
+)  # fmt: skip
+
 shifts = Table(
     "shifts", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),

@@ -177,6 +177,15 @@ class Config(Strict):
         text = "\n".join(part.model_dump_json() for part in parts) + self.timezone
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    @property
+    def thresholds(self) -> dict[tuple[str, str | None], float]:
+        """(source, label) -> the score from which it may act alone; label None for all other labels."""
+        found: dict[tuple[str, str | None], float] = {}
+        for name, source in self.sources.items():
+            found[name, None] = source.automate_at
+            found |= {(name, label): source.automate_from(label) for label in source.labels}
+        return found
+
     def rules_for(self, schedule: Schedule) -> tuple[Rule, ...]:
         """The rules that run on ``schedule``, in the order of the file."""
         return tuple(rule for rule in self.rules if rule.schedule == schedule)

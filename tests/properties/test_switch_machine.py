@@ -10,15 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from monitor.automation.switch import (
-    Evidence,
-    SwitchDecision,
-    after_run,
-    effective,
-    is_blocked,
-    merged,
-    operator_change,
-)
+from monitor.automation.state import effective, is_blocked, merged
+from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change
 from monitor.records import Outcome, Reason, Schedule, Subject, SwitchState, Verdict, Window
 from monitor.rules.model import AutomationConfig, ReEnableAfter
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from monitor.automation.switch import Evidence, SwitchDecision, after_run, effective, is_blocked, operator_change
+from monitor.automation.state import effective, is_blocked
+from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change
 from monitor.records import Outcome, Reason, Schedule, Subject, SwitchState, Verdict, Window
 from monitor.rules.model import AutomationConfig, ReEnableAfter
 
