@@ -18,26 +18,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from monitor.records import ScoreIs, Where
+from monitor.records import WHERES, ScoreIs, Where
 
 CELLS = 10_000
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+INDEPENDENT = (1.0, 1.0)
+
 _KEYS = ("cell", "predicted", "automated")
 _SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Counts:
     """The groups of one subject in one window; every array has one entry a group, shape (K,).
 
     ``cell`` 0..10000, ``predicted`` and ``automated`` are the keys, sorted and distinct; ``n``
     counts rows; ``w, w2, ws, wy, wsy, ws2`` are the sums of w, w^2, w*s, w*y, w*s*y and w*s^2 with
     the weight w, the score s and the outcome y. ``design_effect`` is how many rows weigh as one
-    because rows of one cluster are not independent (1: all independent). ``score_is`` says whether
-    y is the truth of the label or whether the prediction was right.
+    because rows of one cluster are not independent (1: all independent), ``acting_effects`` the same
+    among the predicted and among the automated rows alone: copies often come with high scores, and
+    then the few rows that act are worth less than the label's effect says. ``score_is`` says whether y
+    is the truth of the label or whether the prediction was right.
     """
 
     cell: Ints
@@ -52,6 +56,7 @@ class Counts:
     ws2: Floats
     design_effect: float = 1.0
     score_is: ScoreIs = "probability_of_label"
+    acting_effects: tuple[float, float] = INDEPENDENT
 
     @property
     def rows(self) -> int:
@@ -70,6 +75,20 @@ class Counts:
         return float(self.w.sum()) ** 2 / squares / self.design_effect if squares > 0 else 0.0
 
     @property
+    def squared_residuals(self) -> float:
+        """Sum of w^2 (y - s - mean)^2 over the rows, the mean being that of all residuals.
+
+        From the sums of the groups: exact where the weights of a group are equal and outcomes are 0 or 1.
+        """
+        total = float(self.w.sum())
+        if not total > 0:
+            return 0.0
+        mean = float((self.wy - self.ws).sum()) / total
+        spread = self.ws2 - 2 * self.wsy + self.wy - 2 * mean * (self.wy - self.ws) + mean**2 * self.w
+        per_row = np.divide(self.w2 * spread, self.w, out=np.zeros_like(self.w), where=self.w > 0)
+        return max(0.0, float(per_row.sum()))
+
+    @property
     def score(self) -> Floats:
         """The mean score of each group (the score itself where scores are discrete)."""
         return np.clip(self.ws / self.w, 0.0, 1.0)
@@ -84,10 +103,18 @@ class Counts:
         return replace(self, **{name: getattr(self, name)[mask] for name in _KEYS + _SUMS})
 
     def where(self, population: Where) -> Counts:
-        """The rows of one population: all, predicted, or automated."""
+        """The rows of one population: all, predicted, or automated.
+
+        Their design effect is the larger one of their own and of all rows': their own is measured on few.
+        """
         if population == "all":
             return self
-        return self.take(self.predicted if population == "predicted" else self.automated)
+        chosen, own = (
+            (self.predicted, self.acting_effects[0])
+            if population == "predicted"
+            else (self.automated, self.acting_effects[1])
+        )
+        return self.take(chosen).with_design_effect(max(self.design_effect, own))
 
     def with_design_effect(self, effect: float) -> Counts:
         """The same rows with another design effect (at least 1)."""
@@ -108,7 +135,8 @@ class Counts:
         Sums are rounded to nine digits (decimals for those below 1), since engines may add in
         different orders.
         """
-        hashed = hashlib.sha256(f"{self.design_effect:.6g} {self.score_is}".encode())
+        effects = [self.design_effect, *(self.acting_effects if self.acting_effects != INDEPENDENT else ())]
+        hashed = hashlib.sha256(f"{' '.join(f'{effect:.6g}' for effect in effects)} {self.score_is}".encode())
         for name in (*_KEYS, "n"):
             hashed.update(np.ascontiguousarray(getattr(self, name)).astype("<i8").tobytes())
         for name in _SUMS[1:]:
@@ -119,7 +147,8 @@ class Counts:
         """A compressed form for the history; :func:`counts_from_bytes` reads it back."""
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {name: getattr(self, name) for name in _KEYS + _SUMS}
-        np.savez(buffer, design_effect=self.design_effect, score_is=np.array(self.score_is), **arrays)
+        effects: dict[str, Any] = {"design_effect": self.design_effect, "acting_effects": np.array(self.acting_effects)}
+        np.savez(buffer, score_is=np.array(self.score_is), **effects, **arrays)
         return zlib.compress(buffer.getvalue(), 6)
 
 
@@ -139,10 +168,13 @@ def counts_from_bytes(data: bytes) -> Counts:
     """The counts that :meth:`Counts.to_bytes` wrote."""
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in _KEYS + _SUMS}
+        # stored before acting rows had effects of their own: they have the label's
+        predicted, automated = stored.get("acting_effects", INDEPENDENT)
         return Counts(
             **arrays,
             design_effect=float(stored["design_effect"]),
             score_is=str(stored["score_is"]),  # type: ignore[arg-type]
+            acting_effects=(float(predicted), float(automated)),
         )
 
 
@@ -151,7 +183,13 @@ def empty_counts(score_is: ScoreIs = "probability_of_label") -> Counts:
     return counts_from_rows([], [], score_is=score_is)
 
 
-def counts_from_groups(columns: dict[str, npt.ArrayLike], *, design_effect: float = 1.0, score_is: ScoreIs) -> Counts:
+def counts_from_groups(
+    columns: dict[str, npt.ArrayLike],
+    *,
+    design_effect: float = 1.0,
+    score_is: ScoreIs,
+    acting_effects: tuple[float, float] = INDEPENDENT,
+) -> Counts:
     """Counts from grouped columns (the names of the fields), sorted; keys must be distinct."""
     cell = np.asarray(columns["cell"], dtype=np.int64)
     predicted = np.asarray(columns["predicted"], dtype=bool)
@@ -161,7 +199,7 @@ def counts_from_groups(columns: dict[str, npt.ArrayLike], *, design_effect: floa
     n = np.asarray(columns["n"], dtype=np.int64)[order]
     return Counts(
         cell=cell[order], predicted=predicted[order], automated=automated[order], n=n, **sums,
-        design_effect=design_effect, score_is=score_is,
+        design_effect=design_effect, score_is=score_is, acting_effects=acting_effects,
     )  # fmt: skip
 
 
@@ -200,8 +238,11 @@ def counts_from_rows(
 
 
 def pool(parts: Iterable[Counts]) -> Counts:
-    """Several windows (or labels) as one sample; the design effect is their mean, by rows.
+    """Several windows (or labels) as one sample.
 
+    Its design effect is what one measurement over all rows would give if no cluster had rows in two parts:
+    the mean of the parts' effects, each by its share of the squared residuals (:func:`_pooled_effect`).
+    A cluster that does reach into several windows makes the result slightly too small (docs/statistics.md).
     Raises ValueError for no part at all.
     """
     kept = list(parts)
@@ -214,9 +255,31 @@ def pool(parts: Iterable[Counts]) -> Counts:
     columns: dict[str, Any] = {"cell": distinct // 4, "predicted": distinct % 4 >= 2, "automated": distinct % 2 == 1}
     for name in _SUMS:
         columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(distinct))
-    rows = sum(part.rows for part in kept)
-    effect = sum(part.design_effect * part.rows for part in kept) / rows if rows else 1.0
-    return counts_from_groups(columns, design_effect=effect, score_is=kept[0].score_is)
+    acting = kept[0].acting_effects
+    if len({(part.design_effect, part.acting_effects) for part in kept}) > 1:
+        predicted, automated = (_pooled_effect([part.where(where) for part in kept]) for where in WHERES[1:])
+        acting = (predicted, automated)
+    return counts_from_groups(
+        columns,
+        design_effect=_pooled_effect(kept),
+        score_is=kept[0].score_is,
+        acting_effects=acting,
+    )
+
+
+def _pooled_effect(parts: Sequence[Counts]) -> float:
+    """Sum of effect x squared residuals over sum of squared residuals.
+
+    An effect is a ratio of sums over clusters to sums over rows, so numerators and denominators add up.
+    Where no residual differs from its mean, parts count by their squared weights.
+    """
+    if len({part.design_effect for part in parts}) == 1:
+        return parts[0].design_effect  # the usual case, without a rounding error
+    shares = [part.squared_residuals for part in parts]
+    if not sum(shares) > 0:
+        shares = [float(part.w2.sum()) for part in parts]
+    total = sum(shares)
+    return sum(part.design_effect * share for part, share in zip(parts, shares, strict=True)) / total if total else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from monitor.baselines import Edges
 from monitor.counts import BinCounts, Counts, bin_counts
-from monitor.inference.intervals import ece_intervals, mce_interval
+from monitor.inference.intervals import MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.metrics.registry import METRICS
 from monitor.records import WHERES, Estimate, Interval, Subject, Where, Window
@@ -70,10 +70,11 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
     keys = [(sample, where) for sample in samples for where in sample.populations]
     tables = [sample.bins(where) for sample, where in keys]
     rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
-    intervals = _ece_by_form(keys, tables, rngs, evaluation)
+    eces = _ece_by_form(keys, tables, rngs, evaluation)
+    mces = mce_intervals(tables, confidence=evaluation.confidence)
     found: list[Estimate] = []
-    for (sample, where), table, ece in zip(keys, tables, intervals, strict=True):
-        found += _of_population(sample, where, table, ece, window, evaluation.confidence)
+    for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
+        found += _of_population(sample, where, ece, mce, window, evaluation.confidence)
     return found
 
 
@@ -97,7 +98,7 @@ def _ece_by_form(
 
 
 def _of_population(
-    sample: Sample, where: Where, table: BinCounts, ece: Interval, window: Window, confidence: float
+    sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float
 ) -> Iterable[Estimate]:
     counts = sample.counts.where(where)
     for metric in METRICS:
@@ -105,9 +106,8 @@ def _of_population(
         if metric == "ece":
             interval = ece
         elif metric == "mce":
-            worst = mce_interval(table, confidence=confidence)
-            interval = worst.interval
-            detail = worst_bin(worst.worst_range, worst.worst_n, worst.worst_gap)
+            interval = mce.interval
+            detail = worst_bin(mce.worst_range, mce.worst_n, mce.worst_gap)
         else:
             interval = level_interval(metric, counts, confidence)
         yield Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives, detail)

@@ -78,7 +78,7 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
         () if data.problem else (*source_shifts(data.name, window, data.current.labels, data.baselines), *extra_shifts)
     )
     verdicts = [
-        verdict for rule in config.rules_for(window.schedule) for verdict in _judged(rule, data, config, shifts)
+        verdict for rule in config.rules_for(window.schedule) for verdict in verdicts_of(rule, data, config, shifts)
     ]  # fmt: skip
     return Evaluated(
         data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error
@@ -121,7 +121,8 @@ def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
     return sorted(known, key=lambda label: (label is None, label or ""))
 
 
-def _judged(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
+def verdicts_of(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
+    """The verdicts of one rule on all that it applies to, whatever else is judged: its family is whole."""
     source = config.sources[data.name]
     labels = [
         label
@@ -134,7 +135,9 @@ def _judged(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftRes
         family = [compare(rule, material_of(data, config, None, shifts), config.evaluation)]
     rules = sum(r.metric is not None for r in config.rules_for(data.current.window.schedule))
     rate = config.evaluation.false_discovery_rate
-    return decide(rule, family, rate=rate, decision_rules=rules, revision=config.revision)
+    return decide(
+        rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at
+    )
 
 
 def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> Material:

@@ -96,6 +96,9 @@ class Subject:
 LABEL_BYTES = 1_000
 """The longest label, in UTF-8: it is part of keys, and PostgreSQL's index entries hold about 2,700 bytes."""
 
+DRILL_LABEL = "calmon-drill"
+"""The label that ``calmon automation drill`` switches: reserved, never judged, in no list of labels."""
+
 TOO_MANY_VALUES = "too_many_values"
 """Said of a source of which a segment column was left out, since it has more values than a report can show."""
 
@@ -246,8 +249,9 @@ class SwitchState:
     ``blocked`` are score ranges (low, high) in which it may not although it is on. ``lease_until``
     is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's change
     holds against runs. ``by_operator``: only a person may turn this off on again, since a person
-    turned it off or nobody ever turned it on. ``ok_streak`` counts good windows since it was turned
-    off, ``version`` makes updates conditional: 0 is a row that does not exist yet.
+    turned it off or nobody ever turned it on. ``verdict`` is the one that turned it off or blocked; of
+    what an operator turned on, the one that stands against it. ``ok_streak`` counts good windows since
+    it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet.
     """
 
     source: str
@@ -271,7 +275,8 @@ class SwitchEvent:
     """One change of a switch. ``key`` makes it happen once, however often it is tried.
 
     ``kind`` is one of: disabled, blocked, enabled, renewed, held, unblocked, counted (a good window on
-    the way back, or a breach that starts the count again).
+    the way back, or a breach that starts the count again); in a dry run also would_disable, would_block,
+    would_enable, would_unblock and would_hold, which change nothing but the lease.
     """
 
     key: str

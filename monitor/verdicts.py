@@ -7,27 +7,52 @@ p-value below the false discovery rate. "Not enough evidence" is an outcome of i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from monitor.inference.multiplicity import adjust
+from monitor.ranges import outwards
 from monitor.records import Comparison, Outcome, Reason, Verdict
 from monitor.rules.model import Rule
 
 
 def decide(
-    rule: Rule, family: Sequence[Comparison], *, rate: float, decision_rules: int, revision: str
+    rule: Rule,
+    family: Sequence[Comparison],
+    *,
+    rate: float,
+    decision_rules: int,
+    revision: str,
+    acts_from: Callable[[str | None], float] | None = None,
 ) -> list[Verdict]:
     """The verdicts of one rule on all subjects of one source in one window.
 
     ``family`` must hold every subject the rule applies to, whatever the command line filters:
     p-values are adjusted over it (Benjamini & Hochberg 1995) and by ``decision_rules``, the number
-    of `metric:` rules of the schedule. Shift tests are families of their own.
+    of `metric:` rules of the schedule. Shift tests are families of their own. ``acts_from`` gives the
+    score from which a label acts alone: blocking below it stops nothing, and is not critical.
     """
     tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None]
     rules = 1 if rule.test is not None else decision_rules
     values = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
     adjusted = dict(zip(tested, adjust(values, rules), strict=True)) if values else {}
-    return [_verdict(rule, c, adjusted.get(i), rate, revision) for i, c in enumerate(family)]
+    shared = {"rate": rate, "family": len(tested), "rules": rules}
+    return [
+        replace(verdict, detail={**verdict.detail, **shared, **_told(c, values)})
+        for i, c in enumerate(family)
+        for verdict in [_blocking(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
+    ]
+
+
+def _told(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
+    """What the outcome hung on, kept so that a verdict can be explained when the rules are others."""
+    if evidence.problem is not None:
+        return {}
+    p_value = evidence.p_value
+    rank = None if p_value is None else sum(p <= p_value for p in values)
+    flags = {"beyond": evidence.beyond, "streak": evidence.streak, "adequate": evidence.adequate}
+    return {**flags, "p_rate": evidence.p_rate, "rank": rank}
 
 
 def outcome_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> tuple[Outcome, Reason]:
@@ -54,6 +79,24 @@ def _breach_reason(rule: Rule, evidence: Comparison, rate: float) -> Reason:
         moved = evidence.p_rate is not None and evidence.p_rate >= rate
         return Reason.TRAFFIC_MIX if moved else Reason.INCREASED
     return Reason.ABOVE_THRESHOLD if rule.condition == "above" else Reason.BELOW_THRESHOLD
+
+
+def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:
+    """A verdict whose score ranges are as they will be blocked: rounded outwards to hundredths.
+
+    Where blocking is all that the rule does, a critical breach is a warning unless a range reaches the
+    scores that act alone. Without any range it stays critical: the switch then turns the label off.
+    """
+    if "blocked" not in verdict.detail:
+        return verdict
+    blocked = outwards((low, high) for low, high in verdict.detail["blocked"])
+    verdict = replace(verdict, detail={**verdict.detail, "blocked": [list(each) for each in blocked]})
+    if verdict.outcome != "breach" or verdict.severity != "critical" or acts_from is None:
+        return verdict
+    reaches = any(high >= acts_from(verdict.subject.label) for _, high in blocked)
+    if reaches or not blocked or "disable_automation" in rule.actions:
+        return verdict
+    return replace(verdict, severity="warning")
 
 
 def verdict_id(rule: Rule, evidence: Comparison, revision: str) -> str:

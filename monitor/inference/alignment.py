@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from monitor.counts import BinCounts, Bools, Counts, bin_counts, equal_frequency_edges, pool
+from monitor.inference.memory import kept_with
 
 MOVED_BY = 0.02  # a bin whose mean score differs by more has moved
 MOVED_SHARE = 0.20  # more of the window's rows than this in moved bins: new bins are needed
@@ -46,20 +47,25 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
     >>> aligned.rebinned, aligned.comparable, aligned.usable
     (False, 1.0, True)
     """
-    now, then = _binned(window, edges), _binned(baseline, edges)
+    now, then = binned(window, edges), binned(baseline, edges)
     moved_share = _share(now, _moved(now, then))
     if moved_share <= MOVED_SHARE:
         return Aligned(now, then, rebinned=False, comparable=1.0, moved_share=moved_share, usable=True)
     shared = _mixture_edges(window, baseline, bins)
-    now, then = _binned(window, shared), _binned(baseline, shared)
+    now, then = binned(window, shared), binned(baseline, shared)
     kept = then.n >= np.maximum(MIN_ROWS, MIN_RATIO * now.n)
     comparable = _share(now, kept)
     usable = comparable >= COMPARABLE and int(kept.sum()) >= MIN_BINS
     return Aligned(_emptied(now, ~kept), _emptied(then, ~kept), True, comparable, moved_share, usable)
 
 
+def binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
+    """``bin_counts``, also of no row at all, and made once for these counts: several rules look at them."""
+    upper = tuple(edges)
+    return kept_with(counts, ("bins", upper), lambda: _binned(counts, upper))
+
+
 def _binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
-    """``bin_counts``, also of no row at all (numpy sums nothing into whole numbers)."""
     if counts.rows:
         return bin_counts(counts, edges)
     upper = np.asarray(edges, dtype=np.int64)

@@ -7,6 +7,7 @@ with the *same* true error would show.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,9 +19,9 @@ from monitor.inference.gaps import (
     Moments,
     analytic_limits,
     away_from_walls,
+    exact_moments,
     floor_of_upper,
     hypothetical,
-    moments,
     position_of,
     stack,
     tail,
@@ -28,11 +29,15 @@ from monitor.inference.gaps import (
 from monitor.inference.intervals import MceInterval, mce_interval
 from monitor.inference.maximum import all_within, largest_gap, only_filled, stays_within
 from monitor.inference.maximum_change import unchanged
+from monitor.inference.memory import by_content
 from monitor.inference.merging import merge_thin, pool_bins
 from monitor.inference.records import IncreaseTest
 from monitor.records import Interval
 
-__all__ = ["Aligned", "Side", "align", "ece_increase", "ece_level_p", "mce_increase", "mce_level_p", "mover"]
+__all__ = [
+    "Aligned", "Side", "align", "ece_increase", "ece_increase_p", "ece_level_p", "ece_rate_p", "mce_increase",
+    "mce_increase_p", "mce_level_p", "mover",
+]  # fmt: skip
 
 Side = Literal["above", "below"]
 
@@ -66,10 +71,8 @@ def _filled(*tables: BinCounts) -> bool:
 def ece_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> IncreaseTest:
     """Is the ECE of ``window`` larger than that of ``baseline`` (same edges)? Undefined without rows.
 
-    ``p_value`` is the largest of three: if both windows had the true ECE e, each with its own gaps
-    moved until sum w g = e, how likely were a change in plug-in ECE as large as the one seen? e is
-    the baseline's lower limit, point and upper limit. It sees a rise that comes from traffic moving
-    to where the model was always wrong; ``p_rate``, with the gaps of both windows pooled, does not.
+    The points and limits are those of the analytic form; the p-values are :func:`ece_increase_p` and
+    :func:`ece_rate_p`.
 
     >>> from monitor.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
@@ -80,46 +83,92 @@ def ece_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 
     """
     if not _filled(window, baseline):
         return _UNDEFINED
-    tables = stack([baseline, window, pool_bins([baseline, window])])
-    limits = np.array(analytic_limits(tables, confidence))
-    then, now = (Interval(point, low, high, None) for low, point, high in limits.T[:2].tolist())
+    (low0, value0, high0), (low1, value1, high1) = (_limits(table, confidence).tolist() for table in (baseline, window))
+    low, high = mover(Interval(value0, low0, high0, None), Interval(value1, low1, high1, None))
+    p_value = ece_increase_p(window, baseline, confidence=confidence)
+    p_rate = ece_rate_p(window, baseline, confidence=confidence)
+    return IncreaseTest(value0, value1, value1 - value0, low, high, p_value, p_rate)
+
+
+def ece_increase_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> float:
+    """The p-value for "the true ECE is larger in ``window``" (same edges); 1 without rows.
+
+    The largest of three: if both windows had the true ECE e, each with its own gaps moved until sum w g = e,
+    how likely were a change in plug-in ECE as large as the one seen? e is the baseline's lower limit, point and
+    upper limit. It sees a rise that comes from traffic moving to where the model was always wrong.
+    """
+    if not _filled(window, baseline):
+        return 1.0
+    same = same_error(window, baseline, confidence)
+    return float(tail(same.change, same.now - same.then).max())
+
+
+def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> float:
+    """The same if both windows had the gaps of their pooled rows: it sees changed behaviour only."""
+    if not _filled(window, baseline):
+        return 1.0
+    pooled = pool_bins([baseline, window])
+    tables = stack([baseline, window, pooled])
     observed = float(tables.plug_in[1] - tables.plug_in[0])
-    low, high = mover(then, now)
-    return IncreaseTest(
-        value0=float(limits[1, 0]),
-        value1=float(limits[1, 1]),
-        change=float(limits[1, 1] - limits[1, 0]),
-        low=low,
-        high=high,
-        p_value=float(tail(observed, _same_error(tables, limits[:, 0])).max()),
-        p_rate=float(tail(observed, _same_gaps(tables, limits[:, 2])).max()),
-    )
+    return float(tail(observed, _same_gaps(tables, _limits(pooled, confidence))).max())
+
+
+@by_content
+def _limits(table: BinCounts, confidence: float) -> Floats:
+    """(low, point, high) of the ECE of one table by the analytic form."""
+    return np.concatenate(analytic_limits(stack([table]), confidence))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SameError:
+    """Two windows if their true ECE were the same: each of ``error`` (3,), the baseline's limits and point.
+
+    ``change`` is the change in plug-in ECE that was seen; ``then`` and ``now`` are the moments of the plug-in
+    ECE of baseline and window, ``table`` is the window's.
+    """
+
+    error: Floats
+    change: float
+    then: Moments
+    now: Moments
+    table: GapTables
+
+
+@by_content
+def same_error(window: BinCounts, baseline: BinCounts, confidence: float) -> SameError:
+    """Both tables, which must hold rows, moved to the baseline's ECE, each with its own gaps."""
+    error = _limits(baseline, confidence)
+    table = stack([window])
+    change = float(table.plug_in[0] - stack([baseline]).plug_in[0])
+    return SameError(error, change, _at_limits(baseline, confidence), at_error(table, error), table)
+
+
+@by_content
+def _at_limits(table: BinCounts, confidence: float) -> Moments:
+    """Moments of a table's plug-in ECE if its true one were its own lower limit, point or upper limit."""
+    return at_error(stack([table]), _limits(table, confidence))
 
 
 def at_error(table: GapTables, error: Floats) -> Moments:
     """Moments of one table's plug-in ECE if its true ECE were each of ``error`` (E,): shape (E,)."""
     repeated = table.take(np.zeros(len(error), dtype=np.intp))
-    return moments(repeated, hypothetical(repeated, position_of(repeated, error)))
-
-
-def _same_error(tables: GapTables, error: Floats) -> Moments:
-    """The change if baseline (table 0) and window (table 1) both had the ECE ``error``, own gaps each."""
-    return at_error(tables.take([1]), error) - at_error(tables.take([0]), error)
+    return exact_moments(repeated, hypothetical(repeated, position_of(repeated, error)))[0]
 
 
 def _same_gaps(tables: GapTables, error: Floats) -> Moments:
     """The change if both had the gaps of the pooled rows (table 2), moved until those have ``error``."""
     pooled, now, then = (tables.take(np.full(len(error), row)) for row in (2, 1, 0))
     gap = hypothetical(pooled, position_of(pooled, error)) - pooled.score
-    return moments(now, np.clip(now.score + gap, 0, 1)) - moments(then, np.clip(then.score + gap, 0, 1))
+    moved = [exact_moments(own, np.clip(own.score + gap, 0, 1))[0] for own in (now, then)]
+    return moved[0] - moved[1]
 
 
 def mce_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> IncreaseTest:
     """Is the MCE of ``window`` larger than that of ``baseline`` (same edges)? Undefined without rows.
 
     Thin bins are merged once, on both together. If both windows had the debiased gaps of their
-    pooled rows, each with its own scores and numbers of rows, how likely were a change in plug-in
-    MCE as large as the one seen? ``detail`` names the worst bin of the window.
+    pooled rows (see ``maximum_change.py``), each with its own scores and numbers of rows, how likely were a change in
+    plug-in MCE as large as the one seen? ``detail`` names the worst bin of the window.
 
     >>> from monitor.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
@@ -129,15 +178,28 @@ def mce_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 
     (0.1, True, 1000)
     """
     now, then = merge_thin([window, baseline])
-    found1, found0 = mce_interval(now, confidence=confidence), mce_interval(then, confidence=confidence)
+    found1, found0 = interval_of_mce(now, confidence), interval_of_mce(then, confidence)
     value1, value0 = found1.interval.value, found0.interval.value
     if value1 is None or value0 is None:  # only without rows
         return _UNDEFINED
     low, high = mover(found0.interval, found1.interval)
-    tables = stack([then, now])
-    observed = largest_gap(tables.take([1])) - largest_gap(tables.take([0]))
-    p_value = unchanged(now, then).p_value(observed)
+    p_value = mce_increase_p(now, then)
     return IncreaseTest(value0, value1, value1 - value0, low, high, p_value, detail=_worst_bin(found1))
+
+
+def mce_increase_p(window: BinCounts, baseline: BinCounts) -> float:
+    """The p-value of :func:`mce_increase`, of two tables whose thin bins are merged already; 1 without rows."""
+    if not _filled(window, baseline):
+        return 1.0
+    tables = stack([baseline, window])
+    observed = largest_gap(tables.take([1])) - largest_gap(tables.take([0]))
+    return unchanged(window, baseline).p_value(observed)
+
+
+@by_content
+def interval_of_mce(bins: BinCounts, confidence: float) -> MceInterval:
+    """``mce_interval``, kept for the other rules on the same bins and, of a baseline, for other weeks."""
+    return mce_interval(bins, confidence=confidence)
 
 
 def _worst_bin(found: MceInterval) -> dict[str, object]:
@@ -159,13 +221,15 @@ def ece_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> f
         return 1.0
     table = stack([bins])
     if side == "above":
-        return float(tail(table.plug_in, at_error(table, np.array([threshold])))[0])
+        at, tie = exact_moments(table, hypothetical(table, position_of(table, np.array([threshold]))))
+        return float(tail(table.plug_in - tie, at)[0])
     observed = floor_of_upper(table)
     both = away_from_walls(table, observed).take([0, 0])
     uniform = np.array([False, True])
     position = position_of(both, np.full(2, threshold), uniform)
-    seen = tail(observed, moments(both, hypothetical(both, position, uniform)), strict=True)
-    return float(1 - seen.min())
+    at, tie = exact_moments(both, hypothetical(both, position, uniform))
+    met = observed <= table.plug_in  # the floor of the upper limit is no outcome that could be met exactly
+    return float(1 - tail(observed + tie * met, at, strict=True).min())
 
 
 def mce_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> float:

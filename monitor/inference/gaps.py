@@ -5,8 +5,15 @@ gap d = y - c and a share w of the rows; the plug-in ECE is E = sum w|d|. A stat
 ECE e asks "if it were e, would we see what we saw?" for hypothetical gaps with sum w g = e, on two
 paths with a position x:
 
-* the *shrunk* path (A): g = max(0, |d| + x), the observed gaps moved by one x (negative: shrunk);
+* the *shrunk* path (A): g = max(0, |d| + k x), the observed gaps shrunk, each at its own pace k (where
+  x is positive, made larger: all by x);
 * the *uniform* path (B): g = x, the same gap in every bin.
+
+A bin whose gap is mere noise is a bin without a gap, and |d| is largest in expectation there; kept as
+a gap in the hypothesis it would make the plug-in ECE look less biased than it is. So noise goes first:
+k is in proportion to min(1, 2s / |d|), with s the standard error of a hit rate midway between y and c.
+Gaps below two standard errors are moved alike (soft thresholding), one far beyond loses only about
+4s^2 / |d| while the largest noise vanishes (the non-negative garrote, Breiman 1995).
 
 The hypothetical hit rate is p = clip(c + sign(d) g, 0, 1); e is what the clipping leaves of sum w g.
 """
@@ -18,12 +25,19 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erf, ndtr
+from scipy.special import erf, ndtr, ndtri
 
-from monitor.counts import BinCounts, Bools, Floats
+from monitor.counts import BinCounts, Bools, Floats, Ints
+from monitor.inference.binomial import absolute_moments
 
-STEPS = 24  # halvings of [-1, 1]: positions are exact to 1.2e-7
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap
+EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits under which no expansion is trusted
+
+_NEAR = 1e-4  # standard errors: nearer to its limit no position need be
+_MOST_LOOKS = 60
+_LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
+_CLEAR = 2.0  # standard errors: a larger gap is hardly noise
+_FLAT = 6.5  # standard errors: beyond this the scaled T is a plateau, not a line
 
 _ROOT_TWO_OVER_PI = np.sqrt(2 / np.pi)
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
@@ -52,6 +66,19 @@ class GapTables:
     def noise(self) -> Floats:
         """The largest standard deviation that sum w y can have, sqrt(sum w^2 / 4n), shape (T,)."""
         return np.asarray(np.sqrt((self.share**2 / (4 * self.n)).sum(axis=1)))
+
+    @property
+    def pace(self) -> Floats:
+        """How fast each gap goes on the shrunk path, shape (T, M): first, one x takes x from the ECE.
+
+        In proportion to min(1, 2s / |d|), with s^2 = r (1 - r) / n and r = (c + y) / 2, which is no 0
+        or 1 where there is a gap.
+        """
+        size, rate = np.abs(self.gap), self.score + self.gap / 2
+        noise = _CLEAR * np.sqrt(np.maximum(rate * (1 - rate), 0.0) / self.n)
+        pace = np.divide(noise, size, out=np.ones_like(size), where=size > np.maximum(noise, ROUNDING))
+        total = (self.share * pace).sum(axis=1, keepdims=True)
+        return np.asarray(pace / np.where(total > 0, total, 1.0))
 
     def take(self, rows: npt.ArrayLike) -> GapTables:
         """These tables, in this order, repeated where an index is."""
@@ -97,9 +124,15 @@ def stack(tables: Sequence[BinCounts]) -> GapTables:
 def hypothetical(tables: GapTables, position: Floats, uniform: Bools | bool = False) -> Floats:
     """The hit rates p at these positions (T,) of the shrunk path, or of the uniform one; (T, M)."""
     moved = position[:, None]
-    chosen = np.broadcast_to(uniform, position.shape)[:, None]
-    gap = np.where(chosen, moved, np.maximum(0.0, np.abs(tables.gap) + moved))
-    return np.clip(tables.score + tables.sign * gap, 0.0, 1.0)
+    gap = np.maximum(np.abs(tables.gap) + moved * np.where(moved < 0, tables.pace, 1.0), 0.0)
+    if np.any(uniform):
+        gap = np.where(np.asarray(uniform).reshape(-1, 1), moved, gap)
+    return with_gaps(tables, gap)
+
+
+def with_gaps(tables: GapTables, gap: Floats) -> Floats:
+    """The hit rates with gaps of these sizes (T, M), as far as there is room for them; (T, M)."""
+    return np.asarray(np.minimum(np.maximum(tables.score + tables.sign * gap, 0.0), 1.0))
 
 
 def realised(tables: GapTables, rate: Floats) -> Floats:
@@ -109,25 +142,58 @@ def realised(tables: GapTables, rate: Floats) -> Floats:
 
 def start_of(tables: GapTables, uniform: Bools | bool = False) -> Floats:
     """The position at which a path has e = 0, shape (T,)."""
-    largest = np.abs(tables.gap).max(axis=1, initial=0.0)
-    return np.where(np.broadcast_to(uniform, largest.shape), 0.0, -largest)
+    longest = (np.abs(tables.gap) / tables.pace).max(axis=1, initial=0.0)
+    return np.where(np.broadcast_to(uniform, longest.shape), 0.0, -longest)
 
 
 def position_of(tables: GapTables, error: Floats, uniform: Bools | bool = False) -> Floats:
-    """The position on a path at which the ECE is ``error`` (T,); (nearly) its end where none has it."""
+    """The position on a path at which the ECE is ``error`` (T,); its end, 1, where none has it.
 
-    def reached(position: Floats) -> Floats:
-        return realised(tables, hypothetical(tables, position, uniform))
-
-    return solve(reached, error, start_of(tables, uniform), np.ones(len(tables.n)), STEPS)
+    The ECE is a broken line along a path: each bin's gap starts to grow at one position and ends at
+    its wall, a hit rate of 0 or 1, at another. No wall is met before 0, and there the paces of the
+    shrunk path change without a corner: all gaps grow, and their shares times paces add up to 1 as the
+    shares do.
+    """
+    alike = np.broadcast_to(uniform, error.shape)[:, None]
+    size, pace = np.where(alike, 0.0, np.abs(tables.gap)), np.where(alike, 1.0, tables.pace)
+    room = np.where(tables.sign > 0, 1 - tables.score, tables.score) - size
+    corner = np.concatenate([-size / pace, np.maximum(room, 0.0)], axis=1)
+    slope = np.concatenate([tables.share * pace, -tables.share], axis=1)
+    order = np.argsort(corner, axis=1, kind="stable")
+    corner = np.take_along_axis(corner, order, axis=1)
+    slope = np.cumsum(np.take_along_axis(slope, order, axis=1), axis=1)
+    height = np.zeros_like(corner)
+    np.cumsum(slope[:, :-1] * np.diff(corner, axis=1), axis=1, out=height[:, 1:])
+    reached = height >= error[:, None]
+    after = np.maximum(reached.argmax(axis=1), 1)
+    row = np.arange(len(error))
+    before = after - 1
+    steep = np.maximum(slope[row, before], 1e-300)
+    found = corner[row, before] + (error - height[row, before]) / steep
+    start = start_of(tables, uniform)
+    return np.where(reached.any(axis=1), np.where(error <= 0, start, np.clip(found, start, 1.0)), 1.0)
 
 
 def moments(tables: GapTables, rate: Floats) -> Moments:
-    """Moments of the plug-in ECE if the hit rates were ``rate`` (T, M), each bin's rate normal.
+    """Moments of the plug-in ECE if the hit rates were ``rate`` (T, M), each bin's rate normal: for large bins.
 
     |N(g, s^2)| has m1 = s sqrt(2/pi) exp(-t^2) + g erf(t) with t = g / (s sqrt 2), m2 = g^2 + s^2
     and m3 = (g^2 + 2 s^2) s sqrt(2/pi) exp(-t^2) + (g^3 + 3 g s^2) erf(t) (folded normal).
     """
+    return _summed(tables.share, _folded(tables, rate))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Noise:
+    """Moments of each bin's |hit rate - mean score|, and the chance that its sign is that of p - c; (T, M)."""
+
+    mean: Floats
+    variance: Floats
+    third: Floats
+    kept: Floats
+
+
+def _folded(tables: GapTables, rate: Floats) -> _Noise:
     gap = np.abs(rate - tables.score)
     square = rate * (1 - rate) / tables.n
     sd = np.sqrt(square)
@@ -137,12 +203,32 @@ def moments(tables: GapTables, rate: Floats) -> Moments:
     first = bell + gap * body
     second = gap * gap + square
     third = (second + square) * bell + gap * (second + 2 * square) * body
-    share = tables.share
+    return _Noise(first, second - first**2, third - 3 * first * second + 2 * first**3, (1 + body) / 2)
+
+
+def _summed(share: Floats, noise: _Noise) -> Moments:
+    weight = share * share
     return Moments(
-        mean=(share * first).sum(axis=1),
-        variance=np.maximum((share**2 * (second - first**2)).sum(axis=1), 0.0),
-        third=(share**3 * (third - 3 * first * second + 2 * first**3)).sum(axis=1),
+        mean=(share * noise.mean).sum(axis=1),
+        variance=np.maximum((weight * noise.variance).sum(axis=1), 0.0),
+        third=(weight * share * noise.third).sum(axis=1),
     )
+
+
+def exact_moments(tables: GapTables, rate: Floats) -> tuple[Moments, Floats]:
+    """:func:`moments` with binomial noise where a bin's hits vary little, and what a tie weighs, (T,).
+
+    The plug-in ECE moves in steps of 1/N as long as every bin keeps its sign, and then it meets the
+    observed value itself. The *tie* is half such a step times the chance that all signs are kept
+    (for unequal weights the mean step, sum w^2 / n): ">=" begins that much lower, ">" ends higher.
+    """
+    noise = _folded(tables, rate)
+    few = (tables.n * rate * (1 - rate) < EXACT_BELOW) & (tables.share > 0)
+    found = absolute_moments(tables.n[few], tables.score[few], rate[few])
+    noise.mean[few], noise.variance[few], noise.third[few] = found
+    kept = np.where(tables.share > 0, noise.kept, 1.0).prod(axis=1)
+    step = (tables.share**2 / tables.n).sum(axis=1)
+    return _summed(tables.share, noise), kept * step / 2
 
 
 def tail(observed: npt.ArrayLike, at: Moments, strict: Bools | bool = False) -> Floats:
@@ -161,18 +247,53 @@ def tail(observed: npt.ArrayLike, at: Moments, strict: Bools | bool = False) -> 
     return np.where(certain, known, np.clip(value, 0.0, 1.0))
 
 
-def solve(tail_at: Callable[[Floats], Floats], target: Floats, low: Floats, high: Floats, steps: int) -> Floats:
-    """The position in [low, high] at which the rising ``tail_at`` reaches ``target``, by halving.
+def crossing(lead: Callable[[Floats, Ints], Floats], start: Floats, stride: Floats, *, near: float = _NEAR) -> Floats:
+    """The position in [``start``, 1] at which each rising ``lead`` reaches 0; all of shape (Q,).
 
-    ``low`` itself where it is reached there already, (nearly) ``high`` where it never is.
+    ``lead(position, which)`` is asked about the questions ``which`` that are still open: at their
+    start, at 0, then one ``stride`` (0 or more) further and twice as far each time until 0 is
+    passed, then in between by the Illinois method (Dowell & Jarratt 1971). ``start`` where 0 is
+    reached there already, 1 where it never is; to ``near`` of ``lead`` or of a stride.
+
+    >>> def lead(position, which):
+    ...     return position**3 - np.array([0.001, -0.008, -2.0, 2.0])[which]
+    >>> crossing(lead, np.full(4, -1.0), np.full(4, 0.05)).round(3).tolist()
+    [0.1, -0.2, -1.0, 1.0]
     """
-    reached = tail_at(low) >= target
-    below, above = low, high
-    for _ in range(steps):
-        middle = (below + above) / 2
-        short = tail_at(middle) < target
-        below, above = np.where(short, middle, below), np.where(short, above, middle)
-    return np.where(reached, low, (below + above) / 2)
+    low, high, step = start.copy(), np.ones_like(start), stride.copy()
+    below = lead(start, np.arange(len(start)))
+    above = np.full_like(start, np.nan)  # not known yet
+    kept = np.zeros(len(start))  # 1: the last look moved the upper end, -1: the lower one
+    found = np.where(below < 0, 1.0, start)
+    left = np.flatnonzero(below < 0)
+    for _ in range(_MOST_LOOKS):
+        if not left.size:
+            break
+        x0, x1, f0, f1 = low[left], high[left], below[left], above[left]
+        at = _next_look(x0, x1, f0, f1, step[left])
+        value = lead(at, left)
+        short = value < 0
+        # an end that stays twice loses half of its weight, or it would stay for ever
+        below[left] = np.where(short, value, np.where(kept[left] > 0, f0 / 2, f0))
+        above[left] = np.where(short, np.where(kept[left] < 0, f1 / 2, f1), value)
+        kept[left] = np.where(short, -1.0, 1.0)
+        low[left], high[left] = np.where(short, at, x0), np.where(short, x1, at)
+        step[left] *= 2
+        found[left] = at
+        settled = (np.abs(value) <= near) | (high[left] - low[left] <= near * stride[left])
+        left = left[~settled]
+    return found
+
+
+def _next_look(x0: Floats, x1: Floats, f0: Floats, f1: Floats, step: Floats) -> Floats:
+    """Where to look between x0 and x1: outwards until f1 is known, out of plateaus, then by interpolation."""
+    outwards = np.where(x0 < 0, 0.0, np.minimum(x0 + step, 1.0))
+    unknown = np.isnan(f1)
+    line = x0 - f0 * (x1 - x0) / np.where(unknown, 1.0, f1 - f0)
+    middle = (x0 + x1) / 2
+    inwards = np.where(f0 < -_FLAT, np.maximum(middle, x1 - step), np.minimum(middle, x0 + step))
+    plateau = (f0 < -_FLAT) | (f1 > _FLAT)
+    return np.where(unknown, outwards, np.where(plateau, inwards, line))
 
 
 def floor_of_upper(tables: GapTables) -> Floats:
@@ -180,7 +301,7 @@ def floor_of_upper(tables: GapTables) -> Floats:
 
     A table that looks *better* than calibrated ones do would otherwise have an upper limit of 0.
     """
-    calm = moments(tables, tables.score)
+    calm, _ = exact_moments(tables, tables.score)
     return np.maximum(tables.plug_in, calm.mean - np.sqrt(calm.variance))
 
 
@@ -201,7 +322,9 @@ class Curves:
     """The four questions of an interval, one after the other for all T tables: shapes (4T, ...).
 
     Lower limit and point on the shrunk path, then the upper limit on the shrunk and on the uniform
-    path; each asks where T reaches ``target`` for the ECE ``observed``.
+    path; each asks where T reaches ``target`` for the ECE ``observed``, or for more (``strict``).
+    ``tie``: ``observed`` is what was seen, so that it may be met exactly, and not the floor of the
+    upper limit.
     """
 
     tables: GapTables
@@ -209,23 +332,29 @@ class Curves:
     target: Floats
     observed: Floats
     strict: Bools
+    tie: Bools
+
+    def reached(self, position: Floats) -> Floats:
+        """The analytic T of each question at a position, shape (4T,)."""
+        at, tie = exact_moments(self.tables, hypothetical(self.tables, position, self.uniform))
+        leeway = np.where(self.strict, tie, -tie) * self.tie
+        return tail(self.observed + leeway, at, self.strict)
 
     def analytic(self) -> Floats:
         """The answering positions by the analytic T, shape (4T,)."""
+        goal = _scaled(self.target)
 
-        def tail_at(position: Floats) -> Floats:
-            rate = hypothetical(self.tables, position, self.uniform)
-            return tail(self.observed, moments(self.tables, rate), self.strict)
+        def lead(position: Floats, which: Ints) -> Floats:
+            asked = self if len(which) == len(goal) else self.take(which)
+            return _scaled(asked.reached(position)) - goal[which]
 
-        start = start_of(self.tables, self.uniform)
-        return solve(tail_at, self.target, start, np.ones_like(start), STEPS)
+        return crossing(lead, start_of(self.tables, self.uniform), 2 * self.tables.noise)
 
     def take(self, rows: npt.ArrayLike) -> Curves:
         """Some of the questions."""
         index = np.asarray(rows)
-        return Curves(
-            self.tables.take(index), self.uniform[index], self.target[index], self.observed[index], self.strict[index]
-        )
+        rest = (getattr(self, field.name)[index] for field in fields(self)[1:])
+        return Curves(self.tables.take(index), *rest)
 
     def limits(self, position: Floats) -> tuple[Floats, Floats, Floats]:
         """(low, point, high), each of shape (T,), in order and never with a high of 0."""
@@ -236,11 +365,17 @@ class Curves:
         return np.minimum(low, 1.0), np.minimum(point, 1.0), np.minimum(high, 1.0)
 
 
+def _scaled(probability: Floats) -> Floats:
+    """On the scale of standard errors, where T is nearly a straight line along a path."""
+    return np.asarray(ndtri(np.clip(probability, _LEAST, 1 - _LEAST)))
+
+
 def curves(tables: GapTables, confidence: float) -> Curves:
     """The questions whose answers are the interval of each table."""
     size = len(tables.n)
     alpha = 1 - confidence
     floor = floor_of_upper(tables)
+    seen = floor <= tables.plug_in
     upper = away_from_walls(tables, floor)
     parts = [tables, tables, upper, upper]
     stacked = GapTables(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(GapTables)))
@@ -250,6 +385,7 @@ def curves(tables: GapTables, confidence: float) -> Curves:
         target=np.repeat([alpha / 2, 0.5, 1 - alpha / 2, 1 - alpha / 2], size),
         observed=np.concatenate([tables.plug_in, tables.plug_in, floor, floor]),
         strict=np.repeat([False, False, True, True], size),
+        tie=np.concatenate([np.full(2 * size, True), seen, seen]),
     )
 
 

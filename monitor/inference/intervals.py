@@ -15,13 +15,14 @@ from typing import Literal
 import numpy as np
 
 from monitor.counts import BinCounts, Floats
-from monitor.inference.gaps import analytic_limits, curves, stack
-from monitor.inference.maximum import clopper_pearson, largest_gap, only_filled, point
+from monitor.inference.binomial import whole
+from monitor.inference.gaps import GapTables, analytic_limits, curves, stack
+from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
-from monitor.inference.resampling import bootstrap_positions, whole_rows
+from monitor.inference.resampling import bootstrap_positions, filled_bins
 from monitor.records import Interval
 
-__all__ = ["Form", "MceInterval", "breaching_bins", "ece_intervals", "mce_interval", "merge_thin"]
+__all__ = ["Form", "MceInterval", "breaching_bins", "ece_intervals", "mce_interval", "mce_intervals", "merge_thin"]
 
 Form = Literal["bootstrap", "analytic", "percentile"]
 
@@ -58,10 +59,8 @@ def ece_intervals(
         raise ValueError(f"form must be bootstrap, analytic or percentile, not {form!r}")
     if form != "analytic" and len(rngs) != len(tables):
         raise ValueError(f"one generator a table is needed: {len(tables)} tables, {len(rngs)} generators")
-    filled = [index for index, table in enumerate(tables) if (table.w > 0).any()]
     found = [_NOTHING] * len(tables)
-    for first in range(0, len(filled), _AT_ONCE):
-        part = filled[first : first + _AT_ONCE]
+    for part in _parts(tables):
         chosen = [tables[index] for index in part]
         if form == "percentile":
             intervals = [_percentile(tables[index], rngs[index], confidence, resamples) for index in part]
@@ -99,8 +98,8 @@ def _bootstrap(
 
 def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:
     """Quantiles of resampled plug-in ECEs; widened to hold the plug-in, which they often do not."""
-    bins = whole_rows(stack([table]))
-    n, score, share = bins.n[0], bins.score[0], bins.share[0]
+    bins = filled_bins(stack([table]))
+    n, score, share = whole(bins.n[0])[0], bins.score[0], bins.share[0]
     drawn = rng.binomial(n.astype(np.int64), np.clip(score + bins.gap[0], 0, 1), size=(resamples, len(n)))
     error = (share * np.abs(drawn / n - score)).sum(axis=1)
     low, high = np.quantile(error, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -137,40 +136,62 @@ def mce_interval(bins: BinCounts, *, confidence: float = 0.95) -> MceInterval:
     >>> round(found.interval.low, 3), round(found.interval.high, 3), round(found.worst_gap, 3), found.worst_n
     (0.232, 0.371, -0.3, 200)
     """
-    merged = merge_thin([bins])[0]
-    if not (merged.w > 0).any():
-        return MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, merged)
-    whole = stack([merged])
-    table = only_filled(whole)
-    low = float(_lower_limits(merged, confidence).max())
-    high = float(_upper_limits(merged, confidence).max())
-    value = min(max(point(table), low), high)
-    worst = int(np.argmax(np.abs(whole.gap[0])))
-    return MceInterval(
-        interval=Interval(value, low, high, largest_gap(stack([bins]))),
-        worst=worst,
-        worst_range=merged.range_of(worst),
-        worst_n=int(merged.n[worst]),
-        worst_gap=float(whole.gap[0, worst]),
-        bins=merged,
-    )
+    return mce_intervals([bins], confidence=confidence)[0]
 
 
-def _lower_limits(merged: BinCounts, confidence: float) -> Floats:
-    """How far from its mean score each bin's hit rate is at least, all bins at once; (M,), 0 where empty."""
-    table = stack([merged])
-    filled = table.share[0] > 0
-    n, score = table.n[0], table.score[0]
-    low, high = clopper_pearson(n * (score + table.gap[0]), n, (1 - confidence) / (2 * max(int(filled.sum()), 1)))
+def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> list[MceInterval]:
+    """:func:`mce_interval` of each table, worked out together: for many labels.
+
+    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> none, some = (bin_counts(counts_from_rows([0.9] * n, [1] * n), (10000,)) for n in (0, 50))
+    >>> [found.worst_n for found in mce_intervals([none, some])]
+    [0, 50]
+    """
+    merged = [merge_thin([table])[0] for table in tables]
+    found = [MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
+    for part in _parts(merged):
+        together = _mce([tables[index] for index in part], [merged[index] for index in part], confidence)
+        for index, interval in zip(part, together, strict=True):
+            found[index] = interval
+    return found
+
+
+def _parts(tables: Sequence[BinCounts]) -> list[list[int]]:
+    """The indices of the tables that hold a row, those of as many bins together, some at once."""
+    filled = [index for index, table in enumerate(tables) if table.w.max(initial=0.0) > 0]
+    filled.sort(key=lambda index: len(tables[index].n))
+    return [filled[first : first + _AT_ONCE] for first in range(0, len(filled), _AT_ONCE)]
+
+
+def _mce(given: Sequence[BinCounts], merged: Sequence[BinCounts], confidence: float) -> list[MceInterval]:
+    table = stack(merged)
+    low, high = _lower_limits(table, confidence).max(axis=1), _upper_limits(table, confidence).max(axis=1)
+    value = np.minimum(np.maximum(points(table), low), high)
+    size = np.abs(table.gap)
+    worst = size.argmax(axis=1)
+    gap = np.take_along_axis(table.gap, worst[:, None], axis=1)[:, 0]
+    plug_in = np.abs(stack(given).gap).max(axis=1)
+    columns = (column.tolist() for column in (value, low, high, plug_in, worst, gap))
+    return [
+        MceInterval(Interval(*numbers), index, bins.range_of(index), int(bins.n[index]), difference, bins)
+        for bins, *numbers, index, difference in zip(merged, *columns, strict=True)
+    ]
+
+
+def _lower_limits(table: GapTables, confidence: float) -> Floats:
+    """How far from its mean score each bin's hit rate is at least, all bins at once; (T, M), 0 where empty."""
+    filled = table.share > 0
+    n, score = table.n, table.score
+    tail = (1 - confidence) / (2 * np.maximum(filled.sum(axis=1, keepdims=True), 1))
+    low, high = clopper_pearson(n * (score + table.gap), n, tail)
     return np.where(filled, np.maximum(0.0, np.maximum(low - score, score - high)), 0.0)
 
 
-def _upper_limits(merged: BinCounts, confidence: float) -> Floats:
-    """How far from its mean score each bin's hit rate may be; (M,), 0 where empty."""
-    table = stack([merged])
-    n, score = table.n[0], table.score[0]
-    low, high = clopper_pearson(n * (score + table.gap[0]), n, (1 - confidence) / 2)
-    return np.where(table.share[0] > 0, np.maximum(np.abs(low - score), np.abs(high - score)), 0.0)
+def _upper_limits(table: GapTables, confidence: float) -> Floats:
+    """How far from its mean score each bin's hit rate may be; (T, M), 0 where empty."""
+    n, score = table.n, table.score
+    low, high = clopper_pearson(n * (score + table.gap), n, (1 - confidence) / 2)
+    return np.where(table.share > 0, np.maximum(np.abs(low - score), np.abs(high - score)), 0.0)
 
 
 def breaching_bins(bins: BinCounts, threshold: float, confidence: float) -> list[tuple[float, float]]:
@@ -179,7 +200,7 @@ def breaching_bins(bins: BinCounts, threshold: float, confidence: float) -> list
     "Surely": the bin's own lower limit (thin bins merged, error shared among all of them) exceeds it.
     """
     merged = merge_thin([bins])[0]
-    beyond = _lower_limits(merged, confidence) > threshold
+    beyond = _lower_limits(stack([merged]), confidence)[0] > threshold
     ranges: list[tuple[float, float]] = []
     for index in np.flatnonzero(beyond).tolist():
         low, high = merged.range_of(index)

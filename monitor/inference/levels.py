@@ -1,22 +1,23 @@
 """Intervals and tests of the metrics that are not binned, in closed form on counts.
 
 Accuracy, shortfall and false-negative rate are shares of rows (exact binomial), Brier score and log
-loss are means (normal, corrected for skewness), the two areas are normal on the logit scale. Rows
-are effective rows throughout: Kish's size over the design effect.
+loss are means (gamma laws), the area under the ROC curve is a share of pairs, average precision is
+Student's on the logit scale. Rows are effective rows throughout: Kish's size over the design effect.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.counts import Counts
 from monitor.inference.change import Side, mover
 from monitor.inference.records import IncreaseTest
-from monitor.inference.sampling import Area, Mean, Proportion, to_normal
-from monitor.metrics.calibration import Losses, brier, log_losses, nll, shortfall, squared_losses
-from monitor.metrics.classification import missed, right
+from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
+from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, nll, shortfall, squared_losses
+from monitor.metrics.classification import Share, agreed, missed, positives_found, predicted_right, right
 from monitor.metrics.discrimination import (
     area_of_precision_recall,
     area_of_roc,
@@ -27,17 +28,16 @@ from monitor.metrics.discrimination import (
 from monitor.metrics.standard_errors import loss_moments
 from monitor.records import Interval
 
-Law = Proportion | Mean | Area
+Law = Proportion | FScore | Mean | Ranking | LogitArea
 
-_FEW = 9.99  # with fewer effective rows no skewness can be told (not 10: a rounding error must not decide)
-_NOTHING = 1e-9  # a standard error this small is the rounding error of a loss that did not vary
+_LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 
 
 def interval(name: str, counts: Counts, confidence: float) -> Interval:
     """The metric with its interval; all None where it is undefined, and value = plug_in.
 
-    ``name`` is one of brier, nll, roc_auc, pr_auc, accuracy, shortfall and false_negative_rate (KeyError for
-    another). The shortfall's is conditional on the mean score.
+    ``name`` is one of brier, nll, roc_auc, pr_auc, accuracy, shortfall, false_negative_rate, precision, recall and
+    f1 (KeyError for another). The shortfall's is conditional on the mean score.
 
     >>> from monitor.counts import counts_from_rows
     >>> found = interval("accuracy", counts_from_rows([0.9] * 100, [1] * 90 + [0] * 10), 0.95)
@@ -100,10 +100,9 @@ def increase_detectable(
     found, frozen = law_of(name, window), law_of(name, baseline)
     if found is None or frozen is None:
         return None
-    reach = float(ndtri(power) - ndtri(rate))
-    if isinstance(found, Proportion):
-        return _share_increase(found, frozen, reach)
-    increase = reach * math.sqrt(found.variance + frozen.variance)
+    if isinstance(found, Proportion) and isinstance(frozen, Proportion):
+        return _share_increase(found, frozen, float(ndtri(power) - ndtri(rate)))
+    increase = _seen_increase(found, frozen, rate, power)
     most = found.most if isinstance(found, Mean) else 1.0
     return increase if frozen.value + increase <= most else None
 
@@ -113,14 +112,13 @@ def law_of(name: str, counts: Counts) -> Law | None:
     return _LAWS[name](counts)
 
 
-def _accuracy(counts: Counts) -> Law | None:
-    share = right(counts)
+def _share(share: Share | None) -> Law | None:
     return None if share is None else Proportion(share.value, share.rows)
 
 
-def _false_negative_rate(counts: Counts) -> Law | None:
-    share = missed(counts)
-    return None if share is None else Proportion(share.value, share.rows)
+def _f1(counts: Counts) -> Law | None:
+    share = agreed(counts)
+    return None if share is None else FScore(Proportion(share.value, share.rows))
 
 
 def _shortfall(counts: Counts) -> Law | None:
@@ -136,18 +134,14 @@ def _brier(counts: Counts) -> Law | None:
 
 
 def _nll(counts: Counts) -> Law | None:
-    return _mean_loss(log_losses(counts), nll(counts), counts.effective_rows, most=math.inf)
+    return _mean_loss(log_losses(counts), nll(counts), counts.effective_rows, most=-math.log(EPSILON))
 
 
 def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most: float) -> Law | None:
     if losses is None or value is None:
         return None
     found = loss_moments(losses, value)
-    if found.se > _NOTHING and rows > _FEW and not losses.one_class:
-        return Mean(value, found.se, found.skew, most)
-    # The outcome that would show how much the loss varies has not been seen. Of all losses between
-    # 0 and the largest possible with this mean, those that are one or the other vary most.
-    return Proportion(min(value / losses.largest, 1.0), rows, scale=losses.largest)
+    return Mean(value, found.se, found.skew, losses.rise / rows, value / rows, most)
 
 
 def _roc_auc(counts: Counts) -> Law | None:
@@ -155,7 +149,7 @@ def _roc_auc(counts: Counts) -> Law | None:
     if not (two.hit.any() and two.miss.any()):
         return None
     wider = area_of_roc(with_unseen_pair(two))
-    return Area(area_of_roc(two).value, wider.value, math.sqrt(wider.variance))
+    return Ranking(area_of_roc(two).value, wider.value * (1 - wider.value) / wider.variance)
 
 
 def _pr_auc(counts: Counts) -> Law | None:
@@ -165,37 +159,56 @@ def _pr_auc(counts: Counts) -> Law | None:
     if not two.miss.any():
         return Proportion(1.0, 0.0)  # 1 whatever the scores: no row speaks about the truth
     wider = area_of_precision_recall(with_unseen_hit(two))
-    return Area(area_of_precision_recall(two).value, wider.value, math.sqrt(wider.variance))
+    freedom = max(min(two.hits, two.misses) - 0.5, _LEAST)
+    return LogitArea(area_of_precision_recall(two).value, wider.value, math.sqrt(wider.variance), freedom)
 
 
-_LAWS = {
+_LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
     "brier": _brier,
     "nll": _nll,
     "roc_auc": _roc_auc,
     "pr_auc": _pr_auc,
-    "accuracy": _accuracy,
+    "accuracy": lambda counts: _share(right(counts)),
     "shortfall": _shortfall,
-    "false_negative_rate": _false_negative_rate,
+    "false_negative_rate": lambda counts: _share(missed(counts)),
+    "precision": lambda counts: _share(predicted_right(counts)),
+    "recall": lambda counts: _share(positives_found(counts)),
+    "f1": _f1,
 }
 
 
 def _increase_p(found: Law, frozen: Law) -> float:
-    change = found.value - frozen.value
-    variance = found.variance + frozen.variance
+    if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
+        return found.risen_from(frozen)
+    if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
+        return 0.5  # the other window has no miss: its rows do not speak about the truth
+    risen = found.below.minus(frozen.above).below(0.0)
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
-        variance = max(variance, _unchanged_variance(found, frozen))
-    third = (found.third if isinstance(found, Mean) else 0.0) - (frozen.third if isinstance(frozen, Mean) else 0.0)
-    return float(ndtr(-to_normal(change / math.sqrt(variance), third / variance**1.5)))
+        pooled = math.sqrt(_unchanged_variance(found, frozen))
+        return max(risen, float(ndtr((frozen.value - found.value) / pooled)))
+    return risen
 
 
 def _unchanged_variance(found: Proportion, frozen: Proportion) -> float:
     """Variance of the change if both windows had the same true value (the two pooled)."""
     rows = found.rows + frozen.rows
-    same = (found.value * found.rows + frozen.value * frozen.rows) / rows if rows > 0 else found.value
+    hits = found.share * found.rows + found.share_at(frozen.value) * frozen.rows
+    same = found.offset + found.scale * (hits + 0.5) / (rows + 1)
     return sum(law.variance_at(law.share_at(same)) for law in (found, frozen))
 
 
-def _share_increase(found: Proportion, frozen: Law, reach: float) -> float | None:
+def _seen_increase(found: Law, frozen: Law, rate: float, power: float) -> float:
+    """The increase that shows with ``power``, with the variances (and skewness) of the two windows as they are."""
+    if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
+        reach = ndtri(power) - stdtrit(found.freedom_with(frozen), rate)
+        return float(reach) * math.sqrt(found.variance + frozen.variance)
+    if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
+        return math.inf
+    most, least = found.above.minus(frozen.below), found.below.minus(frozen.above)
+    return most.quantile(power) - least.quantile(rate)
+
+
+def _share_increase(found: Proportion, frozen: Proportion, reach: float) -> float | None:
     """The increase d with d = reach * sd of the change, the window's share being that of baseline + d.
 
     A quadratic in d, as for Wilson's interval; not below reach times the sd under no change.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from monitor.counts import BinCounts, Floats, Ints
+from monitor.counts import BinCounts, Floats
 
 
 def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCounts]:
@@ -22,36 +22,32 @@ def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCoun
     """
     if not tables:
         return []
-    first = _starts(np.stack([table.n for table in tables]), min_rows)
+    first = _starts(list(zip(*(table.n.tolist() for table in tables), strict=True)), min_rows)
     return [_merged(table, first) for table in tables]
 
 
-def _starts(rows: Ints, min_rows: int) -> Ints:
-    """The indices at which a merged bin begins; ``rows`` has shape (tables, bins)."""
-    starts, held = [0], np.zeros(len(rows), dtype=np.int64)
-    for index in range(rows.shape[1]):
-        if (held >= min_rows).all() and index > 0:
+def _starts(rows: Sequence[tuple[int, ...]], min_rows: int) -> list[int]:
+    """The indices at which a merged bin begins; ``rows`` has the rows of each bin in every table."""
+    # plain numbers: this runs for every label and rule, and its arrays would hold one or two each
+    starts, held = [0], [0] * len(rows[0]) if rows else []
+    for index, own in enumerate(rows):
+        if index and min(held) >= min_rows:
             starts.append(index)
-            held = np.zeros_like(held)
-        held = held + rows[:, index]
-    if len(starts) > 1 and not (held >= min_rows).all():
+            held = list(own)
+        else:
+            held = [before + now for before, now in zip(held, own, strict=True)]
+    if len(starts) > 1 and min(held) < min_rows:
         starts.pop()
-    return np.array(starts)
+    return starts
 
 
-def _merged(table: BinCounts, starts: Ints) -> BinCounts:
-    if len(table.n) == 0:
+def _merged(table: BinCounts, starts: Sequence[int]) -> BinCounts:
+    if len(starts) >= len(table.n):  # nothing to merge, or no bin at all
         return table
-    w = np.add.reduceat(table.w, starts)
-    squares = np.add.reduceat(_squares(table), starts)
-    return BinCounts(
-        upper=table.upper[np.append(starts[1:] - 1, len(table.n) - 1)],
-        n=np.add.reduceat(table.n, starts),
-        w=w,
-        ws=np.add.reduceat(table.ws, starts),
-        wy=np.add.reduceat(table.wy, starts),
-        n_eff=_effective(w, squares),
-    )
+    sums = np.array([table.w, table.ws, table.wy, _squares(table)])
+    w, ws, wy, squares = np.add.reduceat(sums, starts, axis=1)
+    upper = table.upper[[*(start - 1 for start in starts[1:]), -1]]
+    return BinCounts(upper, np.add.reduceat(table.n, starts), w, ws, wy, _effective(w, squares))
 
 
 def pool_bins(tables: Sequence[BinCounts]) -> BinCounts:

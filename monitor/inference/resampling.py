@@ -13,11 +13,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from monitor.counts import Bools, Floats
-from monitor.inference.gaps import ROUNDING, Curves, GapTables, hypothetical, start_of
+from monitor.counts import Bools, Floats, Ints
+from monitor.inference.binomial import together, whole
+from monitor.inference.gaps import (
+    EXACT_BELOW,
+    ROUNDING,
+    Curves,
+    GapTables,
+    hypothetical,
+    position_of,
+    realised,
+    start_of,
+)
 
-EXACT_BELOW = 50.0  # the variance n p (1 - p) under which the expansion is not trusted
-HALVINGS = 6
+_FIRST = 1 / 8  # of the noise: how far around the analytic answer the search begins,
+_LAST = 1 / 32  # and how wide its bracket is at the end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +43,16 @@ class Draws:
     z: Floats
     skew: Floats
 
+    @property
+    def place(self) -> npt.NDArray[np.intp]:
+        """Where draw b of each bin stands when all bins are written one after the other, shape (M, B)."""
+        bins, size = self.rank.shape
+        return np.asarray(self.rank + size * np.arange(bins)[:, None])
+
+    def take(self, bins: Bools | Ints) -> Draws:
+        """The draws of some bins."""
+        return Draws(self.ordered[bins], self.rank[bins], self.z[bins], self.skew[bins])
+
 
 def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> Draws:
     """The uniforms of one table, from that table's own generator."""
@@ -44,48 +64,44 @@ def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> Draw
 
 
 def resampled(table: GapTables, rate: Floats, draws: Draws) -> Floats:
-    """B plug-in ECEs of one table (all its bins filled, n whole) with hit rates ``rate`` (M,)."""
-    n = table.n[0]
-    exact = n * rate * (1 - rate) < EXACT_BELOW
-    parts = np.empty_like(draws.z)
-    parts[exact] = _by_table(table, rate, draws, exact)
-    parts[~exact] = _by_expansion(table, rate, draws, ~exact)
-    total: Floats = parts.sum(axis=0)
+    """B plug-in ECEs of one table (all its bins filled) with hit rates ``rate`` (M,)."""
+    rows, stretch = whole(table.n[0])
+    exact = rows * rate * (1 - rate) < EXACT_BELOW
+    total = np.zeros(draws.z.shape[1])
+    for chosen, part in ((exact, _by_table), (~exact, _by_expansion)):
+        if chosen.any():
+            columns = (rows, rate, stretch, table.score[0], table.share[0])
+            n, p, r, c, w = (column[chosen, None] for column in columns)
+            total += part(n, p, r, c, w, draws if chosen.all() else draws.take(chosen))
     return total
 
 
-def _by_expansion(table: GapTables, rate: Floats, draws: Draws, rows: Bools) -> Floats:
-    """w |K/n - c| with K = ceil(np + sd Z + (1 - 2p)(Z^2 - 1)/6 - 1/2), clipped to 0..n."""
-    n, p = table.n[0, rows, None], rate[rows, None]
-    hits = np.sqrt(n * p * (1 - p)) * draws.z[rows]
-    hits += (1 - 2 * p) * draws.skew[rows]
+def _by_expansion(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: Draws) -> Floats:
+    """sum of w |p + r (K/n - p) - c| with K = ceil(np + sd Z + (1 - 2p)(Z^2 - 1)/6 - 1/2).
+
+    No K needs to be clipped to 0..n: at a variance of 50 both ends are seven standard deviations away.
+    """
+    hits = draws.skew * (1 - 2 * p)
     hits += n * p - 0.5
+    hits += np.sqrt(n * p * (1 - p)) * draws.z
     np.ceil(hits, out=hits)
-    np.clip(hits, 0.0, n, out=hits)
-    hits /= n
-    hits -= table.score[0, rows, None]
+    hits -= n * (p + (c - p) / r)
     np.abs(hits, out=hits)
-    hits *= table.share[0, rows, None]
-    return hits
+    return np.asarray((w * r / n)[:, 0] @ hits)
 
 
-def _by_table(table: GapTables, rate: Floats, draws: Draws, rows: Bools) -> Floats:
-    """w |K/n - c| by the exact distribution function, tabulated from the rarer of hit and miss."""
-    if not rows.any():
-        return np.empty((0, draws.z.shape[1]))
-    n, p = table.n[0, rows, None], rate[rows, None]
+def _by_table(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: Draws) -> Floats:
+    """The same by the exact distribution function, tabulated from the rarer of hit and miss."""
     upper, count = _distribution(n, p)
-    flipped = p > 0.5
-    hits = np.where(flipped, n - count, count)
-    part = table.share[0, rows, None] * np.abs(hits / n - table.score[0, rows, None])
+    hits = np.where(p > 0.5, n - count, count)
+    part = w * np.abs(np.clip(hits / n if (r == 1).all() else p + r * (hits / n - p), 0, 1) - c)
     # sorted draws up to each step of the distribution: those of the stratum it falls in need a look
     size = draws.z.shape[1]
-    ordered = draws.ordered[rows]
     stratum = np.minimum((upper * size).astype(np.intp), size - 1)
-    reached = stratum + (np.take_along_axis(ordered, stratum, axis=1) <= upper)
+    reached = stratum + (np.take_along_axis(draws.ordered, stratum, axis=1) <= upper)
     times = np.diff(reached, axis=1, prepend=0)
-    rising = np.repeat(part.ravel(), times.ravel()).reshape(ordered.shape)
-    return np.take_along_axis(rising, draws.rank[rows], axis=1)
+    rising = np.repeat(part.ravel(), times.ravel())
+    return np.asarray(rising[draws.place].sum(axis=0))
 
 
 def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
@@ -106,30 +122,53 @@ def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
     return np.maximum.accumulate(upper, axis=1), np.where(flipped, k[::-1], k)
 
 
-def whole_rows(table: GapTables) -> GapTables:
-    """One table (the first) without empty bins and with whole numbers of rows, at least 1."""
+def filled_bins(table: GapTables) -> GapTables:
+    """One table (the first) without its empty bins."""
     filled = table.share[0] > 0
-    n = np.maximum(np.rint(table.n[:, filled]), 1.0)
-    return GapTables(n, table.score[:, filled], table.gap[:, filled], table.share[:, filled], table.sign[:, filled])
+    return GapTables(
+        table.n[:, filled], table.score[:, filled], table.gap[:, filled], table.share[:, filled], table.sign[:, filled]
+    )
 
 
 def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
-    """The answering positions of *one* table's questions, shape (4,), sought around ``start`` (4,)."""
-    first = whole_rows(asked.tables.take([0]))
-    draws = latin_hypercube(rng, first.n.shape[1], resamples)
-    bound = start_of(asked.tables, asked.uniform)
-    found = np.empty(len(start))
-    for row in range(len(start)):
-        question = _Question(asked.take([row]), draws)
-        found[row] = question.search(float(start[row]), float(first.noise[0]), float(bound[row]))
+    """The answering positions of *one* table's four questions, shape (4,), sought around ``start`` (4,).
+
+    The upper limit is the larger one of two paths, so that the second path is only asked whether it
+    reaches further than the first.
+    """
+    tables = asked.tables
+    draws = _draws(filled_bins(tables).n[0], rng, resamples)
+    noise = max(float(tables.noise[0]), ROUNDING)  # nothing widens a step of 0
+    bound = start_of(tables, asked.uniform)
+    error = realised(tables, hypothetical(tables, start, asked.uniform))
+    order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
+    found = np.empty(4)
+    for row in order:
+        if row == order[3]:
+            bound[row] = _as_far(asked, order[2], float(found[order[2]]), row)
+        found[row] = _Question(asked.take([row]), draws).search(float(start[row]), noise, float(bound[row]))
     return found
+
+
+def _draws(n: Floats, rng: np.random.Generator, resamples: int) -> Draws:
+    """One row of draws for each bin, the same one for bins that hold less than one row together."""
+    block = together(n)
+    draws = latin_hypercube(rng, int(block[-1]) + 1, resamples)
+    return draws if len(draws.z) == len(n) else draws.take(block)
+
+
+def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
+    """The position of question ``other`` with the ECE that question ``row`` has at ``position``."""
+    one, two = asked.take([row]), asked.take([other])
+    error = realised(one.tables, hypothetical(one.tables, np.array([position]), one.uniform))
+    return float(position_of(two.tables, error, two.uniform)[0])
 
 
 class _Question:
     """One limit of one table: at which position does T reach the target?"""
 
     def __init__(self, asked: Curves, draws: Draws) -> None:
-        self._table = whole_rows(asked.tables)
+        self._table = filled_bins(asked.tables)
         self._draws = draws
         self._asked = asked
         self._target = float(asked.target[0])
@@ -142,19 +181,18 @@ class _Question:
         seen = error > self._observed + ROUNDING if self._asked.strict[0] else error >= self._observed - ROUNDING
         return bool(np.count_nonzero(seen) < self._target * len(error))
 
-    def search(self, start: float, step: float, bound: float) -> float:
-        """The position: ``start`` -+ ``step``, widened until it holds the answer, halved."""
-        step = max(step, ROUNDING)  # nothing widens a step of 0
-        low, high = max(start - step, bound), min(start + step, 1.0)
-        width = step
+    def search(self, start: float, noise: float, bound: float) -> float:
+        """The position: around ``start``, widened until it is held, then halved."""
+        width = noise * _FIRST
+        low = min(max(start - width, bound), 1.0)
+        high = max(min(start + width, 1.0), low)
         while not self.short(low):
             if low <= bound:
                 return bound
             low, high, width = max(low - width, bound), low, width * 2
-        width = step
         while high < 1.0 and self.short(high):
             low, high, width = high, min(high + width, 1.0), width * 2
-        for _ in range(HALVINGS):
+        while high - low > noise * _LAST:
             middle = (low + high) / 2
             low, high = (middle, high) if self.short(middle) else (low, middle)
         return (low + high) / 2

@@ -1,9 +1,9 @@
-"""The three laws by which a metric that is not binned varies from sample to sample.
+"""The laws by which a metric that is not binned varies from sample to sample.
 
 Each answers the same questions in closed form: an interval, the evidence that the truth is beyond a
 threshold, and how far beyond it must be to be seen. :class:`Proportion` is exact, for shares of
-rows; :class:`Mean` is normal with a correction for skewness, for mean losses; :class:`Area` is normal on two
-scales, for areas under curves.
+rows; :class:`Mean` is a gamma law with the skewness of the losses; :class:`Ranking` is a share of pairs, for the
+area under the ROC curve; :class:`LogitArea` is Student's on the logit scale, for average precision.
 """
 
 from __future__ import annotations
@@ -11,10 +11,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import betainc, betaincinv, expit, logit, ndtr, ndtri
+from scipy.special import (
+    betainc,
+    betaincinv,
+    expit,
+    gammainc,
+    gammaincc,
+    gammaincinv,
+    logit,
+    ndtr,
+    ndtri,
+    stdtr,
+    stdtrit,
+)
 
 from monitor.inference.change import Side
+from monitor.metrics.classification import f1_of, jaccard_of
+
+_STRAIGHT = 1e7  # a gamma of this shape is normal to the last digit that matters
+_HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,24 @@ class Proportion:
     def variance(self) -> float:
         """Variance of the metric at (k + 1/2) / (n + 1), which is zero for no k."""
         return self.variance_at((self.share * self.rows + 0.5) / (self.rows + 1))
+
+    @property
+    def above(self) -> Skewed:
+        """The law that bounds the truth from above."""
+        return self._law(1.0 if self.scale > 0 else 0.0)
+
+    @property
+    def below(self) -> Skewed:
+        """The law that bounds the truth from below."""
+        return self._law(0.0 if self.scale > 0 else 1.0)
+
+    def _law(self, more: float) -> Skewed:
+        # a quarter of a row away from Jeffreys' law on either side: half-way to the exact limits
+        hits = self.share * self.rows + 0.25 + more / 2
+        share = of_beta(hits, self.rows + 1 - hits)
+        return Skewed(
+            self.offset + self.scale * share.mean, self.scale**2 * share.variance, self.scale**3 * share.third
+        )
 
     def variance_at(self, share: float) -> float:
         """Variance of the metric if ``share`` were the true one; infinite without rows."""
@@ -75,6 +108,58 @@ class Proportion:
         return (self.share, at) if (side == "above") == (self.scale > 0) else (1 - self.share, 1 - at)
 
 
+@dataclass(frozen=True, slots=True)
+class FScore:
+    """An F1: 2 J / (1 + J) of the Jaccard index J, the share of true positives among rows positive or predicted.
+
+    F1 rises with J, so that limits and p-values are the exact ones of J.
+    """
+
+    jaccard: Proportion
+
+    @property
+    def value(self) -> float:
+        """The metric."""
+        return f1_of(self.jaccard.share)
+
+    @property
+    def above(self) -> Skewed:
+        """The law that bounds the truth from above."""
+        return self._law(self.jaccard.above)
+
+    @property
+    def below(self) -> Skewed:
+        """The law that bounds the truth from below."""
+        return self._law(self.jaccard.below)
+
+    def _law(self, law: Skewed) -> Skewed:
+        # moments of F1 = f(J) to the second order around the mean of J
+        slope, bend = 2 / (1 + law.mean) ** 2, -4 / (1 + law.mean) ** 3
+        third = slope**3 * law.third + 3 * slope**2 * bend * law.variance**2
+        return Skewed(f1_of(law.mean) + bend * law.variance / 2, slope**2 * law.variance, third)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Limits by Clopper & Pearson 1934, of J."""
+        low, high = self.jaccard.interval(confidence)
+        return f1_of(low), f1_of(high)
+
+    def p_value(self, threshold: float, side: Side) -> float:
+        """One-sided exact binomial p-value for a truth beyond the threshold."""
+        return self.jaccard.p_value(_jaccard(threshold), side)
+
+    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+        """The smallest distance seen with ``power``; 0 where no truth can be beyond the threshold."""
+        at = _jaccard(threshold)
+        distance = self.jaccard.detectable(at, side, rate, power)
+        if distance is None or distance == 0:
+            return distance
+        return abs(f1_of(at + distance if side == "above" else at - distance) - threshold)
+
+
+def _jaccard(threshold: float) -> float:
+    return jaccard_of(min(threshold, 1.5))  # beyond 1 in either, and f1_of has a pole at 2
+
+
 def clopper_pearson(share: float, rows: float, confidence: float) -> tuple[float, float]:
     """Clopper & Pearson's limits of a share seen in so many rows (a fraction is allowed).
 
@@ -101,89 +186,205 @@ def binomial_tail(share: float, rows: float, at: float) -> float:
     return float(betainc(hits, rows - hits + 1, at)) if at > 0 else 0.0
 
 
-def _critical(rows: float, at: float, rate: float) -> int | None:
-    """The smallest whole number of hits whose tail is at most ``rate``; None where all hits are not enough."""
-    low, high = 0, math.floor(rows)
-    if high < 1 or betainc(high, rows - high + 1, at) > rate:
+def _critical(rows: float, at: float, rate: float) -> float | None:
+    """The smallest whole number of hits (or all rows) whose tail is at most ``rate``; None where all are not enough."""
+    if not rows > 0 or betainc(rows, 1, at) > rate:
         return None
+    low, high = 0, math.floor(rows) + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if betainc(middle, rows - middle + 1, at) <= rate else (middle, high)
-    return high
+    return min(high, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Skewed:
+    """A law of three cumulants: the gamma law, shifted and if need be mirrored (Pearson's type III).
+
+    ``mean``, ``variance`` and the third cumulant ``third``, of either sign; normal where that is 0, and a single
+    value where the variance is.
+    """
+
+    mean: float
+    variance: float
+    third: float
+
+    def quantile(self, probability: float) -> float:
+        """The value below which the law lies with ``probability``.
+
+        >>> round(Skewed(3.0, 3.0, 6.0).quantile(0.975), 4)  # Garwood's upper limit of two events seen
+        7.2247
+        """
+        shape, unit = self._gamma
+        if not shape < _STRAIGHT:
+            return self.mean + math.sqrt(self.variance) * float(ndtri(probability))
+        above_least = float(gammaincinv(shape, probability if unit > 0 else 1 - probability))
+        return self.mean + unit * (above_least - shape)
+
+    def below(self, value: float) -> float:
+        """The probability of lying below ``value``."""
+        shape, unit = self._gamma
+        if self.variance <= 0:
+            return float(self.mean <= value)
+        if not shape < _STRAIGHT:
+            return float(ndtr((value - self.mean) / math.sqrt(self.variance)))
+        above_least = max(shape + (value - self.mean) / unit, 0.0)
+        return float(gammainc(shape, above_least) if unit > 0 else gammaincc(shape, above_least))
+
+    def minus(self, other: Skewed) -> Skewed:
+        """The law of the difference from an independent one: cumulants add."""
+        return Skewed(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
+
+    @property
+    def _gamma(self) -> tuple[float, float]:
+        # a gamma of shape a and unit b has variance a b^2 and third cumulant 2 a b^3
+        skew = self.third / self.variance**1.5 if self.variance > 0 else 0.0
+        if abs(skew) < 2 / math.sqrt(_STRAIGHT):
+            return math.inf, 1.0
+        return 4 / skew**2, self.third / self.variance / 2
+
+
+def of_beta(hits: float, misses: float) -> Skewed:
+    """The law with the cumulants of Beta(hits, misses).
+
+    >>> law = of_beta(2.0, 8.0)
+    >>> round(law.mean, 3), round(law.variance, 5), law.third > 0
+    (0.2, 0.01455, True)
+    """
+    rows = hits + misses
+    variance = hits * misses / rows**2 / (rows + 1)
+    return Skewed(hits / rows, variance, 2 * variance * (misses - hits) / rows / (rows + 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean loss: normal after Hall's transformation, which removes the skewness (Hall 1992).
+    """A mean loss: as for a weighted sum of Poisson counts, by gamma laws (Fay & Feuer 1997).
 
-    g(T) = T + k T^2 / 3 + k^2 T^3 / 27 + k / 6 of the studentized mean T, with k the skewness of the mean, is
-    closer to normal than T. It is the Cornish-Fisher correction made monotone, so that no tail is negative.
-    ``most`` is the largest value the metric can have; the smallest is 0.
+    ``se`` and ``skew`` are those of the mean. ``rise`` > 0 says by how much it would rise if one row had the outcome
+    that was not seen, ``fall`` by how much it would fall if one row more were without loss. The upper law allows for
+    the one and the lower law for the other, as the exact limits of a Poisson count do: without them a loss of
+    which the rare, large terms were not seen would look certain. ``most`` is the largest value the metric can
+    have; the smallest is 0.
     """
 
     value: float
     se: float
     skew: float
+    rise: float
+    fall: float
     most: float = math.inf
 
     @property
     def variance(self) -> float:
-        """Variance of the metric."""
-        return self.se**2
+        """Variance of the metric; with an unseen outcome where that is larger."""
+        return self.se**2 + max(self.rise, self.fall) ** 2
 
     @property
-    def third(self) -> float:
-        """Third cumulant of the metric."""
-        return self.skew * self.se**3
+    def above(self) -> Skewed:
+        """The law that bounds the truth from above."""
+        return self._moved(self.rise)
+
+    @property
+    def below(self) -> Skewed:
+        """The law that bounds the truth from below."""
+        return self._moved(-self.fall)
+
+    def _moved(self, step: float) -> Skewed:
+        # a Poisson count K is bounded by gamma laws of shape K + 1 and K: third cumulants are twice the count's
+        third = self.skew * self.se**3 + step**3
+        return Skewed(self.value + step, self.se**2 + step**2, 2 * third)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Limits by inverting Hall's transformation."""
-        z = float(ndtri((1 + confidence) / 2))
-        low = self.value - self.se * from_normal(z, self.skew)
-        high = self.value - self.se * from_normal(-z, self.skew)
+        """The quantiles of the two laws, brought into the range of the metric."""
+        tail = (1 - confidence) / 2
+        low, high = self.below.quantile(tail), self.above.quantile(1 - tail)
         return min(max(low, 0.0), self.value), max(min(high, self.most), self.value)
 
     def p_value(self, threshold: float, side: Side) -> float:
         """One-sided p-value for a truth beyond the threshold."""
-        z = to_normal((self.value - threshold) / self.se, self.skew)
-        return float(ndtr(-z if side == "above" else z))
+        return self.below.below(threshold) if side == "above" else 1 - self.above.below(threshold)
 
     def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
-        """The distance at which a truth is seen with ``power``, with the variance now found."""
-        sign = 1 if side == "above" else -1
-        needed = from_normal(-sign * float(ndtri(rate)), self.skew)
-        likely = from_normal(-sign * float(ndtri(power)), self.skew)
-        distance = sign * self.se * (needed - likely)
-        return distance if 0 <= threshold + sign * distance <= self.most else None
-
-
-def to_normal(studentized: float, skew: float) -> float:
-    """Hall's transformation of a studentized mean."""
-    return studentized + skew * studentized**2 / 3 + skew**2 * studentized**3 / 27 + skew / 6
-
-
-def from_normal(z: float, skew: float) -> float:
-    """The inverse of :func:`to_normal`.
-
-    >>> round(to_normal(from_normal(1.96, 0.3), 0.3), 6)
-    1.96
-    """
-    if abs(skew) < 1e-6:  # the closed form would divide rounding errors by the skewness
-        return z
-    return float(np.cbrt(1 + skew * (z - skew / 6)) - 1) * 3 / skew
+        """The distance at which a truth is seen with ``power``, with the variance now found; 0 as for a share."""
+        room = self.most - threshold if side == "above" else threshold
+        if room <= 0:
+            return 0.0
+        reached = (power, rate) if side == "above" else (1 - rate, 1 - power)
+        distance = self.above.quantile(reached[0]) - self.below.quantile(reached[1])
+        return distance if distance <= room else None
 
 
 @dataclass(frozen=True, slots=True)
-class Area:
-    """An area under a curve: ``value`` as found, ``centre`` in (0, 1) and ``se`` > 0 with an unseen row added.
+class Ranking:
+    """An area under the ROC curve: the share of pairs in order, worth ``rows`` > 0 independent pairs.
 
-    The interval is Wald's on the logit scale. The p-value is the larger one of the plain and of the logit scale:
-    against "above" the plain one is too small near 1, against "below" the logit one is.
+    ``rows`` is centre (1 - centre) / variance, as Korn & Graubard 1998 do for shares from surveys. The law of the
+    truth is Jeffreys' beta law, Beta(k + 1/2, rows - k + 1/2) with k = value * rows (Brown, Cai & DasGupta 2001): it
+    stays within 0 and 1, leans as it must near them, and is not certain of a perfect order.
+    """
+
+    value: float
+    rows: float
+
+    @property
+    def variance(self) -> float:
+        """Variance of the truth under its law."""
+        return self.above.variance
+
+    @property
+    def above(self) -> Skewed:
+        """The first three cumulants of the law, which bounds the truth from above and from below."""
+        return of_beta(self.value * self.rows + 0.5, (1 - self.value) * self.rows + 0.5)
+
+    below = above
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Equal-tailed limits, widened to the value where it is 0 or 1."""
+        tail = (1 - confidence) / 2
+        low, high = (_of_ranking(self.value, self.rows, chance) for chance in (tail, 1 - tail))
+        return min(low, self.value), max(high, self.value)
+
+    def p_value(self, threshold: float, side: Side) -> float:
+        """One-sided p-value for a truth beyond the threshold: the tail of the interval's own law."""
+        below = _below_ranking(self.value, self.rows, threshold)
+        return below if side == "above" else 1 - below
+
+    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+        """The smallest distance seen with ``power``; 0 where no truth can be beyond the threshold."""
+        at = threshold if side == "above" else 1 - threshold
+        if not 0 < at < 1:
+            return 0.0
+        if _below_ranking(1.0, self.rows, at) > rate:
+            return None
+        low, critical = at, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + critical) / 2
+            low, critical = (low, middle) if _below_ranking(middle, self.rows, at) <= rate else (middle, critical)
+        return _of_ranking(critical, self.rows, power) - at
+
+
+def _of_ranking(value: float, rows: float, chance: float) -> float:
+    return float(betaincinv(value * rows + 0.5, (1 - value) * rows + 0.5, chance))
+
+
+def _below_ranking(value: float, rows: float, threshold: float) -> float:
+    return float(betainc(value * rows + 0.5, (1 - value) * rows + 0.5, min(max(threshold, 0.0), 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class LogitArea:
+    """An average precision: ``value`` as found, ``centre`` in (0, 1) and ``se`` > 0 with an unseen hit added.
+
+    The interval is on the logit scale (Boyd, Eng & Page 2013) with Student's quantile instead of the normal one,
+    ``freedom`` being about the number of rows of the rarer class: with few of them ``se`` is a poor guess. The p-value
+    is the larger one of the plain and of the logit scale: against "above" the plain one is too small near 1, against
+    "below" the logit one is.
     """
 
     value: float
     centre: float
     se: float
+    freedom: float
 
     @property
     def variance(self) -> float:
@@ -195,8 +396,8 @@ class Area:
         return self.se / (self.centre * (1 - self.centre))
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Limits in (0, 1), widened to the value where it is 0 or 1."""
-        half = float(ndtri((1 + confidence) / 2)) * self._logit_se
+        """Limits in [0, 1], widened to the value where it is outside of them."""
+        half = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self._logit_se
         low, high = (float(expit(logit(self.centre) + step)) for step in (-half, half))
         return min(low, self.value), max(high, self.value)
 
@@ -207,12 +408,27 @@ class Area:
         sign = -1 if side == "above" else 1
         plain = (self.value - threshold) / self.se
         logits = float(logit(self.centre) - logit(threshold)) / self._logit_se
-        return float(max(ndtr(sign * plain), ndtr(sign * logits)))
+        return float(max(stdtr(self.freedom, sign * plain), stdtr(self.freedom, sign * logits)))
+
+    def risen_from(self, other: LogitArea) -> float:
+        """One-sided p-value for a truth above that of an independent area; again the larger one of two scales."""
+        freedom = self.freedom_with(other)
+        plain = (self.value - other.value) / math.hypot(self.se, other.se)
+        logits = float(logit(self.centre) - logit(other.centre)) / math.hypot(self._logit_se, other._logit_se)
+        return float(max(stdtr(freedom, -plain), stdtr(freedom, -logits)))
+
+    def freedom_with(self, other: LogitArea) -> float:
+        """Degrees of freedom of the difference of two areas (Satterthwaite 1946)."""
+        parts = self.variance**2 / self.freedom + other.variance**2 / other.freedom
+        return (self.variance + other.variance) ** 2 / parts
 
     def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
         """The distance seen with ``power``: at the threshold areas vary more than near 0 or 1."""
+        if not 0 < threshold < 1:
+            return 0.0
         ratio = threshold * (1 - threshold) / (self.centre * (1 - self.centre))
-        distance = self.se * math.sqrt(max(ratio, 1.0)) * float(ndtri(power) - ndtri(rate))
+        reach = float(ndtri(power) - stdtrit(self.freedom, rate))
+        distance = self.se * math.sqrt(max(ratio, 1.0)) * reach
         room = 1 - threshold if side == "above" else threshold
         return distance if distance <= room else None
 

@@ -9,7 +9,6 @@ import numpy as np
 from monitor.counts import BinCounts, Counts, Floats
 
 EPSILON = 1e-15
-_NOTHING = 1e-12  # a share this small is a rounding error of two sums of the same rows
 
 
 def ece(bins: BinCounts) -> float | None:
@@ -101,14 +100,14 @@ class Losses:
         return float((self.weight * self._expected(self.hit, self.miss)).sum() / self.weight.sum())
 
     @property
-    def largest(self) -> float:
-        """The largest loss that a row with one of these scores can have; never 0."""
-        return float(max(self.hit.max(), self.miss.max()))
+    def rise(self) -> float:
+        """By how much the loss of a row would rise if its outcome turned into the dearer one; the mean over the rows.
 
-    @property
-    def one_class(self) -> bool:
-        """Whether all outcomes are the same."""
-        return bool((self.rate <= _NOTHING).all() or (self.rate >= 1 - _NOTHING).all())
+        At least the mean loss itself: it stands for losses that other scores, not seen, might bring.
+        """
+        more = self.miss - self.hit
+        rises = self._expected(np.maximum(more, 0.0), np.maximum(-more, 0.0))
+        return max(float((self.weight * rises).sum() / self.weight.sum()), self.mean)
 
     def cumulants(self) -> tuple[float, float]:
         """Variance and third cumulant of the mean loss, rows drawn afresh with score and outcome.

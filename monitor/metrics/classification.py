@@ -1,4 +1,4 @@
-"""Classification: was the decision right? Accuracy and the false-negative rate.
+"""Classification: was the decision right? Accuracy, false-negative rate, precision, recall and F1.
 
 With ``probability_of_label`` the outcome y is the truth of the label, so a row that was predicted is
 right where y = 1 and one that was not where y = 0. With ``confidence_in_prediction`` y already says
@@ -58,7 +58,7 @@ def missed(counts: Counts) -> Share | None:
 
     The squared weights of a group's positives are taken as their share of the group's.
     """
-    actual = counts.wy if counts.score_is == "probability_of_label" else _where_predicted(counts)
+    actual = _actual(counts)
     total = float(actual.sum())
     if total <= 0:
         return None
@@ -66,6 +66,83 @@ def missed(counts: Counts) -> Share | None:
     squares = float((counts.w2[held] * actual[held] / counts.w[held]).sum())
     value = float(actual[~counts.predicted].sum()) / total
     return Share(_within_one(value), total**2 / squares / counts.design_effect)
+
+
+def predicted_right(counts: Counts) -> Share | None:
+    """The precision as a share of the predicted rows; None where nothing was predicted."""
+    chosen = counts.where("predicted")
+    total = float(chosen.w.sum())
+    return Share(_within_one(float(chosen.wy.sum()) / total), chosen.effective_rows) if total > 0 else None
+
+
+def positives_found(counts: Counts) -> Share | None:
+    """The recall as a share of the actual positives; None without one."""
+    share = missed(counts)
+    return None if share is None else Share(1 - share.value, share.rows)
+
+
+def agreed(counts: Counts) -> Share | None:
+    """The Jaccard index: the share of true positives among all rows that are positive or predicted; None without one.
+
+    F1 is 2 J / (1 + J) of this share, so that F1 has the exact limits of a share. The squared weights of a group's
+    positives are taken as their share of the group's.
+    """
+    counts = counts.take(counts.w > 0)
+    either = np.where(counts.predicted, counts.w, _actual(counts))
+    total = float(either.sum())
+    if total <= 0:
+        return None
+    both = float(_actual(counts)[counts.predicted].sum())
+    squares = float((counts.w2 * either / counts.w).sum())
+    return Share(_within_one(both / total), total**2 / squares / counts.design_effect)
+
+
+def precision(counts: Counts) -> float | None:
+    """Share of the predicted rows that are positive, in [0, 1]; None where nothing was predicted.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> precision(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
+    0.5
+    """
+    share = predicted_right(counts)
+    return None if share is None else share.value
+
+
+def recall(counts: Counts) -> float | None:
+    """Share of the actual positives that were predicted, in [0, 1]; None without a positive.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(recall(counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.1], [1, 0, 0, 1, 1])), 6)
+    0.333333
+    """
+    share = positives_found(counts)
+    return None if share is None else share.value
+
+
+def f1(counts: Counts) -> float | None:
+    """Harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); None without a positive and a prediction.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(f1(counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.1], [1, 0, 0, 1, 1])), 6)
+    0.4
+    """
+    share = agreed(counts)
+    return None if share is None else f1_of(share.value)
+
+
+def f1_of(jaccard: float) -> float:
+    """F1 from the Jaccard index; it rises with it from 0 to 1."""
+    return 2 * jaccard / (1 + jaccard)
+
+
+def jaccard_of(f1_score: float) -> float:
+    """The Jaccard index from F1."""
+    return f1_score / (2 - f1_score)
+
+
+def _actual(counts: Counts) -> Floats:
+    """The weight of actual positives in each group, shape (K,)."""
+    return counts.wy if counts.score_is == "probability_of_label" else _where_predicted(counts)
 
 
 def _where_predicted(counts: Counts) -> Floats:

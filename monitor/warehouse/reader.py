@@ -23,8 +23,9 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
-from monitor.counts import Counts, counts_from_groups
-from monitor.records import TOO_MANY_VALUES, BadRow, Quality, ScoreIs, Window
+from monitor.counts import INDEPENDENT, Counts, counts_from_groups
+from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
+from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, ScoreIs, Where, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
@@ -45,7 +46,6 @@ __all__ = [
     "Warehouse",
     "WarehouseFailed",
     "WarehouseTimeout",
-    "design_effect",
 ]
 
 TIMEOUT_S = 900.0
@@ -55,6 +55,7 @@ SEGMENT_VALUES = 200
 SHOWN_LENGTH = 200
 """Characters of a value that stay of an example: enough to find the row, whatever was taken for a label."""
 
+Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
 SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
 
@@ -242,7 +243,7 @@ class _Reader:
         return (Quality(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
     def _counts(
-        self, segment: str | None, effects: Mapping[str, float], *, latest: bool
+        self, segment: str | None, effects: Mapping[str, Effects], *, latest: bool
     ) -> dict[str, dict[str, Counts]]:
         """Counts by segment value ("" without a segment) and label."""
         columns = self._fetch(self.statements.groups(latest=latest, segment=segment))
@@ -252,11 +253,14 @@ class _Reader:
         parts: dict[str, dict[str, Counts]] = {}
         for value, label, rows in _split(values, labels):
             chosen = {name: column[rows] for name, column in columns.items()}
-            counts = counts_from_groups(chosen, design_effect=effects.get(label, 1.0), score_is=score_is)
+            effect, *acting = effects.get(label, (1.0, *INDEPENDENT))
+            counts = counts_from_groups(
+                chosen, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
+            )
             parts.setdefault(value, {})[label] = counts
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
 
-    def _segments(self, segments: Sequence[str], effects: Mapping[str, float], *, latest: bool) -> SegmentCounts:
+    def _segments(self, segments: Sequence[str], effects: Mapping[str, Effects], *, latest: bool) -> SegmentCounts:
         return {
             (segment, value): labels
             for segment in segments
@@ -270,39 +274,29 @@ class _Reader:
         pairs = zip(columns["version"], columns["n"], strict=True)
         return dict(sorted((str(version), int(n)) for version, n in pairs))
 
-    def _label_effects(self, *, latest: bool) -> dict[str, float]:
+    def _label_effects(self, *, latest: bool) -> Mapping[str, Effects]:
+        """The design effects of each label: of all its rows, of the predicted and of the automated ones."""
         if not self.statements.layout.has("cluster"):
             return {}
-        sums = self._fetch(self.statements.dependence("cluster", latest=latest, by_label=True))
+        found = [self._effects_among(population, latest=latest) for population in WHERES]
+        return {label: (effect, *(part.get(label, 1.0) for part in found[1:])) for label, effect in found[0].items()}
+
+    def _effects_among(self, population: Where, *, latest: bool) -> dict[str, float]:
+        statement = self.statements.dependence("cluster", latest=latest, by_label=True, population=population)
+        sums = self._fetch(statement)
         labels = sums.pop("label")
-        return {str(label): design_effect(_row(sums, index)) for index, label in enumerate(labels)}
+        return {str(label): design_effect(ClusterSums.of(_row(sums, index))) for index, label in enumerate(labels)}
 
     def _whole_effect(self, *, latest: bool) -> float:
-        """Rows of one item are dependent, rows of one cluster too: the larger effect counts."""
-        clusters = ("item", "cluster") if self.statements.layout.has("cluster") else ("item",)
-        found = (self._fetch(self.statements.dependence(key, latest=latest, by_label=False)) for key in clusters)
-        return max(design_effect(_row(sums, 0)) for sums in found)
+        """Rows of one item are dependent, and so are rows of one cluster."""
+        item = self._sums_within("item", latest=latest)
+        if not self.statements.layout.has("cluster"):
+            return design_effect(item)
+        cluster = self._sums_within("cluster", latest=latest)
+        return two_way_effect(item, cluster, self._sums_within("item", "cluster", latest=latest))
 
-
-def design_effect(sums: Mapping[str, float]) -> float:
-    """How many rows weigh as one, from the sums of :meth:`Statements.dependence`; at least 1.
-
-    The variance of the cluster sums of centred residuals w (y - s - mean) over that of independent
-    rows (Kish 1965): sum over clusters (A - mean W)^2 over sum over rows (r - mean w)^2.
-
-    Two clusters of two equal rows each, residuals +1 and -1:
-
-    >>> design_effect({"aa": 8, "aw": 0, "cc": 8, "r": 0, "w": 4, "rr": 4, "rw": 0, "ww": 4})
-    2.0
-    """
-    if not sums["w"] > 0:
-        return 1.0
-    mean = sums["r"] / sums["w"]
-    clustered = sums["aa"] - 2 * mean * sums["aw"] + mean**2 * sums["cc"]
-    independent = sums["rr"] - 2 * mean * sums["rw"] + mean**2 * sums["ww"]
-    if independent <= 1e-12 * sums["ww"]:  # all residuals equal: what is left is rounding
-        return 1.0
-    return max(1.0, clustered / independent)
+    def _sums_within(self, *keys: str, latest: bool) -> ClusterSums:
+        return ClusterSums.of(_row(self._fetch(self.statements.dependence(*keys, latest=latest, by_label=False)), 0))
 
 
 def _shown(value: str | None) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.records import LABEL_BYTES, BadRow, Window
+from monitor.records import LABEL_BYTES, BadRow, Where, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
@@ -30,6 +30,7 @@ EXAMPLES = 20
 _KEYS = ("predicted", "automated", "cell")
 _ONE: Expression = sa.literal_column("1")
 _ZERO: Expression = sa.literal_column("0")
+_EMPTY: Expression = sa.literal_column("''")
 _LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
@@ -100,13 +101,11 @@ class Statements:
         rows = self._sound(latest=latest)
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
-    def dependence(self, cluster: str, *, latest: bool, by_label: bool) -> sa.Select[Any]:
-        """The sums from which :func:`monitor.warehouse.reader.design_effect` follows, per label or over all.
+    def dependence(self, *within: str, latest: bool, by_label: bool, population: Where = "all") -> sa.Select[Any]:
+        """The :class:`~monitor.inference.dependence.ClusterSums`, per label or over all rows of a population.
 
-        ``cluster`` is "item" or "cluster"; a row without a cluster is a cluster of its own. With the
-        residual r = w (y - s) of a row and A, W the sums of r and w in a cluster, these are the sums of
-        A^2, A W, W^2 over clusters and of r, w, r^2, r w, w^2 over rows: centring follows from them,
-        since sum (A - mean W)^2 = sum A^2 - 2 mean sum A W + mean^2 sum W^2.
+        ``within`` names what rows must share to be of one cluster: "item", "cluster", or both. A row without
+        a cluster (NULL, or the empty text) is a cluster of its own.
         """
         facts = self._facts(latest=latest)
         r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
@@ -114,9 +113,13 @@ class Statements:
         keys = [facts.c.label] if by_label else []
         exact, bounded = self.dialect.exact_sum, not self.layout.has("weight")
         sums = [exact(value, bounded=bounded).label(name) for name, value in per_row.items()]
-        key = facts.c[cluster]
-        inner = sa.select(*keys, key.label("key"), *sums).group_by(*keys, key).subquery("clusters")
-        alone = inner.c.key.is_(None)
+        shared = [facts.c[name] for name in within]
+        named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
+        grouped = sa.select(*keys, *named, *sums).group_by(*keys, *shared)
+        if population != "all":
+            grouped = grouped.where(facts.c[population] == _ONE)
+        inner = grouped.subquery("clusters")
+        alone = sa.or_(*(inner.c[key.name].is_(None) for key in named))
         squares = {
             "aa": sa.case((alone, inner.c.rr), else_=inner.c.r * inner.c.r),
             "aw": sa.case((alone, inner.c.rw), else_=inner.c.r * inner.c.w),
@@ -197,7 +200,9 @@ class Statements:
             "automated": sa.case((automated, _ONE), else_=_ZERO),
             "cell": self.dialect.cell(rows.c.score),
         }
-        kept = [rows.c.item, rows.c.label, *([rows.c.cluster] if "cluster" in rows.c else [])]
+        kept: list[Expression] = [rows.c.item, rows.c.label]
+        if "cluster" in rows.c:  # an empty text is how some exports write "none": not one cluster of all such rows
+            kept.append(sa.func.nullif(rows.c.cluster, _EMPTY).label("cluster"))
         segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
         computed = [column.label(name) for name, column in columns.items()]
         return sa.select(*kept, *segments, *computed).subquery("facts")

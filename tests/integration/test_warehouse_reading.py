@@ -333,11 +333,15 @@ def test_model_versions_are_counted(load: Loader) -> None:
 
 def design_effect(residual: np.ndarray, weight: np.ndarray, keys: Sequence[Any]) -> float:
     """The definition, row by row: squared cluster sums of centred weighted residuals over squared residuals."""
+    return max(1.0, unclipped_effect(residual, weight, keys))
+
+
+def unclipped_effect(residual: np.ndarray, weight: np.ndarray, keys: Sequence[Any]) -> float:
     centred = weight * (residual - np.average(residual, weights=weight))
     sums: dict[Any, float] = defaultdict(float)
     for index, (key, value) in enumerate(zip(keys, centred, strict=True)):
         sums[("alone", index) if key is None else key] += value
-    return max(1.0, sum(total**2 for total in sums.values()) / float((centred**2).sum()))
+    return sum(total**2 for total in sums.values()) / float((centred**2).sum())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -357,7 +361,7 @@ def test_the_design_effect_is_that_of_the_definition(load: Loader, weighted: boo
             assert reading.labels[label].design_effect > 1.5
             segment = reading.segments[("cluster", "c1")][label]
             assert segment.design_effect == reading.labels[label].design_effect
-        whole = max(oracle(rows, "item"), oracle(rows, "cluster"))
+        whole = oracle([r | {"group": r["cluster"] or r["item"]} for r in rows], "group")  # clusters hold whole items
         assert reading.whole_design_effect == pytest.approx(whole, rel=1e-9), engine
 
 
@@ -367,11 +371,61 @@ def oracle(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     return design_effect(residual, weight, [r[key] for r in rows])
 
 
+def unclipped(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    residual = np.array([r["actual"] - r["score"] for r in rows])
+    return unclipped_effect(residual, np.ones(len(rows)), [r[key] for r in rows])
+
+
 def test_the_whole_source_is_clustered_by_item_where_no_cluster_is_given(load: Loader) -> None:
     rows = [row(f"t{index}", label, actual=float(index % 2)) for index in range(20) for label in ("a", "b", "c", "d")]
     for reading in read_all(load(rows), source()).values():
         assert reading.whole_design_effect == pytest.approx(4.0, rel=1e-9)
         assert {counts.design_effect for counts in reading.labels.values()} == {1.0}
+
+
+def test_rows_that_share_an_item_or_a_cluster_are_both_dependent(load: Loader) -> None:
+    rng = np.random.default_rng(11)
+    rows = []
+    for item in range(300):  # each label's texts are alike in threes, so that clusters cross the items
+        of_item = rng.random()
+        for number, label in enumerate(("billing", "spam", "refund")):
+            actual = float(np.clip(of_item + (item // 3 * (number + 7) % 11) / 11 - 0.5, 0, 1))
+            rows.append(row(f"i{item}", label, 0.5, actual, cluster=f"{label} {item // 3}"))
+    keys = ("item", "cluster", "both")
+    rows_of = [r | {"both": (r["item"], r["cluster"])} for r in rows]
+    by_item, by_cluster, by_both = (unclipped(rows_of, key) for key in keys)
+    assert min(by_item, by_cluster) > 1.2
+    for engine, reading in read_all(load(rows), source()).items():
+        assert reading.whole_design_effect == pytest.approx(by_item + by_cluster - by_both, rel=1e-9), engine
+
+
+def test_the_rows_that_act_have_a_design_effect_of_their_own(load: Loader) -> None:
+    rows = []
+    for index in range(120):  # what scores .9 comes in threes, what scores .2 or .6 alone
+        for copy in range(3 if index % 4 == 0 else 1):
+            score = 0.9 if index % 4 == 0 else (0.2, 0.6)[index % 2]
+            rows.append(row(f"t{index} {copy}", score=score, actual=float(index % 8 < 4), cluster=f"c{index}"))
+    for engine, reading in read_all(load(rows), source(automate_at=0.9)).items():
+        counts = reading.labels["billing"]
+        assert counts.where("automated").design_effect == pytest.approx(3.0), engine
+        kept = [r for r in rows if r["score"] >= 0.5]
+        assert counts.where("predicted").design_effect == pytest.approx(oracle(kept, "cluster"), rel=1e-9), engine
+        assert counts.design_effect == pytest.approx(oracle(rows, "cluster"), rel=1e-9), engine
+        assert 1 < counts.design_effect < counts.where("predicted").design_effect < 3
+
+
+def test_an_empty_cluster_is_no_cluster(load: Loader) -> None:
+    rows = [row(f"t{index}", actual=float(index % 2), cluster="" if index % 3 else None) for index in range(60)]
+    for reading in read_all(load(rows), source()).values():
+        assert reading.labels["billing"].design_effect == 1.0
+        assert reading.whole_design_effect == 1.0
+
+
+def test_a_single_cluster_is_worth_one_row(load: Loader) -> None:
+    rows = [row(f"t{index}", actual=float(index % 2), cluster="one") for index in range(40)]
+    for reading in read_all(load(rows), source()).values():
+        assert reading.labels["billing"].effective_rows == pytest.approx(1.0)
+        assert (reading.labels["billing"].rows, reading.rows) == (40, 40)
 
 
 # --- windows

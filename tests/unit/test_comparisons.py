@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from monitor.baselines import Baseline, edges_of
-from monitor.comparisons import Material, compare
+from monitor.comparisons import Material, compare, pooled
 from monitor.counts import Counts, counts_from_rows, pool
 from monitor.estimates import Sample, estimate
 from monitor.evaluation import SourceData, WindowCounts, material_of, poolable, windows_needed
@@ -222,3 +224,34 @@ def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
 def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
     found = material_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), CONFIG, "gone", ())
     assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
+
+
+@pytest.mark.parametrize("where", ["all", "automated"])
+def test_windows_are_pooled_once_and_go_when_nobody_needs_them_any_more(where: str) -> None:
+    rule = RISE.model_copy(update={"where": where})
+    weeks = [rows(700, seed=seed) for seed in range(4)]
+    together = pooled(weeks)
+    assert pooled(weeks) is together
+    assert pooled(weeks[:3]) is not together
+    assert together.digest() == pool(weeks).digest()
+    compare(rule, material(*weeks, baseline=pinned(rows(20_000))), EVALUATION)
+    gone = [ref(week) for week in (*weeks, together)]
+    weeks.pop(0)  # while the older ones are kept
+    del together
+    gc.collect()
+    assert [one() is None for one in gone] == [True, False, False, False, True]
+    weeks.clear()
+    gc.collect()
+    assert all(one() is None for one in gone)
+
+
+@pytest.mark.parametrize("metric", ["ece", "mce"])
+def test_what_could_be_seen_is_told_of_the_rows_that_are_judged_however_many_were_passed_over(metric: str) -> None:
+    rule = Rule(id="rise", metric=metric, condition="increase", threshold=0.03)
+    base, weeks = pinned(rows(20_000)), [rows(150, seed=seed) for seed in range(4)]
+    found = compare(rule, material(*weeks, baseline=base), EVALUATION)
+    alone = compare(rule, material(pool(weeks), baseline=base), EVALUATION)
+    assert found.windows == 4
+    assert found.detectable is not None
+    assert found.detectable == alone.detectable
+    assert found.adequate == alone.adequate

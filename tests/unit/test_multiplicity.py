@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 
 from monitor.inference.multiplicity import adjust
 
@@ -31,3 +35,35 @@ def test_impossible_values_are_refused() -> None:
         adjust([0.5], 0)
     with pytest.raises(ValueError, match=r"0 <= pvals|between 0 and 1|\[0, 1\]|within"):
         adjust([1.5], 1)
+
+
+FAMILIES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
+
+
+@given(FAMILIES, st.integers(1, 8))
+def test_a_family_is_scipys_times_the_rules_and_never_beyond_one(p: list[float], rules: int) -> None:
+    expected = np.minimum(1.0, false_discovery_control(p, method="bh") * rules)
+    assert adjust(p, rules) == pytest.approx(expected.tolist())
+
+
+@given(FAMILIES, st.integers(1, 8), st.floats(0.001, 0.2))
+def test_below_the_rate_are_those_that_the_step_up_procedure_rejects(p: list[float], rules: int, rate: float) -> None:
+    """Benjamini & Hochberg as they wrote it: reject the k smallest, k the last with p(k) <= k/m of the level."""
+    level, ranked = rate / rules, sorted(p)
+    if any(abs(value - (k + 1) / len(p) * level) < 1e-12 for k, value in enumerate(ranked)):
+        return  # on the edge rounding decides
+    last = max((k + 1 for k, value in enumerate(ranked) if value < (k + 1) / len(p) * level), default=0)
+    cut = ranked[last - 1] if last else -1.0
+    assert [adjusted < rate for adjusted in adjust(p, rules)] == [value <= cut for value in p]
+
+
+@given(FAMILIES, st.integers(1, 8), st.data())
+def test_order_is_kept_labels_only_make_it_harder_and_more_evidence_only_easier(
+    p: list[float], rules: int, data: st.DataObject
+) -> None:
+    found = adjust(p, rules)
+    assert all(a >= min(1.0, value * rules) - 1e-12 for a, value in zip(found, p, strict=True))
+    assert all(found[i] <= found[j] for i in range(len(p)) for j in range(len(p)) if p[i] <= p[j])
+    index = data.draw(st.integers(0, len(p) - 1))
+    sharper = [value / 2 if i == index else value for i, value in enumerate(p)]
+    assert all(a <= b + 1e-12 for a, b in zip(adjust(sharper, rules), found, strict=True))

@@ -18,7 +18,6 @@ from monitor.records import BadRow
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS, duckdb_kind, microseconds, sqlite_kind
-from monitor.warehouse.reader import design_effect
 from monitor.warehouse.relation import (
     ParquetFiles,
     Query,
@@ -199,15 +198,6 @@ def test_a_declared_type_of_sqlite_has_a_kind(declared: str, kind: str) -> None:
 )  # fmt: skip
 def test_a_type_of_duckdb_has_a_kind(name: str, kind: str) -> None:
     assert duckdb_kind(name) == kind
-
-
-def test_the_design_effect_is_one_where_nothing_can_be_said() -> None:
-    none = dict.fromkeys(("aa", "aw", "cc", "r", "w", "rr", "rw", "ww"), 0.0)
-    assert design_effect(none) == 1.0
-    equal_residuals = {"aa": 4.0, "aw": 4.0, "cc": 4.0, "r": 2.0, "w": 2.0, "rr": 2.0, "rw": 2.0, "ww": 2.0}
-    assert design_effect(equal_residuals) == 1.0
-    against_each_other = {"aa": 0.0, "aw": 0.0, "cc": 4.0, "r": 0.0, "w": 2.0, "rr": 2.0, "rw": 0.0, "ww": 2.0}
-    assert design_effect(against_each_other) == 1.0
 
 
 # --- documentation

@@ -1,0 +1,150 @@
+"""Rows that are not independent: how many of them weigh as one.
+
+Copies of a row, mails of one thread, the labels of one ticket: they are right or wrong together, and
+an interval that takes them for independent is too narrow. The *design effect* (Kish 1965) is the
+variance of a mean over the variance that as many independent rows would have; numbers of rows are
+divided by it. Here it is a function of eight sums, which the warehouse takes; no row leaves it.
+
+With the residual r = w (y - s) of a row, its mean over the weights m = sum r / sum w, and the sums A
+of r and W of w in a cluster::
+
+    effect = sum over clusters (A - m W)^2  /  sum over rows (r - m w)^2
+
+Where the formula cannot answer, the answer is on the safe side: see :func:`design_effect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+MIN_CLUSTERS = 10.0  # worth less than this many equal clusters, nothing can be said about how alike their rows are
+_NOTHING = 1e-12  # of a squared residual for each squared weight: what is left of equal residuals is rounding
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """What the design effect is a function of. ``aa, aw, cc`` are sums of A^2, A W and W^2 over clusters.
+
+    ``r, w, rr, rw, ww`` are sums of r, w, r^2, r w and w^2 over rows. Centring follows from them, since
+    sum (A - m W)^2 = sum A^2 - 2 m sum A W + m^2 sum W^2.
+    """
+
+    aa: float
+    aw: float
+    cc: float
+    r: float
+    w: float
+    rr: float
+    rw: float
+    ww: float
+
+    @classmethod
+    def of(cls, sums: Mapping[str, float]) -> Self:
+        """The sums by their names, as a statement of the warehouse brings them."""
+        return cls(**{field.name: float(sums[field.name]) for field in fields(cls)})
+
+    @property
+    def mean(self) -> float:
+        """The mean residual; 0 without rows."""
+        return self.r / self.w if self.w > 0 else 0.0
+
+    @property
+    def clustered(self) -> float:
+        """Sum of the squared centred residuals of clusters."""
+        return max(0.0, self.aa - 2 * self.mean * self.aw + self.mean**2 * self.cc)
+
+    @property
+    def independent(self) -> float:
+        """Sum of the squared centred residuals of rows."""
+        return max(0.0, self.rr - 2 * self.mean * self.rw + self.mean**2 * self.ww)
+
+    @property
+    def clusters(self) -> float:
+        """How many equally large clusters these are worth, Kish's (sum W)^2 / sum W^2."""
+        return self.w**2 / self.cc if self.cc > 0 else 0.0
+
+    @property
+    def all_alike(self) -> float:
+        """The effect if all rows of a cluster were copies: as many rows count as there are clusters' worth."""
+        return max(1.0, self.cc / self.ww) if self.ww > 0 else 1.0
+
+    @property
+    def silent(self) -> bool:
+        """Whether these sums say nothing about how alike the rows of a cluster are.
+
+        Too few clusters (a single one has a centred sum of 0, whatever is in it), or no residual that differs.
+        """
+        return self.clusters < MIN_CLUSTERS or self.independent <= _NOTHING * self.ww
+
+
+def design_effect(sums: ClusterSums) -> float:
+    """How many rows weigh as one, at least 1; without rows 1.
+
+    * Residuals of a cluster that cancel each other out would give less than 1, more certainty than from
+      independent rows. That is as a rule chance, and never believed: 1.
+    * Worth fewer than ten clusters, or with residuals that are all equal, nothing tells how alike rows of
+      one cluster are: they count as copies (:attr:`ClusterSums.all_alike`), a single cluster as one row.
+
+    Twenty pairs of copies, half of them with the residual +1 and half with -1:
+
+    >>> design_effect(sums_of_rows([0.0, 1.0] * 20, [1.0, 0.0] * 20, [pair % 20 for pair in range(40)]))
+    2.0
+    """
+    if not sums.w > 0:
+        return 1.0
+    return sums.all_alike if sums.silent else max(1.0, sums.clustered / sums.independent)
+
+
+def two_way_effect(item: ClusterSums, cluster: ClusterSums, both: ClusterSums) -> float:
+    """The effect where rows depend on each other if they share the item *or* the cluster; at least 1.
+
+    The clustered sums of squares add up, less those of the groups that share both, which were counted
+    twice: item + cluster - both (Cameron, Gelbach & Miller 2011). Where a cluster holds whole items that is
+    the effect by cluster, where none shares an item with another it is more than either. Never less than
+    the larger one of the two.
+
+    Copies in threads of two items with two labels each, and the same with a cluster for each label:
+
+    >>> item, thread = [row // 2 for row in range(80)], [row // 4 for row in range(80)]
+    >>> score, outcome = [0.5] * 80, [float(row // 4 % 2) for row in range(80)]
+    >>> of = [sums_of_rows(score, outcome, key) for key in (item, thread, [*zip(item, thread)])]
+    >>> two_way_effect(*of)
+    4.0
+    """
+    larger = max(design_effect(item), design_effect(cluster))
+    if item.silent or cluster.silent:
+        return larger
+    return max(larger, (item.clustered + cluster.clustered - both.clustered) / item.independent)
+
+
+def sums_of_rows(
+    score: npt.ArrayLike,
+    outcome: npt.ArrayLike,
+    cluster: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+) -> ClusterSums:
+    """The sums of plain rows, for simulations and tests; the warehouse takes the same in SQL.
+
+    ``score``, ``outcome`` and ``weight`` (1 by default) have shape (n,); ``cluster`` has n keys (or n rows
+    of keys, which must then be equal in all columns). A row without a cluster needs a key of its own.
+    """
+    s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
+    w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
+    r = w * (y - s)
+    key = _codes(np.asarray(cluster))
+    a, c = (np.bincount(key, weights=values).astype(np.float64) for values in (r, w))
+    products = {"aa": (a, a), "aw": (a, c), "cc": (c, c), "rr": (r, r), "rw": (r, w), "ww": (w, w)}
+    squares = {name: float(np.dot(left, right)) for name, (left, right) in products.items()}
+    return ClusterSums(r=float(r.sum()), w=float(w.sum()), **squares)
+
+
+def _codes(keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
+    if len(keys) == 0:
+        return np.zeros(0, dtype=np.intp)
+    _, codes = np.unique(keys, axis=0, return_inverse=True)
+    return np.asarray(codes, dtype=np.intp).reshape(-1)

@@ -1,0 +1,60 @@
+"""Score ranges that automation must not use: merged, and rounded so that nothing wrong slips through.
+
+Only the standard library: a router imports this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TypeAlias
+
+Ranges: TypeAlias = tuple[tuple[float, float], ...]
+
+CELLS = 10_000
+"""Scores are counted in this many steps."""
+STEPS = 100
+"""Blocked ranges end on whole hundredths: people read them, say them and type them again."""
+_ON_A_STEP = 1e-6  # of a step: 0.29 * 100 is not quite 29
+
+
+def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
+    """The ranges sorted, those that touch put together.
+
+    >>> merged([(0.9, 1.0), (0.5, 0.6), (0.6, 0.7)])
+    ((0.5, 0.7), (0.9, 1.0))
+    """
+    found: list[tuple[float, float]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def outwards(ranges: Iterable[tuple[float, float]]) -> Ranges:
+    """The ranges with each end moved outwards to the next hundredth, merged; never inwards.
+
+    Edges of bins lie where the rows happened to fall, and move with every baseline; the scores next to
+    an edge are no better than those inside it.
+
+    >>> outwards([(0.8537, 0.9012), (0.29, 0.3)])
+    ((0.29, 0.3), (0.85, 0.91))
+    """
+    return merged(
+        (
+            max(0, math.floor(low * STEPS + _ON_A_STEP)) / STEPS,
+            min(STEPS, math.ceil(high * STEPS - _ON_A_STEP)) / STEPS,
+        )
+        for low, high in ranges
+    )
+
+
+def told(ranges: Iterable[tuple[float, float]]) -> str:
+    """The ranges in words.
+
+    >>> told([(0.5, 0.7), (0.9, 1.0)])
+    '0.5 to 0.7, 0.9 to 1'
+    """
+    return ", ".join(f"{low:g} to {high:g}" for low, high in ranges)

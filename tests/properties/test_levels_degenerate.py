@@ -1,0 +1,142 @@
+"""Degenerate rows give every metric that is not binned a defined answer, in order and in range, or None."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.counts import Counts, counts_from_rows, empty_counts
+from monitor.inference.averages import averaged
+from monitor.inference.levels import increase_detectable, increase_test, interval, level_detectable, level_p
+
+NAMES = (
+    "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate", "precision", "recall", "f1",
+)  # fmt: skip
+RANGES = dict.fromkeys(NAMES, (0.0, 1.0)) | {"nll": (0.0, 34.6), "shortfall": (-1.0, 1.0)}
+
+CASES = {
+    "no row": empty_counts(),
+    "one hit": counts_from_rows([0.7], [1]),
+    "one miss": counts_from_rows([0.7], [0]),
+    "one row of half weight": counts_from_rows([0.7], [1], weight=[0.5]),
+    "a tenth of a row": counts_from_rows([0.7], [1], design_effect=10.0),
+    "two fifths of two rows": counts_from_rows([0.7, 0.2], [1, 0], design_effect=5.0),
+    "all right": counts_from_rows([0.9] * 30 + [0.1] * 30, [1] * 30 + [0] * 30),
+    "all wrong": counts_from_rows([0.9] * 30 + [0.1] * 30, [0] * 30 + [1] * 30),
+    "certain and right": counts_from_rows([1.0] * 30 + [0.0] * 30, [1] * 30 + [0] * 30),
+    "certain and wrong": counts_from_rows([1.0] * 30 + [0.0] * 30, [0] * 30 + [1] * 30),
+    "all scores equal": counts_from_rows([0.3] * 40, [1] * 12 + [0] * 28),
+    "all scores one half": counts_from_rows([0.5] * 40, [1] * 12 + [0] * 28),
+    "all scores 0": counts_from_rows([0.0] * 40, [1] * 12 + [0] * 28),
+    "all scores 1": counts_from_rows([1.0] * 40, [1] * 12 + [0] * 28),
+    "hits only": counts_from_rows([0.2, 0.5, 0.9] * 10, [1] * 30),
+    "misses only": counts_from_rows([0.2, 0.5, 0.9] * 10, [0] * 30),
+    "all weights zero": counts_from_rows([0.2, 0.9], [0, 1], weight=[0.0, 0.0]),
+    "some weights zero": counts_from_rows([0.2, 0.4, 0.9, 0.8], [0, 1, 1, 0], weight=[0.0, 1.0, 0.0, 2.0]),
+    "hits without weight": counts_from_rows([0.2, 0.4, 0.9], [0, 1, 1], weight=[1.0, 0.0, 0.0]),
+    "weights from 1e-5 to 1e9": counts_from_rows(
+        [0.2, 0.4, 0.9, 0.6] * 5, [0, 1, 1, 0] * 5, weight=[1e-5, 1e9, 1.0, 1e4] * 5
+    ),
+    "half a hit in each row": counts_from_rows([0.2, 0.4, 0.9] * 5, [0.5] * 15),
+    "one row of a million is a hit": counts_from_rows([0.0] * 9999 + [1.0], [0] * 9999 + [1], weight=[100.0] * 10_000),
+}
+UNDEFINED = {"no row", "all weights zero"}
+
+
+def every_number_is_sound(name: str, counts: Counts) -> None:
+    found, (least, most) = interval(name, counts, 0.95), RANGES[name]
+    thresholds = (-0.1, 0.0, 0.05, 0.5, 0.95, 1.0, 1.1)
+    answers = [
+        (level_p(name, counts, t, side), level_detectable(name, counts, t, side, rate))
+        for t, side, rate in itertools.product(thresholds, ("above", "below"), (0.05, 0.0005))
+    ]
+    if found.value is None:
+        assert (found.low, found.high, found.plug_in) == (None, None, None)
+        assert set(answers) == {(None, None)}
+        return
+    assert found.low is not None
+    assert found.high is not None
+    assert least <= found.low <= found.value <= found.high <= most
+    for p, distance in answers:
+        assert p is not None
+        assert 0 <= p <= 1
+        assert distance is None or 0 <= distance <= most - least + 0.2
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_degenerate_sample_has_an_interval_in_order_and_in_range_or_none(name: str, case: str) -> None:
+    every_number_is_sound(name, CASES[case])
+    if case in UNDEFINED:
+        assert interval(name, CASES[case], 0.95).value is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_change_between_any_two_degenerate_samples_is_sound_or_none(name: str) -> None:
+    for window, baseline in itertools.product(CASES.values(), repeat=2):
+        found = increase_test(name, window, baseline, 0.95)
+        assert (found.p_value is None) == (found.value0 is None or found.value1 is None)
+        if found.p_value is not None:
+            assert 0 <= found.p_value <= 1
+            assert found.low is not None
+            assert found.high is not None
+            assert found.change is not None
+            assert found.low - 1e-12 <= found.change <= found.high + 1e-12
+        distance = increase_detectable(name, window, baseline, 0.01)
+        assert distance is None or 0 <= distance < math.inf
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_is_no_evidence_that_it_has_itself_risen(name: str) -> None:
+    for case, counts in CASES.items():
+        p = increase_test(name, counts, counts, 0.95).p_value
+        assert p is None or p > 0.2, case
+
+
+@pytest.mark.parametrize("case", [case for case, counts in CASES.items() if 0 < counts.effective_rows <= 1])
+@pytest.mark.parametrize("name", NAMES)
+def test_one_row_or_less_is_never_strong_evidence(name: str, case: str) -> None:
+    counts = CASES[case]
+    for threshold, side in itertools.product((0.05, 0.2, 0.5, 0.8), ("above", "below")):
+        if name == "shortfall" and threshold >= counts.ws.sum() / counts.w.sum():
+            continue  # a shortfall is never larger than the mean score, whatever the outcomes
+        p = level_p(name, counts, threshold, side)  # type: ignore[arg-type]
+        assert p is None or p >= 0.02
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", ["macro_precision", "weighted_recall", "macro_f1", "micro_f1"])
+def test_averages_over_degenerate_labels_are_sound(name: str, case: str) -> None:
+    for parts in ([CASES[case]], [CASES[case], CASES["all right"]]):
+        found = averaged(name, parts, 0.95, np.random.default_rng(1), resamples=200)
+        if found.value is None:
+            assert (found.low, found.high) == (None, None)
+            continue
+        assert found.low is not None
+        assert found.high is not None
+        assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@settings(max_examples=50)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 1e-5, 0.3, 0.5, 0.99996, 1.0]),
+            st.sampled_from([0.0, 1.0, 0.5]),
+            st.sampled_from([0.0, 1e-5, 1.0, 1e9]),
+            st.booleans(),
+        ),
+        max_size=6,
+    ),
+    effect=st.sampled_from([1.0, 3.3, 1e6]),
+)
+def test_any_few_extreme_rows_are_sound(rows: list[tuple[float, float, float, bool]], effect: float) -> None:
+    score, outcome, weight, predicted = zip(*rows, strict=True) if rows else ((), (), (), ())
+    counts = counts_from_rows(score, outcome, weight=weight, predicted=predicted, design_effect=effect)
+    for name in NAMES:
+        every_number_is_sound(name, counts)

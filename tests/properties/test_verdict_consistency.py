@@ -1,0 +1,239 @@
+"""A verdict never contradicts itself: random tables through compare and decide, with real rules."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.baselines import Baseline, edges_of
+from monitor.comparisons import Material, compare
+from monitor.counts import Counts, counts_from_rows
+from monitor.inference.sampling import binomial_tail
+from monitor.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict, Window
+from monitor.rules.model import Condition, EvaluationConfig, MetricName, Rule
+from monitor.verdicts import decide
+
+EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
+RATE = EVALUATION.false_discovery_rate
+MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+WINDOW = Window(MONDAY, MONDAY + timedelta(weeks=1), "2026-W46", "weekly")
+RANGES = dict.fromkeys(get_args(MetricName), (0.0, 1.0)) | {"nll": (0.0, 35.0), "shortfall": (-1.0, 1.0)}
+BREACHES = {"increase": {Reason.INCREASED, Reason.TRAFFIC_MIX}, "above": {Reason.ABOVE_THRESHOLD}}
+BREACHES |= {"below": {Reason.BELOW_THRESHOLD}}
+Family = tuple[Rule, list[Comparison], list[Verdict]]
+
+
+def population(rng: np.random.Generator, rows: int, shift: float, *, weighted: bool, score_is: ScoreIs) -> Counts:
+    """Rows whose hit rate is their score less ``shift``; sometimes of one score, or of one outcome."""
+    scores = rng.choice([0.0, 0.03, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0], rng.integers(1, 9))
+    score = rng.choice(scores, rows)
+    outcome = rng.random(rows) < score - shift
+    weight = rng.choice([0.0, 1.0, 40.0], rows) if weighted else None
+    effect = float(rng.choice([1.0, 1.0, 2.5]))
+    return counts_from_rows(
+        score, outcome, weight=weight, automate_at=0.8, design_effect=effect, score_is=score_is
+    )  # fmt: skip
+
+
+def material(rng: np.random.Generator, label: str, score_is: ScoreIs) -> Material:
+    """One to four windows of a label, often with a baseline, of sizes from no row to thousands."""
+    if score_is == "probability_of_label" and rng.random() < 0.15:
+        return more_of_the_wrong_traffic(rng, label)
+    shift, drift = rng.choice([-0.3, 0.0, 0.0, 0.15, 0.5]), rng.choice([0.0, 0.0, 0.2, 0.5])
+    weighted = bool(rng.random() < 0.2)
+    size = int(rng.choice([0, 1, 2, 30, 120, 700, 3000]))
+    windows = tuple(
+        population(rng, size, shift + drift, weighted=weighted, score_is=score_is) for _ in range(rng.integers(1, 5))
+    )
+    if rng.random() < 0.25:
+        return Material(Subject("tickets", label), WINDOW, windows)
+    frozen = population(rng, int(rng.choice([40, 400, 4000])), shift, weighted=weighted, score_is=score_is)
+    return Material(Subject("tickets", label), WINDOW, windows, pinned(label, frozen))
+
+
+def more_of_the_wrong_traffic(rng: np.random.Generator, label: str) -> Material:
+    """Scores of .9 were always too high, and more of them come than in the baseline's weeks."""
+
+    def rows(size: int, share: float) -> Counts:
+        score = np.where(rng.random(size) < share, 0.9, rng.choice([0.05, 0.2, 0.4], size))
+        return counts_from_rows(score, rng.random(size) < np.where(score == 0.9, 0.6, score))
+
+    frozen, now = rows(8000, 0.1), rows(int(rng.choice([300, 4000])), float(rng.choice([0.1, 0.6])))
+    return Material(Subject("tickets", label), WINDOW, (now,), pinned(label, frozen))
+
+
+def pinned(label: str, frozen: Counts) -> Baseline:
+    end = MONDAY - timedelta(weeks=5)
+    edges = edges_of(frozen, EVALUATION)
+    return Baseline(
+        "tickets", label, 1, end - timedelta(weeks=8), end, "a", "b", frozen, edges, end, "test", "test"
+    )  # fmt: skip
+
+
+def judged(seed: int, metric: MetricName, condition: Condition, labels: int) -> Family:
+    """A rule of this kind on a family of random labels, through the functions that a run uses."""
+    rng = np.random.default_rng(seed)
+    low, high = (0.0, 0.5) if condition == "increase" else (-0.1, 1.0)
+    rule = Rule(
+        id="rule", metric=metric, condition=condition, threshold=float(np.round(rng.uniform(low, high) ** 2, 3)),
+        where=WHERES[rng.integers(3)], for_windows=int(rng.choice([1, 1, 2, 3])),
+        min_samples=int(rng.choice([1, 60])), actions=("slack", "disable_automation"),
+    )  # fmt: skip
+    score_is: ScoreIs = "probability_of_label" if rng.random() < 0.7 else "confidence_in_prediction"
+    evidence = [compare(rule, material(rng, f"label-{i}", score_is), EVALUATION) for i in range(labels)]
+    verdicts = decide(rule, evidence, rate=RATE, decision_rules=int(rng.integers(1, 4)), revision="r")
+    return rule, evidence, verdicts
+
+
+families = st.builds(
+    judged,
+    seed=st.integers(0, 2**32 - 1),
+    metric=st.sampled_from(get_args(MetricName)),
+    condition=st.sampled_from(get_args(Condition)),
+    labels=st.integers(1, 4),
+)
+
+
+def exceeds(rule: Rule, found: float | None) -> bool:
+    return found is not None and (found < rule.threshold if rule.condition == "below" else found > rule.threshold)
+
+
+def sought(rule: Rule, verdict: Verdict) -> float | None:
+    """What the rule holds against its threshold."""
+    return verdict.change if rule.condition == "increase" else verdict.value
+
+
+@settings(max_examples=250)
+@given(family=families)
+def test_a_breach_is_beyond_its_threshold_and_significant_in_its_family(family: Family) -> None:
+    rule, _, verdicts = family
+    for verdict in verdicts:
+        if verdict.outcome == "breach":
+            assert exceeds(rule, sought(rule, verdict))
+            assert verdict.p_adjusted is not None
+            assert verdict.p_adjusted < RATE
+            assert verdict.reason in BREACHES[rule.condition]
+            assert verdict.actions == rule.actions
+        else:
+            assert verdict.actions == ()
+
+
+@settings(max_examples=250)
+@given(family=families)
+def test_evidence_for_a_breach_is_a_breach_however_few_the_rows(family: Family) -> None:
+    rule, evidence, verdicts = family
+    for found, verdict in zip(evidence, verdicts, strict=True):
+        significant = verdict.p_adjusted is not None and verdict.p_adjusted < RATE
+        if found.problem is None and found.streak and significant and exceeds(rule, sought(rule, verdict)):
+            assert verdict.outcome == "breach"
+
+
+@settings(max_examples=250)
+@given(family=families)
+def test_ok_beside_an_interval_beyond_the_threshold_says_that_it_was_not_significant(family: Family) -> None:
+    rule, evidence, verdicts = family
+    for found, verdict in zip(evidence, verdicts, strict=True):
+        if verdict.outcome != "ok":
+            continue
+        ends = {"increase": verdict.change_low, "above": verdict.low, "below": verdict.high}
+        if exceeds(rule, ends[rule.condition]):
+            # with `for: k` one of the k windows may lie within although all of them together do not
+            expected = Reason.NOT_SIGNIFICANT_IN_FAMILY if found.streak else Reason.STREAK_INCOMPLETE
+            assert verdict.reason is expected
+        if verdict.reason is Reason.WITHIN_THRESHOLD:
+            assert not exceeds(rule, sought(rule, verdict))
+        if verdict.reason is Reason.NOT_SIGNIFICANT_IN_FAMILY:
+            assert exceeds(rule, sought(rule, verdict))
+            assert verdict.p_adjusted is None or verdict.p_adjusted >= RATE
+        if verdict.reason is Reason.STREAK_INCOMPLETE:
+            assert rule.for_windows > 1
+            assert exceeds(rule, sought(rule, verdict))
+
+
+@settings(max_examples=250)
+@given(family=families)
+def test_ok_was_said_only_of_rows_that_could_have_shown_a_change_that_matters(family: Family) -> None:
+    rule, _, verdicts = family
+    largest = 2 * rule.threshold if rule.condition == "increase" else max(rule.threshold, 1 - rule.threshold) / 4
+    for verdict in verdicts:
+        if verdict.outcome == "ok":
+            assert verdict.n >= (rule.min_samples or 0)
+            assert verdict.detectable is not None
+            assert 0 <= verdict.detectable <= largest
+
+
+@settings(max_examples=250)
+@given(family=families)
+def test_what_was_not_evaluated_says_why_and_what_could_have_been_seen(family: Family) -> None:
+    rule, evidence, verdicts = family
+    for found, verdict in zip(evidence, verdicts, strict=True):
+        if verdict.outcome != "not_evaluated":
+            continue
+        assert verdict.reason is (found.problem or Reason.TOO_FEW_ROWS)
+        if verdict.reason is Reason.TOO_FEW_ROWS and verdict.detectable is not None:
+            too_much = (
+                2 * rule.threshold if rule.condition == "increase" else max(rule.threshold, 1 - rule.threshold) / 4
+            )
+            assert verdict.n < (rule.min_samples or 0) or verdict.detectable > too_much
+        if verdict.reason is Reason.TOO_FEW_ROWS and verdict.detectable is None and rule.metric == "accuracy":
+            assert rule.condition == "increase" or not most_extreme_is_seen(rule, found)
+
+
+def most_extreme_is_seen(rule: Rule, found: Comparison) -> bool:
+    """Whether as many rows, all right (or all wrong), would be significant by themselves."""
+    rows = math.floor(float(found.detail["effective_rows"]))
+    at = rule.threshold if rule.condition == "above" else 1 - rule.threshold
+    return rows > 0 and binomial_tail(1.0, rows, at) <= RATE
+
+
+@settings(max_examples=250)
+@given(family=families)
+def test_numbers_of_a_verdict_are_in_order_and_in_range(family: Family) -> None:
+    rule, _, verdicts = family
+    least, most = RANGES[rule.measure]
+    for verdict in verdicts:
+        assert_in_order(verdict.low, verdict.value, verdict.high)
+        assert_in_order(verdict.change_low, verdict.change, verdict.change_high)
+        for number in (verdict.low, verdict.high, verdict.value, verdict.baseline, verdict.plug_in):
+            assert number is None or least - 1e-12 <= number <= most + 1e-12
+        for p in (verdict.p_value, verdict.p_adjusted):
+            assert p is None or 0 <= p <= 1
+        if verdict.p_value is not None and verdict.p_adjusted is not None:
+            assert verdict.p_adjusted >= verdict.p_value * (1 - 1e-12)
+        if verdict.change is not None and verdict.value is not None and verdict.baseline is not None:
+            assert verdict.change == pytest.approx(verdict.value - verdict.baseline, abs=1e-12)
+
+
+def assert_in_order(low: float | None, value: float | None, high: float | None) -> None:
+    if value is None:
+        assert (low, high) == (None, None)
+        return
+    assert low is not None
+    assert high is not None
+    assert low - 1e-12 <= value <= high + 1e-12
+
+
+def reasons(families: Sequence[Family]) -> Counter[Reason]:
+    return Counter(verdict.reason for _, _, verdicts in families for verdict in verdicts)
+
+
+def test_these_tables_reach_every_outcome_that_rows_can_have() -> None:
+    metrics, conditions = get_args(MetricName), get_args(Condition)
+    drawn = [judged(seed, metrics[seed % 9], conditions[seed // 9 % 3], 3) for seed in range(270)]
+    reached = reasons(drawn)
+    assert {reason for reason in Reason if reached[reason] == 0} == {
+        Reason.DISTRIBUTION_SHIFTED, Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED
+    }  # fmt: skip
+
+
+def test_a_verdict_depends_on_the_rows_and_on_nothing_else() -> None:
+    for seed, metric in enumerate(get_args(MetricName)):
+        assert judged(seed, metric, "above", 2)[2] == judged(seed, metric, "above", 2)[2]
