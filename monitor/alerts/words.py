@@ -113,8 +113,8 @@ def _breach(verdict: Verdict) -> str:
         return _shifted(verdict)
     if verdict.reason == Reason.TRAFFIC_MIX:
         return (
-            f"behaves as it did, but more traffic now falls where its scores were always wrong: {_error(verdict)} now, "
-            f"{amount(verdict, verdict.baseline)} in the baseline"
+            "shows no sign of a change at equal scores, but more traffic now falls where its scores were always wrong: "
+            f"{_error(verdict)} now, {amount(verdict, verdict.baseline)} in the baseline"
         )
     rose = verdict.reason == Reason.INCREASED
     return _rise(verdict) if rose else _level(verdict) + _streak(verdict.detail, verdict)
@@ -188,9 +188,12 @@ def _error(verdict: Verdict) -> str:
 
 
 def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
-    running = detail.get("for", 1)
+    asks = detail.get("asks", 1)
+    if asks <= 1:
+        return ""
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
-    return f", {running} {unit} running" if running > 1 else ""
+    longest = max((group["windows"] for group in detail.get("groups", [])), default=1)
+    return f", {asks} {unit} running" if longest == 1 else f", {asks} times running in {longest} {unit} together"
 
 
 def _too_few(verdict: Verdict) -> str:
@@ -254,7 +257,7 @@ _ADVICE = {
     Reason.BELOW_THRESHOLD: _LOOK,
     Reason.INCREASED: "Ask what changed since the baseline: a model version, a prompt, a channel. "
     "Roll that back, or recalibrate and pin a new baseline.",
-    Reason.TRAFFIC_MIX: "The classifier did not change, the traffic did. "
+    Reason.TRAFFIC_MIX: "The traffic changed; nothing shows that the classifier did. "
     "Find the segment that grew; recalibrate where its scores were always wrong.",
     Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: see whether ECE or shortfall moved as well. "
     "If the new traffic is here to stay, pin a new baseline.",

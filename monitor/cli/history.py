@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from monitor.adapters import Monitor
 from monitor.cli import app as cli
 from monitor.document import estimate_row, verdict_row
-from monitor.explanation import explain
+from monitor.explanation import Known, document, explain, sentences
 from monitor.metrics.registry import METRICS
-from monitor.records import Schedule, Where
+from monitor.records import Schedule, Verdict, Where
 from monitor.report.export import history_csv, history_json, history_parquet, write_history_parquet
 from monitor.report.terminal import history_table, report_view
 from monitor.reporting import report_of, write_report
@@ -79,12 +80,12 @@ def report(
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
             verdicts = opened.store.verdicts(schedule="weekly", window_start=window.start)
-            document = {
+            page = {
                 "window": window.name,
                 "estimates": [estimate_row(e) for e in estimates],
                 "verdicts": [verdict_row(v) for v in verdicts],
             }
-            typer.echo(json.dumps(document, indent=1, allow_nan=False))
+            typer.echo(json.dumps(page, indent=1, allow_nan=False))
             return
         cli.out.print(report_view(report_of(opened, window)))
 
@@ -95,9 +96,30 @@ def explain_command(
 ) -> None:
     """Why a verdict is what it is, in plain sentences with its numbers."""
     with cli.monitor(writes=False) as opened:
-        found = opened.store.verdict(verdict)
+        explanation = explain(_known(opened, opened.store.verdict(verdict)))
         if json_output:
-            typer.echo(json.dumps(verdict_row(found), indent=1, allow_nan=False))
+            typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
             return
-        for sentence in explain(found, opened.config):
+        for sentence in sentences(explanation):
             cli.out.print(sentence, markup=False, highlight=False)
+
+
+def _known(opened: Monitor, verdict: Verdict) -> Known:
+    """The verdict with what the history holds about it."""
+    source, label, window = verdict.subject.source, verdict.subject.label, verdict.window
+    current = opened.store.verdicts(
+        schedule=window.schedule, window_start=window.start, source=source, label=label, rule=verdict.rule
+    )
+    newer = [other.id for other in current]
+    alone = opened.store.estimates(
+        schedule=window.schedule, window_start=window.start, source=source, label=label,
+        metric=verdict.metric, where=verdict.where,
+    )  # fmt: skip
+    versions = {baseline.version: baseline for baseline in opened.store.baselines(source, label)}
+    return Known(
+        verdict=verdict,
+        revision=opened.config.revision,
+        baseline=versions.get(verdict.baseline_version or 0),
+        alone=alone[0] if alone else None,
+        newer=newer[0] if newer and verdict.id not in newer else None,
+    )

@@ -135,6 +135,21 @@ def test_any_number_of_incidents_stays_within_slacks_bounds(count: int) -> None:
     assert len(message.mark_possible_repeat(payload)["blocks"]) <= 50
 
 
+@pytest.mark.parametrize(
+    ("schedule", "groups", "told"),
+    [
+        (DAY, [1, 1], ", 2 days running"),
+        (WEEK, [1, 1], ", 2 weeks running"),
+        (DAY, [3, 3], ", 2 times running in 3 days together"),
+    ],
+)
+def test_a_rule_on_windows_running_says_how_many(schedule: Window, groups: list[int], told: str) -> None:
+    alone = [{"windows": windows, "n": 700, "value": 0.12, "beyond": True} for windows in groups]
+    given = verdict(metric="ece", where="all", window=schedule, value=0.12, detail={"asks": 2, "groups": alone})
+    assert plain_words(given).endswith(told)
+    assert "running" not in plain_words(replace(given, detail={"asks": 1, "groups": []}))
+
+
 def test_every_incident_is_told_or_counted() -> None:
     read = as_read(incident_message(many(24), window=WEEK, route=ONCALL))
     in_full = read.count("[section] *:")
