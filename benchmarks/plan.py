@@ -1,112 +1,241 @@
-"""What a simulation consists of, how it is spread over two processes, and what came of it."""
+"""What the study consists of, how it is spread over two processes, and how an interrupted one goes on."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import multiprocessing
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Protocol
 
-from benchmarks.coverage import Cell, Coverage, cells, cover, together
-from benchmarks.populations import HARD, LABELS, POPULATIONS, Population
-from benchmarks.weeks import Judged, Series, judge
+from benchmarks.coverage import Cell, Kind, coverage_cells, in_parts
+from benchmarks.elsewhere import random_cells
+from benchmarks.populations import POPULATIONS, Population
+from benchmarks.power import ECE_RULE, PRECISION, Change, Planted
+from benchmarks.sampling import Clustered, Sampling, Thinned, Weighted
+from benchmarks.switching import LoudSwitch, QuietSwitch
+from benchmarks.tally import Line, Tally, together
+from benchmarks.years import Year
 
 SEED = 20260101
 WORKERS = 2
-QUARTER = 13
-RISE = 0.05
+PARTS = ("years", "coverage", "dependent", "elsewhere", "power", "switch")
+DEPENDENT = tuple(
+    each for each in POPULATIONS if each.name in ("calibrated", "temperature 1.5", "verbal, temperature 1.5")
+)
+CLUSTERED_SHARES = (0.1, 0.3, 1.0)
+WITH_COLUMN: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
+WITHOUT_COLUMN: tuple[Kind, ...] = ("analytic", "mce")
+TIMES = 5  # changes behind the same baselines
 
-Task = Cell | Series
-Advance = Callable[[float], None]
+
+class Task(Protocol):
+    """One piece of work: what it costs (seconds, about) and what comes of it."""
+
+    @property
+    def part(self) -> str: ...
+    @property
+    def cost(self) -> float: ...
+    def run(self) -> list[Tally]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is simulated. ``calm`` maps rows a label-week -> series; a series has ``weeks`` weeks."""
+    """How much is simulated.
+
+    ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``elsewhere``: populations drawn at
+    random, and repetitions of each; ``years`` of ``weeks`` weeks at each of ``year_sizes``; ``power``: changed
+    labels of each line, ``drifts`` of the slow one; ``quiet_years`` and ``loud`` labels of the switch.
+    """
 
     repetitions: int
     sizes: tuple[int, ...]
-    calm: tuple[tuple[int, int], ...]
+    dependent: tuple[int, ...]
+    elsewhere: tuple[int, int]
+    years: int
+    year_sizes: tuple[int, ...]
     weeks: int
-    risen: int
-    risen_n: int = 5000
-    populations: tuple[Population, ...] = POPULATIONS
+    power: int
+    drifts: int
+    quiet_years: int
+    loud: int
     seed: int = SEED
 
-    def tasks(self) -> list[Task]:
-        """The long ones first, so that both processes end together."""
-        calm = [Series(k, n, self.weeks, self.seed) for n, series in self.calm for k in range(series)]
-        risen = [Series(k, self.risen_n, 1, self.seed + 1, _planted(k), RISE) for k in range(self.risen)]
-        return [*calm, *risen, *cells(self.populations, self.sizes, self.repetitions, self.seed)]
+    def scaled(self, by: float) -> Plan:
+        """The same study with that share of the repetitions, of every line at least one."""
+        counts = ("repetitions", "years", "power", "drifts", "quiet_years", "loud")
+        most = {name: max(1, round(getattr(self, name) * by)) for name in counts}
+        cells, each = self.elsewhere
+        return replace(self, **most, elsewhere=(cells, max(1, round(each * by))))
+
+    def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
+        """The work of these parts, in their order; the longest pieces come first."""
+        made: Mapping[str, Callable[[], Sequence[Task]]] = {
+            "years": self._years,
+            "coverage": lambda: coverage_cells(POPULATIONS, self.sizes, self.repetitions, self.seed),
+            "dependent": self._dependent,
+            "elsewhere": lambda: random_cells(*self.elsewhere, self.seed + 1),
+            "power": self._power,
+            "switch": self._switch,
+        }
+        chosen = set(parts)
+        return [task for part in PARTS if part in chosen for task in made[part]()]
+
+    def _years(self) -> list[Task]:
+        return [Year(number, n, self.weeks, self.seed) for number in range(self.years) for n in self.year_sizes]
+
+    def _dependent(self) -> list[Task]:
+        clusters = [(f"{share:.0%} in fives", share) for share in CLUSTERED_SHARES]
+        ways: list[tuple[str, str, Sampling, tuple[Kind, ...]]] = [
+            (name, "known" if known else "not known", Clustered(share, known), WITH_COLUMN if known else WITHOUT_COLUMN)
+            for name, share in clusters
+            for known in (True, False)
+        ]
+        ways += [
+            ("log-normal weights", "known", Weighted(0.8), WITH_COLUMN),
+            ("one in five below .5", "known", Thinned(5), WITH_COLUMN),
+        ]
+        return [
+            part
+            for name, known, sampling, kinds in ways
+            for population in DEPENDENT
+            for n in self.dependent
+            for part in self._parts((name, known, population.name, n), population, n, sampling, kinds)
+        ]
+
+    def _parts(
+        self, line: Line, population: Population, n: int, sampling: Sampling, kinds: tuple[Kind, ...]
+    ) -> list[Cell]:
+        cell = Cell("dependent", line, population, n, 0, 0, self.seed, kinds, sampling=sampling)
+        return in_parts(cell, self.repetitions)
+
+    def _power(self) -> list[Task]:
+        asked: list[tuple[Change, float, int, int, int, tuple[str, ...], int]] = [
+            ("rise", 0.05, 3, 5000, 1, (), self.power),
+            ("rise", 0.05, 3, 2000, 2, (), self.power),
+            ("rise", 0.03, 1, 5000, 4, (ECE_RULE,), self.power),
+            ("fall", PRECISION, 1, 5000, 2, (), self.power),
+            ("drift", 0.005, 1, 5000, 16, (ECE_RULE,), self.drifts),
+        ]
+        return [
+            Planted(kind, by, labels, n, weeks, number, self.seed + 2, rules, min(TIMES, wanted))
+            for kind, by, labels, n, weeks, rules, count in asked
+            for wanted in [ceil(count / labels)]
+            for number in range(ceil(wanted / TIMES))
+        ]
+
+    def _switch(self) -> list[Task]:
+        seed = self.seed + 3
+        return [
+            *(QuietSwitch(0.06, a_day, self.weeks, k, seed) for a_day in (70, 700) for k in range(self.quiet_years)),
+            *(LoudSwitch(0.16, 700, 4, number, seed) for number in range(ceil(self.loud / 5))),
+        ]
 
 
-def full(repetitions: int) -> Plan:
-    """The plan of ``repetitions`` intervals a cell; weeks in proportion (200: two years at 2,000 rows)."""
-    quarters = max(1, repetitions // 25)
-    calm = ((500, max(1, quarters // 2)), (2000, quarters))
-    risen = max(1, repetitions // 5)
-    return Plan(repetitions, (200, 1000, 5000), calm, QUARTER, risen, populations=(*POPULATIONS, *HARD))
-
-
-QUICK = Plan(40, (200, 1000), ((500, 1), (2000, 1)), 2, 2)
+FULL = Plan(
+    repetitions=1000, sizes=(200, 1000, 5000, 20_000), dependent=(200, 1000, 5000), elsewhere=(60, 500),
+    years=50, year_sizes=(500, 2000, 10_000), weeks=52, power=1000, drifts=60, quiet_years=50, loud=1000,
+)  # fmt: skip
+QUICK = Plan(
+    repetitions=25, sizes=(200, 5000), dependent=(1000,), elsewhere=(6, 10), years=1, year_sizes=(500, 5000),
+    weeks=4, power=3, drifts=1, quiet_years=1, loud=5,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """What a plan found: coverage by cell, unchanged weeks by rows a label-week, weeks with a rise."""
+class Done:
+    """What came of one task, and how many seconds of a processor it took."""
 
-    plan: Plan
-    coverage: tuple[Coverage, ...]
-    calm: tuple[Judged, ...]
-    risen: Judged
-    seconds: float = field(default=0.0, compare=False)
+    key: str
+    seconds: float
+    tallies: tuple[Tally, ...]
 
 
-def _planted(number: int) -> tuple[str, ...]:
-    """Three labels, other ones every time."""
-    return tuple(LABELS[(number + step) % len(LABELS)].name for step in (0, 7, 14))
+def key_of(task: Task) -> str:
+    """What tells a task from every other one: all that it consists of."""
+    return hashlib.sha256(repr(task).encode()).hexdigest()[:16]
 
 
-def done(task: Task) -> Coverage | Judged:
-    """One part of the work."""
-    return cover(task) if isinstance(task, Cell) else judge(task)
+def done(task: Task) -> Done:
+    """One piece of work."""
+    began = time.process_time()  # the work itself, whatever else the machine does
+    tallies = tuple(task.run())
+    return Done(key_of(task), time.process_time() - began, tallies)
 
 
-def _numbered(numbered: tuple[int, Task]) -> tuple[int, Coverage | Judged]:
-    return numbered[0], done(numbered[1])
+class Notebook:
+    """The file in which finished pieces of work are written down, so that a broken off study can go on.
+
+    ``study`` says what they belong to (plan and commit): results of another one are never mixed in.
+    """
+
+    def __init__(self, path: Path, study: str) -> None:
+        self.path = path
+        self.study = study
+
+    def begin(self) -> dict[str, Done]:
+        """An empty file: what was in it is forgotten, and nothing is finished."""
+        self._write([])
+        return {}
+
+    def resume(self) -> dict[str, Done]:
+        """What was finished before, by key. Raises ValueError where the file is about another study."""
+        head, *lines = self.path.read_text(encoding="utf-8").splitlines()
+        if head != self._head():
+            raise ValueError(f"{self.path} was written by another plan or at another commit: start without --resume")
+        found = [each for line in lines if (each := _read(line)) is not None]
+        self._write(found)  # a line that was cut off must not be the beginning of the next one
+        return {each.key: each for each in found}
+
+    def add(self, finished: Done) -> None:
+        """One more piece of work."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(_written(finished) + "\n")
+
+    def _head(self) -> str:
+        return json.dumps({"study": self.study})
+
+    def _write(self, lines: Iterable[Done]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text("\n".join([self._head(), *map(_written, lines)]) + "\n", encoding="utf-8")
 
 
-def cost(task: Task) -> float:
-    """About how long it takes, in intervals of the ECE: for the progress bar."""
-    return task.last - task.first if isinstance(task, Cell) else 150.0 * task.weeks
+def _written(finished: Done) -> str:
+    return json.dumps([finished.key, round(finished.seconds, 3), [tally.written() for tally in finished.tallies]])
 
 
-def run(plan: Plan, advance: Advance) -> Findings:
-    """The whole plan in two fresh processes; every part has its own seed, so their order does not matter."""
-    tasks = plan.tasks()
-    results: dict[int, Coverage | Judged] = {}
-    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        for index, result in pool.imap_unordered(_numbered, enumerate(tasks)):
-            results[index] = result
-            advance(cost(tasks[index]))
-    return gathered(plan, tasks, [results[index] for index in range(len(tasks))])
+def _read(line: str) -> Done | None:
+    """The piece of work of one line, None where the line was cut off."""
+    try:
+        key, seconds, tallies = json.loads(line)
+    except ValueError:
+        return None
+    return Done(key, seconds, tuple(Tally(part, tuple(name), count, sums) for part, name, count, sums in tallies))
 
 
-def run_here(plan: Plan) -> Findings:
-    """The same in this process."""
-    tasks = plan.tasks()
-    return gathered(plan, tasks, [done(task) for task in tasks])
+def run(tasks: Sequence[Task], finished: Mapping[str, Done], workers: int = WORKERS) -> Iterator[tuple[Task, Done]]:
+    """What is not ``finished`` yet, as it gets done; each piece has its own seed, so their order does not matter."""
+    left = {key_of(task): task for task in tasks if key_of(task) not in finished}
+    if workers == 1:
+        yield from ((task, done(task)) for task in left.values())
+        return
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(done, task) for task in left.values()]):
+            yield left[future.result().key], future.result()
+    finally:  # also when somebody interrupts: what has not begun is left out
+        pool.shutdown(cancel_futures=True)
 
 
-def gathered(plan: Plan, tasks: list[Task], results: list[Coverage | Judged]) -> Findings:
-    """The parts put together."""
-    coverage = together(part for part in results if isinstance(part, Coverage))
-    judged = [(task, part) for task, part in zip(tasks, results, strict=True) if isinstance(part, Judged)]
-    calm = {n: [part for task, part in judged if part.n == n and not _rises(task)] for n, _ in plan.calm}
-    risen = [part for task, part in judged if _rises(task)]
-    return Findings(plan, tuple(coverage), tuple(reduce(add, parts) for parts in calm.values()), reduce(add, risen))
-
-
-def _rises(task: Task) -> bool:
-    return isinstance(task, Series) and bool(task.planted)
+def gathered(tasks: Sequence[Task], finished: Mapping[str, Done]) -> dict[str, list[Tally]]:
+    """The tallies of all tasks that are finished, added up by line, in the order of the tasks: part -> lines."""
+    kept = (finished[key] for key in map(key_of, tasks) if key in finished)
+    found: dict[str, list[Tally]] = {}
+    for tally in together(tally for each in kept for tally in each.tallies):
+        found.setdefault(tally.part, []).append(tally)
+    return found

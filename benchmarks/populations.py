@@ -1,14 +1,14 @@
 """Populations whose true calibration is known: how scores are drawn, and what each is worth.
 
-A score s comes true with probability expit(logit(s) / temperature + offset). At temperature 1 and
-offset 0 scores mean what they say; above 1 they are too extreme (overconfident), below 1 too timid;
-a negative offset promises too much everywhere.
+A population is a list of equally likely points, each a score of four decimals with the probability
+that it comes true. So the truth of any bins is a sum, not an estimate, and rows are drawn quickly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,101 +16,228 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
-from monitor.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.counts import CELLS, Counts, equal_frequency_edges
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Shape = tuple[float, ...]
 
-VERBAL = np.array([0.05, 0.20, 0.35, 0.50, 0.70, 0.85, 0.95])
+POINTS = 2**15  # that stand for an endless population; a power of two is drawn fastest
+VERBAL = (0.05, 0.20, 0.35, 0.50, 0.70, 0.85, 0.95)
 """A language model that says "almost certainly not", "unlikely", ... "almost certain"."""
-_ENDLESS = 30_000  # quantiles that stand for an endless population: exact to about 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A mixture: (share, shape) each, where a shape is (a, b) of a beta distribution or one (score,)."""
+
+    parts: tuple[tuple[float, Shape], ...]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether there are only a few scores."""
+        return all(len(shape) == 1 for _, shape in self.parts)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Floats:
+        """``n`` scores of all decimals strictly between 0 and 1, shape (n,)."""
+        shares = np.array([share for share, _ in self.parts])
+        part = rng.choice(len(shares), n, p=shares / shares.sum())
+        drawn = [rng.beta(*shape, n) if len(shape) == 2 else np.full(n, shape[0]) for _, shape in self.parts]
+        return np.asarray(np.clip(np.choose(part, drawn), 1e-6, 1 - 1e-6))
+
+    def points(self) -> Floats:
+        """Scores of four decimals between 0 and 1, all equally likely, shape (about POINTS,)."""
+        total = sum(share for share, _ in self.parts)
+        drawn = [_quantiles(shape, max(1, round(share / total * POINTS))) for share, shape in self.parts]
+        return np.asarray(np.clip(np.rint(np.concatenate(drawn) * CELLS), 1, CELLS - 1) / CELLS)
+
+
+@lru_cache(maxsize=1024)
+def _quantiles(shape: Shape, points: int) -> Floats:
+    if len(shape) == 1:
+        return np.full(points, shape[0])
+    return np.asarray(beta(*shape).ppf((np.arange(points) + 0.5) / points))
+
+
+def mixture(likely: float, high: Shape = (6.0, 1.8), low: Shape = (0.8, 8.0)) -> Scores:
+    """``likely`` of the scores from Beta(*high), the rest from Beta(*low)."""
+    return Scores(((likely, high), (1 - likely, low)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What a score is worth: expit(logit(s) / temperature + offset), then steps and waves.
+
+    At temperature 1 and offset 0 scores mean what they say; above 1 they are too extreme
+    (overconfident), below 1 too timid; a negative offset promises too much everywhere. A step
+    (low, high, by) moves the scores in (low, high], a wave (amplitude, periods, phase) all of them.
+    """
+
+    temperature: float = 1.0
+    offset: float = 0.0
+    steps: tuple[tuple[float, float, float], ...] = ()
+    waves: tuple[tuple[float, float, float], ...] = ()
+
+    def worth(self, score: Floats) -> Floats:
+        """The true probability behind each score, in [0, 1]."""
+        worth = expit(logit(score) / self.temperature + self.offset)
+        for low, high, by in self.steps:
+            worth = worth + by * ((score > low) & (score <= high))
+        for amplitude, periods, phase in self.waves:
+            worth = worth + amplitude * np.sin(2 * np.pi * (periods * score + phase))
+        return np.asarray(np.clip(worth, 0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Scores from ``likely`` of Beta(*high) and the rest of Beta(*low), or ``verbal`` ones, equally often."""
+    """A name, how scores lie, and what they are worth; ``automate_at`` is where automation begins."""
 
     name: str
-    temperature: float = 1.0
-    offset: float = 0.0
-    likely: float = 0.3
-    high: tuple[float, float] = (6.0, 1.8)
-    low: tuple[float, float] = (0.8, 8.0)
-    verbal: bool = False
+    scores: Scores = field(default_factory=lambda: mixture(0.5, (5.0, 2.0), (2.0, 5.0)))
+    curve: Curve = field(default_factory=Curve)
+    automate_at: float = 0.8
 
-    def draw_scores(self, rng: np.random.Generator, n: int) -> Floats:
-        """``n`` scores, shape (n,), strictly between 0 and 1."""
-        if self.verbal:
-            return rng.choice(VERBAL, n)
-        drawn = np.where(rng.random(n) < self.likely, rng.beta(*self.high, n), rng.beta(*self.low, n))
-        return np.clip(drawn, 1e-6, 1 - 1e-6)
-
-    def worth(self, score: Floats) -> Floats:
-        """The true probability behind each score."""
-        return np.asarray(expit(logit(score) / self.temperature + self.offset))
+    def rows(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> tuple[Ints, Bools]:
+        """(cells, outcomes) of so many rows, both of shape ``size``."""
+        made = endless(self)
+        picked = rng.integers(len(made.cell), size=size)
+        return made.cell[picked], rng.random(size) < made.worth[picked]
 
     def draw(self, rng: np.random.Generator, n: int) -> Counts:
         """The counts of ``n`` rows, as the warehouse would give them."""
-        score = self.draw_scores(rng, n)
-        return counts_from_rows(score, rng.random(n) < self.worth(score), automate_at=0.8)
+        return counted(*self.rows(rng, n), self.automate_at)
 
-    def endless(self) -> Counts:
-        """Endlessly many rows: quantiles of the scores, each outcome its own probability."""
-        if self.verbal:
-            score = np.repeat(VERBAL, _ENDLESS // len(VERBAL))
-        else:
-            parts = ((self.high, self.likely), (self.low, 1 - self.likely))
-            score = np.concatenate([_quantiles(shape, round(share * _ENDLESS)) for shape, share in parts])
-        return counts_from_rows(score, self.worth(score), automate_at=0.8)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Endless:
+    """The points of a population: ``cell`` and ``worth`` (K,), and sums over all cells up to each.
+
+    ``mass`` is the share of the points at or below a cell, ``gap`` their sum of worth - score over K,
+    both of shape (10002,): index 0 is "below every cell".
+    """
+
+    cell: Ints
+    worth: Floats
+    mass: Floats
+    gap: Floats
+
+
+@lru_cache(maxsize=512)
+def endless(population: Population) -> Endless:
+    """Endlessly many rows of a population."""
+    score = population.scores.points()
+    cell, worth = np.rint(score * CELLS).astype(np.int64), population.curve.worth(score)
+    sums = (np.bincount(cell, weights=part, minlength=CELLS + 1) for part in (np.ones_like(score), worth - score))
+    mass, gap = (np.concatenate([[0.0], np.cumsum(part)]) / len(score) for part in sums)
+    return Endless(cell, worth, mass, gap)
+
+
+def counted(cells: npt.NDArray[np.integer[Any]], outcomes: Bools, automate_at: float) -> Counts:
+    """Rows of four-decimal scores as :class:`Counts`; the classifier says yes from .5 on."""
+    size = np.bincount(cells, minlength=CELLS + 1)
+    hits = np.bincount(cells, weights=outcomes, minlength=CELLS + 1)
+    cell = np.flatnonzero(size)
+    n, wy, score = size[cell], hits[cell].astype(np.float64), cell / CELLS
+    w, predicted = n.astype(np.float64), score >= 0.5
+    return Counts(
+        cell=cell, predicted=predicted, automated=predicted & (score >= automate_at),
+        n=n, w=w, w2=w, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score,
+    )  # fmt: skip
+
+
+def endless_edges(population: Population, bins: int = 15) -> tuple[int, ...]:
+    """The edges that equal-frequency bins have in the endless population."""
+    made = endless(population)
+    return equal_frequency_edges(counted(made.cell, made.worth > 2, population.automate_at), bins)
+
+
+def true_gaps(population: Population, upper: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """(share of the rows, true rate - mean score) of each bin with these upper edges, empty bins left out."""
+    made, edges = endless(population), np.concatenate([[0], np.asarray(upper, dtype=np.int64) + 1])
+    share, gap = np.diff(made.mass[edges]), np.diff(made.gap[edges])
+    held = share > 0
+    return share[held], gap[held] / share[held]
+
+
+def true_ece(population: Population, upper: npt.ArrayLike) -> float:
+    """The ECE of the population in these bins."""
+    share, gap = true_gaps(population, upper)
+    return float((share * np.abs(gap)).sum())
+
+
+def true_mce(population: Population, upper: npt.ArrayLike) -> float:
+    """The MCE of the population in these bins."""
+    return float(np.abs(true_gaps(population, upper)[1]).max())
 
 
 @cache
-def _quantiles(shape: tuple[float, float], points: int) -> Floats:
-    middle = (np.arange(points) + 0.5) / points
-    return np.clip(beta(*shape).ppf(middle), 1e-6, 1 - 1e-6)
+def with_ece(population: Population, error: float) -> Population:
+    """The population with another offset, such that its true ECE is ``error`` (at least what it is).
+
+    It then promises too much; where it has not that much to lose, too little. Scores stay.
+    """
+    edges = endless_edges(population)
+
+    def moved(step: float) -> Population:
+        return replace(population, curve=replace(population.curve, offset=population.curve.offset + step))
+
+    end = next(step for step in (-8.0, 8.0) if true_ece(moved(step), edges) > error)
+    return moved(float(brentq(lambda step: true_ece(moved(step), edges) - error, 0.0, end, xtol=1e-4)))
 
 
-def true_ece(bins: BinCounts) -> float:
-    """The ECE of bins in which nothing is left to chance."""
-    return float(np.abs(bins.ws - bins.wy).sum() / bins.w.sum())
+def raised(population: Population, rise: float) -> Population:
+    """The population with a true ECE that is larger by ``rise``."""
+    return with_ece(population, true_ece(population, endless_edges(population)) + rise)
 
 
-def true_mce(bins: BinCounts) -> float:
-    """The MCE of bins in which nothing is left to chance."""
-    held = bins.n > 0
-    return float(np.abs(bins.rate - bins.score)[held].max())
+def less_precise(population: Population, precision: float, above: float) -> Population:
+    """The population in which scores above ``above`` come true at rate ``precision``, all lowered alike."""
+    made = endless(population)
+    rate = float(made.worth[made.cell > above * CELLS].mean())
+    step = (above, 1.0, precision - rate)
+    return replace(population, curve=replace(population.curve, steps=(*population.curve.steps, step)))
 
 
-@cache
-def raised(population: Population, rise: float, bins: int = 15) -> Population:
-    """The population made overconfident until its true ECE is larger by ``rise``; scores stay as they are."""
-    edges = equal_frequency_edges(population.endless(), bins)
-    before = true_ece(bin_counts(population.endless(), edges))
+def busier(population: Population) -> Population:
+    """The same curve under other traffic: half as many likely rows again, the others a little less clear."""
+    (likely, high), (_, (a, b)) = population.scores.parts
+    return replace(population, scores=mixture(1.5 * likely, high, (1.2 * a, b)))
 
-    def missing(step: float) -> float:
-        moved = replace(population, offset=population.offset - step)
-        return true_ece(bin_counts(moved.endless(), edges)) - before - rise
 
-    return replace(population, offset=population.offset - float(brentq(missing, 0.0, 5.0, xtol=1e-4)))
-
+_ODD = Curve(steps=((0.55, 0.80, -0.15),))
+_CONFIDENT = Scores(((0.5, (8.0, 0.7)), (0.5, (0.7, 8.0))))
+_RARE = Scores(((1.0, (0.5, 9.5)),))
+_VERBAL = Scores(tuple((1.0, (score,)) for score in VERBAL))
 
 POPULATIONS = (
     Population("calibrated"),
-    Population("temperature 0.6", temperature=0.6),
-    Population("temperature 1.5", temperature=1.5),
-    Population("shifted by -0.5", offset=-0.5),
-    Population("verbal, temperature 1.5", temperature=1.5, verbal=True),
+    Population("temperature 0.6", curve=Curve(0.6)),
+    Population("temperature 1.1", curve=Curve(1.1)),
+    Population("temperature 1.5", curve=Curve(1.5)),
+    Population("temperature 2", curve=Curve(2.0)),
+    Population("shifted by -0.5", curve=Curve(offset=-0.5)),
+    Population("locally wrong", curve=_ODD),
+    Population("confident, calibrated", _CONFIDENT),
+    Population("confident, temperature 1.5", _CONFIDENT, Curve(1.5)),
+    Population("confident, temperature 2", _CONFIDENT, Curve(2.0)),
+    Population("rare, calibrated", _RARE),
+    Population("rare, temperature 1.5", _RARE, Curve(1.5)),
+    Population("verbal, calibrated", _VERBAL),
+    Population("verbal, temperature 1.5", _VERBAL, Curve(1.5)),
+    Population("verbal, locally wrong", _VERBAL, _ODD),
 )
+"""Fifteen: seven curves over a beta mixture, and some of them over confident, rare and verbal scores."""
 
-
-HARD = (Population("rare (0.3%), temperature 0.6", temperature=0.6, likely=0.0, low=(0.6, 30.0)),)
-"""Where no 95% is to be expected: at 200 rows most samples hold no hit at all."""
-
-LABELS = tuple(
-    Population(f"label {i + 1:02}", temperature, offset, likely)
-    for i, (likely, temperature, offset) in enumerate(
-        (likely, temperature, offset)
-        for likely in (0.08, 0.15, 0.25, 0.35)
-        for temperature, offset in ((1.0, 0.0), (1.0, 0.0), (0.85, 0.0), (1.2, 0.0), (1.0, -0.15))
-    )
+PHISHING = Population("phishing", mixture(0.2, (20.0, 1.5), (0.3, 150.0)), automate_at=0.9)
+"""The critical label of the shipped rules: it misses fewer than the two in a hundred they allow."""
+SIX_PERCENT = Population("label 20", mixture(0.05, (8.0, 1.8), (0.7, 34.0)))
+"""About six positives in a hundred rows, nine in ten of those above .8 right."""
+_CURVES = (Curve(), Curve(0.85), Curve(), Curve(1.2), Curve(offset=-0.15))
+_ORDINARY = [(likely, curve) for likely in (0.08, 0.15, 0.25, 0.35) for curve in _CURVES][1:19]
+LABELS = (
+    PHISHING,
+    *(Population(f"label {i:02}", mixture(likely), curve) for i, (likely, curve) in enumerate(_ORDINARY, start=2)),
+    SIX_PERCENT,
 )
-"""Twenty labels of one source: a fifth timid, a fifth overconfident, a fifth shifted, and it stays like that."""
+"""Twenty labels of one source, nine of them calibrated, the others timid, overconfident or shifted; it stays so."""

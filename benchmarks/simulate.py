@@ -1,149 +1,100 @@
-"""`make simulate`: do the intervals cover, are calm weeks quiet, is a rise seen?
+"""`make simulate`: do the intervals cover, are calm years quiet, is what gets worse seen?
 
-Through the functions that runs use, on made-up rows whose truth is known, seeded. A first version:
-what it does not look at yet stands in docs/statistics.md under "Known limits".
+Through the functions that runs use, on made-up rows whose truth is known, seeded. What is finished is
+written down at once: an interrupted study goes on with --resume.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from scipy.stats import chi2
 
 from benchmarks.checkout import DOCS, ROOT, commit_of
-from benchmarks.coverage import KINDS, Coverage
-from benchmarks.plan import QUICK, RISE, Findings, Plan, cost, full, run
-from benchmarks.tables import Table, console, write_between
-from benchmarks.weeks import TEXTBOOK, Judged, rules_of, shipped
+from benchmarks.findings import tables
+from benchmarks.plan import FULL, PARTS, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
+from benchmarks.tables import console, write_between
+from benchmarks.targets import Findings
 
-WEEKS_A_YEAR = 52
-
-
-def coverage_table(parts: Sequence[Coverage]) -> Table:
-    """One line a population and number of rows."""
-    rows = [
-        (
-            part.population, f"{part.n:,}", f"{part.truth / part.repetitions:.3f}",
-            f"{part.plug_in / part.repetitions:.3f}",
-            *(text for kind in KINDS for text in _of_kind(part, kind)),
-        )
-        for part in parts
-    ]  # fmt: skip
-    columns = ("population", "rows", "true ECE", "mean plug-in", "bootstrap", "width", "analytic", "width")
-    marked = {kind: sum(part.too_low(kind) for part in parts) for kind in KINDS}
-    kept = ", ".join(f"{kind} {len(parts) - low} of {len(parts)}" for kind, low in marked.items())
-    return Table(
-        "95% intervals: share that held the truth, and mean width",
-        (*columns, "textbook", "width", "MCE", "width"),
-        tuple(rows),
-        notes=(
-            f"{parts[0].repetitions} repetitions a line; * coverage surely below .93 (one-sided, 1%).",
-            f"Lines without it: {kept}.",
-        ),
-    )
+NOTEBOOK = ROOT / "var" / "simulate.jsonl"
 
 
-def _of_kind(part: Coverage, kind: str) -> tuple[str, str]:
-    known = next(each for each in KINDS if each == kind)
-    mark = "*" if part.too_low(known) else ""
-    return f"{part.share(known):.3f}{mark}", f"{part.mean_width(known):.3f}"
-
-
-def calm_table(parts: Sequence[Judged]) -> Table:
-    """Twenty labels in which nothing changed: who rings nevertheless?"""
-    names = [rule.id for rule in rules_of(shipped())]
-    rows = [
-        (
-            f"{part.n:,}", name, f"{part.label_weeks:,}", f"{part.breaches[name]:,}",
-            f"{100 * part.breaches[name] / part.label_weeks:.2f}%",
-            f"{part.incidents[name]:,}",
-            "-" if name == TEXTBOOK else f"{100 * part.not_evaluated[name] / part.label_weeks:.0f}%",
-        )
-        for part in parts
-        for name in (*names, TEXTBOOK)
-    ]  # fmt: skip
-    columns = ("rows a label-week", "rule", "label-weeks", "breaches", "share", "incidents", "not evaluated")
-    notes = tuple(_false_a_year(part, names) for part in parts)
-    return Table("Nothing changed: false alarms", columns, tuple(rows), notes, texts=2)
-
-
-def _false_a_year(part: Judged, names: Sequence[str]) -> str:
-    seen, years = sum(part.incidents[name] for name in names), part.weeks / WEEKS_A_YEAR
-    most = float(chi2.ppf(0.95, 2 * seen + 2)) / 2  # Poisson, one-sided: Garwood 1936
-    return (
-        f"{part.n:,} rows: {seen} false incidents in {part.weeks} weeks of 20 labels, {seen / years:.2f} a year "
-        f"(95% upper limit {most / years:.2f}); the textbook rule: {part.incidents[TEXTBOOK] / years:,.0f} a year."
-    )
-
-
-def risen_table(part: Judged) -> Table:
-    """Three labels of twenty got worse: who says so in the first week?"""
-    names = [*(rule.id for rule in rules_of(shipped())), TEXTBOOK]
-    rows = [
-        (
-            name, f"{part.planted_weeks:,}", f"{100 * part.found[name] / part.planted_weeks:.1f}%",
-            f"{part.breaches[name]:,} of {part.label_weeks:,}",
-        )
-        for name in names
-    ]  # fmt: skip
-    title = f"True ECE +{RISE:.2f} on 3 of 20 labels, {part.n:,} rows a label-week: first week"
-    return Table(title, ("rule", "risen labels", "found", "alarms on the other 17"), tuple(rows))
-
-
-def tables(findings: Findings) -> list[Table]:
-    """All of it."""
-    return [coverage_table(findings.coverage), calm_table(findings.calm), risen_table(findings.risen)]
-
-
-def section(findings: Findings, day: str, commit: str, command: str) -> str:
+def section(findings: Findings, origin: str) -> str:
     """What goes into the docs: where it comes from, then the tables."""
-    plan = findings.plan
-    origin = (
-        f"Made by `{command}` on {day} at commit {commit}: {plan.repetitions} repetitions a line of the first table, "
-        f"seed {plan.seed}, {findings.seconds:.0f} s."
-    )
     return "\n\n".join([origin, *(table.markdown() for table in tables(findings))])
 
 
-def measured(plan: Plan) -> Findings:
-    """The plan, with a progress bar on standard error."""
+def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Notebook, workers: int) -> dict[str, Done]:
+    """All tasks done, what was ``finished`` before included; with a progress bar on standard error."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    began = time.monotonic()
+    found = dict(finished)
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        bar = progress.add_task("simulating", total=sum(cost(task) for task in plan.tasks()))
-        findings = run(plan, lambda step: progress.advance(bar, step))
-    return replace(findings, seconds=time.monotonic() - began)
+        bar = progress.add_task("simulating", total=sum(task.cost for task in tasks))
+        progress.advance(bar, sum(task.cost for task in tasks if key_of(task) in found))
+        for task, result in run(tasks, found, workers):
+            notebook.add(result)
+            found[result.key] = result
+            progress.advance(bar, task.cost)
+    return found
+
+
+def durations(tasks: Sequence[Task], finished: dict[str, Done]) -> dict[str, float]:
+    """Seconds of work a part."""
+    found: dict[str, float] = {}
+    for task in tasks:
+        found[task.part] = found.get(task.part, 0.0) + finished[key_of(task)].seconds
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulate", description=str(__doc__).split("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=200, help="intervals a cell; weeks go with it (default 200)")
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
+    parser.add_argument("--scale", type=float, default=1.0, help="this share of the repetitions (default 1: all)")
+    parser.add_argument("--only", default="", help=f"some parts only, with commas between: {','.join(PARTS)}")
+    parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
+    parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
+    parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
     given = parser.parse_args(arguments)
-    if given.repetitions < 1:
-        parser.error("--repetitions must be at least 1")
-    if given.quick and given.write_docs:
-        parser.error("--quick is a look only: its tables do not belong into the docs")
-    plan = QUICK if given.quick else full(given.repetitions)
-    findings = measured(plan)
+    parts = [part for part in given.only.split(",") if part] or list(PARTS)
+    if set(parts) - set(PARTS):
+        parser.error(f"--only knows {', '.join(PARTS)}; not {', '.join(sorted(set(parts) - set(PARTS)))}")
+    if not given.scale > 0:
+        parser.error("--scale must be above 0")
+    if given.write_docs and (given.quick or set(parts) != set(PARTS)):
+        parser.error("--write-docs takes the whole study: neither --quick nor --only")
+    plan = QUICK if given.quick else FULL.scaled(given.scale)
+    try:
+        _study(plan, parts, given)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
+    commit = commit_of(ROOT)
+    notebook = Notebook(given.notebook, hashlib.sha256(f"{plan!r} {commit}".encode()).hexdigest()[:16])
+    tasks = plan.tasks(parts)
+    finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
+    finished = measured(tasks, finished, notebook, given.workers)
+    findings, spent = gathered(tasks, finished), durations(tasks, finished)
     shown = console()
     for table in tables(findings):
         table.show(shown)
-    shown.print(f"{findings.seconds:.0f} s, seed {plan.seed}")
+    shown.print(", ".join(f"{part} {seconds:,.0f} s" for part, seconds in spent.items()) + f"; seed {plan.seed}")
     if given.write_docs:
-        command = "python -m benchmarks.simulate" + (
-            f" --repetitions {given.repetitions}" if given.repetitions != 200 else ""
+        command = "make simulate" if given.scale == 1 else f"python -m benchmarks.simulate --scale {given.scale:g}"
+        origin = (
+            f"Made by `{command}` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
+            f"{plan.repetitions:,} repetitions a line, {plan.years:,} years a line, seed {plan.seed}, "
+            f"{sum(spent.values()):,.0f} s of work in {given.workers} processes."
         )
-        day = datetime.now(UTC).date().isoformat()
-        write_between(DOCS, "simulate", section(findings, day, commit_of(ROOT), command))
+        write_between(DOCS, "simulate", section(findings, origin))
         shown.print(f"written: {DOCS.relative_to(ROOT)}")
 
 

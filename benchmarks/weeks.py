@@ -1,154 +1,205 @@
-"""Weeks of one source with twenty labels, judged by the shipped rules as a weekly run judges them."""
+"""Weeks and days of one source with twenty labels, judged by the shipped rules as a run judges them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import islice
+from math import ceil
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
 
-from benchmarks.populations import LABELS, Population, raised
+from benchmarks.populations import LABELS, Bools, Ints, Population, counted
 from monitor import incidents, windows
 from monitor.baselines import Baseline, edges_of
-from monitor.comparisons import compare
 from monitor.counts import Counts, bin_counts
-from monitor.evaluation import SourceData, WindowCounts, material_of
+from monitor.evaluation import SourceData, WindowCounts, verdicts_of, windows_needed
 from monitor.metrics.calibration import ece
-from monitor.records import Incident, Verdict, Window
+from monitor.records import Incident, Schedule, ShiftResult, Subject, Verdict, Window
 from monitor.rules.load import load_config
 from monitor.rules.model import Config, Rule
-from monitor.verdicts import decide
+from monitor.shift.counts_tests import ks
 
-SOURCE = "simulated"
-ZONE = ZoneInfo("UTC")
-FIRST_WEEK = "2026-W01"
-BASELINE_WEEKS = 8
+SOURCE = "mail"  # the shipped source that has a rule on one label by name as well
+BASELINE_ENDS = "2026-W01"  # the first week that is judged
+DAYS = 7
 TEXTBOOK = "textbook: plug-in E1 - E0 > .02"
 TEXTBOOK_THRESHOLD = 0.02
 SHIPPED = Path(__file__).parents[1] / "alerts.yaml"
 
+Cells = npt.NDArray[np.int16]
+Open = dict[tuple[str, str | None], Incident]
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A baseline of eight weeks and then ``weeks`` weeks of ``n`` rows a label.
 
-    The labels in ``planted`` have a true ECE that is larger by ``rise`` from the first of those on.
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows of one label in the order in which they came: ``cells`` and ``outcomes``, both of shape (rows,).
+
+    ``starts`` (windows + 1,) says where each window begins and the last one ends.
     """
 
-    number: int
-    n: int
-    weeks: int
-    seed: int
-    planted: tuple[str, ...] = ()
-    rise: float = 0.0
+    population: Population
+    cells: Cells
+    outcomes: Bools
+    starts: Ints
 
+    def counts(self, index: int) -> Counts:
+        """The counts of one window."""
+        return _counts(self, index)
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What the rules said in some series, each counter by rule; ``label_weeks`` counts those looked at.
-
-    ``found`` are breaches of labels with a planted rise (``planted_weeks`` in all), ``breaches`` and
-    ``not_evaluated`` those of all other labels; ``incidents`` are runs of breaches there, as a person is
-    told of them.
-    """
-
-    n: int
-    label_weeks: int = 0
-    planted_weeks: int = 0
-    weeks: int = 0
-    breaches: Counter[str] = field(default_factory=Counter)
-    incidents: Counter[str] = field(default_factory=Counter)
-    not_evaluated: Counter[str] = field(default_factory=Counter)
-    found: Counter[str] = field(default_factory=Counter)
-
-    def __add__(self, other: Judged) -> Judged:
-        return Judged(
-            self.n,
-            self.label_weeks + other.label_weeks,
-            self.planted_weeks + other.planted_weeks,
-            self.weeks + other.weeks,
-            self.breaches + other.breaches,
-            self.incidents + other.incidents,
-            self.not_evaluated + other.not_evaluated,
-            self.found + other.found,
+    def then(self, other: Rows) -> Rows:
+        """These windows, and then those of ``other``."""
+        return Rows(
+            other.population,
+            np.concatenate([self.cells, other.cells]),
+            np.concatenate([self.outcomes, other.outcomes]),
+            np.concatenate([self.starts, other.starts[1:] + self.starts[-1]]),
         )
 
+    def first(self, windows: int) -> Rows:
+        """The first so many windows."""
+        end = self.starts[windows]
+        return Rows(self.population, self.cells[:end], self.outcomes[:end], self.starts[: windows + 1])
 
+    def in_days(self) -> Rows:
+        """The same rows; each window, a week, in seven days of as many rows or one more."""
+        within = np.arange(DAYS) / DAYS
+        starts = np.floor(self.starts[:-1, None] + np.diff(self.starts)[:, None] * within).astype(np.int64)
+        return Rows(self.population, self.cells, self.outcomes, np.append(starts, self.starts[-1]))
+
+
+@lru_cache(maxsize=256)  # a window is pooled with those after it: enough for twenty labels and all that may be pooled
+def _counts(rows: Rows, index: int) -> Counts:
+    part = slice(rows.starts[index], rows.starts[index + 1])
+    return counted(rows.cells[part], rows.outcomes[part], rows.population.automate_at)
+
+
+ByLabel = Mapping[str, Rows]
+
+
+def drawn(populations: Iterable[Population], windows: int, n: int, rng: np.random.Generator) -> dict[str, Rows]:
+    """``n`` rows of every population in each of so many windows."""
+    found = {}
+    for population in populations:
+        cells, outcomes = population.rows(rng, windows * n)
+        found[population.name] = Rows(population, cells.astype(np.int16), outcomes, np.arange(windows + 1) * n)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What the judging of one year needs beside its rows: rules, baselines, and the days or weeks that come."""
+
+    config: Config
+    baselines: Mapping[str | None, Baseline]
+    windows: Sequence[Window]
+
+    def data(self, rows: ByLabel, index: int) -> SourceData:
+        """What a run of one window sees: its counts and those of the windows before that it may pool."""
+        back = windows_needed(self.config, self.windows[index]) - 1
+        parts = [self._counts(rows, at) for at in range(index, max(index - back, 0) - 1, -1)]
+        return SourceData(SOURCE, parts[0], tuple(parts[1:]), baselines=self.baselines)
+
+    def _counts(self, rows: ByLabel, index: int) -> WindowCounts:
+        return WindowCounts(self.windows[index], {name: part.counts(index) for name, part in rows.items()})
+
+
+@cache
 def shipped() -> Config:
     """alerts.yaml as it is shipped."""
     return load_config(SHIPPED)
 
 
-def rules_of(config: Config) -> tuple[Rule, ...]:
-    """The weekly `metric:` rules that these labels have (a rule on one label by name is about another)."""
+def rules_of(config: Config, schedule: Schedule) -> tuple[Rule, ...]:
+    """The rules of a schedule that have a label to look at in this source."""
+    source = config.sources[SOURCE]
     return tuple(
         rule
-        for rule in config.rules_for("weekly")
-        if rule.metric is not None and rule.applies_to(SOURCE, LABELS[0].name, critical=False)
+        for rule in config.rules_for(schedule)
+        if any(rule.applies_to(SOURCE, each.name, critical=source.is_critical(each.name)) for each in LABELS)
     )
 
 
-def judge(series: Series) -> Judged:
-    """Draw the baseline, then week after week: the family of each rule, its verdicts, its incidents."""
+def binned(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Those on the ECE and the MCE."""
+    return tuple(rule for rule in rules if rule.metric in ("ece", "mce"))
+
+
+def setting(
+    populations: Sequence[Population], n: int, count: int, rng: np.random.Generator, *, schedule: Schedule = "weekly"
+) -> Setting:
+    """Baselines of as many weeks as the shipped file asks for (more, if it takes more rows), then ``count`` windows.
+
+    ``n`` is the number of rows of a label in a *week*.
+    """
     config = shipped()
-    rng = np.random.default_rng((series.seed, series.n, series.number))
-    span = _span(BASELINE_WEEKS + series.weeks)
-    baselines = {label.name: _pinned(label, series, span, config, rng) for label in LABELS}
-    now = {label.name: _now(label, series) for label in LABELS}
-    earlier: tuple[WindowCounts, ...] = ()
-    open_now: dict[tuple[str, str], Incident] = {}
-    fired: frozenset[str] = frozenset()
-    total = Judged(series.n)
-    for window in span[BASELINE_WEEKS:]:
-        current = WindowCounts(window, {name: population.draw(rng, series.n) for name, population in now.items()})
-        data = SourceData(SOURCE, current, earlier, baselines=baselines)
-        verdicts = [verdict for rule in rules_of(config) for verdict in _family(rule, data, config)]
-        fires = _textbook(data)
-        total += _counted(series, verdicts, open_now) + _textbook_counted(series, fires, fired)
-        fired = fires
-        earlier = (current, *earlier)[: config.evaluation.pool_weeks]
-    return total
+    weeks = max(config.baseline.weeks, ceil(config.baseline.min_pairs / n))
+    first = windows.week(BASELINE_ENDS, config.zone)
+    span = [windows.previous(first, config.zone)]
+    while len(span) < weeks:
+        span.append(windows.previous(span[-1], config.zone))
+    baselines: dict[str | None, Baseline] = {
+        each.name: _pinned(each, weeks * n, (span[-1], span[0]), config, rng) for each in populations
+    }
+    start = windows.containing(schedule, first.start, config.zone)
+    return Setting(config, baselines, list(islice(_following(start, config), count)))
 
 
-def _span(count: int) -> list[Window]:
-    found = [windows.week(FIRST_WEEK, ZONE)]
-    while len(found) < count:
-        found.append(windows.following(found[-1], ZONE))
-    return found
-
-
-def _now(label: Population, series: Series) -> Population:
-    return raised(label, series.rise) if label.name in series.planted else label
+def _following(window: Window, config: Config) -> Iterator[Window]:
+    while True:
+        yield window
+        window = windows.following(window, config.zone)
 
 
 def _pinned(
-    label: Population, series: Series, span: Sequence[Window], config: Config, rng: np.random.Generator
+    label: Population, rows: int, span: tuple[Window, Window], config: Config, rng: np.random.Generator
 ) -> Baseline:
-    counts = label.draw(rng, BASELINE_WEEKS * series.n)
-    first, last = span[0], span[BASELINE_WEEKS - 1]
+    counts, (first, last) = label.draw(rng, rows), span
     return Baseline(
         SOURCE, label.name, 1, first.start, last.end, first.name, last.name, counts,
         edges_of(counts, config.evaluation), last.end, "simulation", "simulation",
     )  # fmt: skip
 
 
-def _family(rule: Rule, data: SourceData, config: Config) -> list[Verdict]:
-    """One rule on all labels, with the adjustment that a run of the shipped file makes."""
-    evidence = [compare(rule, material_of(data, config, label.name, ()), config.evaluation) for label in LABELS]
-    decision_rules = sum(each.metric is not None for each in config.rules_for("weekly"))
-    rate = config.evaluation.false_discovery_rate
-    return decide(rule, evidence, rate=rate, decision_rules=decision_rules, revision=config.revision)
+def by_day(weekly: Setting) -> Setting:
+    """The same baselines, and the days of the same weeks."""
+    first = windows.containing("daily", weekly.windows[0].start, weekly.config.zone)
+    days = list(islice(_following(first, weekly.config), DAYS * len(weekly.windows)))
+    return Setting(weekly.config, weekly.baselines, days)
 
 
-def _textbook(data: SourceData) -> frozenset[str]:
+def judged(setting: Setting, rows: ByLabel, index: int, rules: Iterable[Rule]) -> list[Verdict]:
+    """The verdicts of these rules on all labels in one window."""
+    data = setting.data(rows, index)
+    chosen = tuple(rules)
+    shifts = _shifts(data) if any(rule.test == "ks" for rule in chosen) else ()
+    return [verdict for rule in chosen for verdict in verdicts_of(rule, data, setting.config, shifts)]
+
+
+def _shifts(data: SourceData) -> tuple[ShiftResult, ...]:
+    """The one distribution test that the shipped rules ask for; a run makes the others as well."""
+    pairs = [(label, data.current.labels[label], baseline.counts) for label, baseline in data.baselines.items()]
+    tested = [(label, now, then, ks(now, then)) for label, now, then in pairs]
+    window = data.current.window
+    return tuple(
+        ShiftResult(
+            Subject(SOURCE, label), window, "ks", "score", effect.statistic, effect.p_value, now.rows, then.rows,
+            effect.detail,
+        )
+        for label, now, then, effect in tested
+    )  # fmt: skip
+
+
+def textbook(setting: Setting, rows: ByLabel, index: int) -> frozenset[str]:
     """The labels for which the textbook's rule fires, on the same rows and bins."""
     return frozenset(
         str(label)
-        for label, baseline in data.baselines.items()
-        if _plug_in(data.current.labels[label], baseline) - _plug_in(baseline.counts, baseline) > TEXTBOOK_THRESHOLD
+        for label, baseline in setting.baselines.items()
+        if _plug_in(rows[str(label)].counts(index), baseline) - _plug_in(baseline.counts, baseline) > TEXTBOOK_THRESHOLD
     )
 
 
@@ -156,40 +207,15 @@ def _plug_in(counts: Counts, baseline: Baseline) -> float:
     return ece(bin_counts(counts, baseline.edges["all"])) or 0.0
 
 
-def _counted(series: Series, verdicts: Sequence[Verdict], open_now: dict[tuple[str, str], Incident]) -> Judged:
-    breaches: Counter[str] = Counter()
-    opened: Counter[str] = Counter()
-    silent: Counter[str] = Counter()
+def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:
+    """How many incidents each rule opens, by the rules of a real run; ``open_now`` is brought up to date."""
     found: Counter[str] = Counter()
     for verdict in verdicts:
-        kind = _incident(verdict, open_now)
-        if verdict.subject.label in series.planted:
-            found[verdict.rule] += verdict.outcome == "breach"
-            continue
-        breaches[verdict.rule] += verdict.outcome == "breach"
-        opened[verdict.rule] += kind == "open"
-        silent[verdict.rule] += verdict.outcome == "not_evaluated"
-    calm = len(LABELS) - len(series.planted)
-    return Judged(series.n, calm, len(series.planted), 1, breaches, opened, silent, found)
-
-
-def _textbook_counted(series: Series, fires: frozenset[str], before: frozenset[str]) -> Judged:
-    """The textbook's alarms of a week; it opens an incident where it did not fire the week ``before``."""
-    calm = fires - set(series.planted)
-    return Judged(
-        series.n,
-        breaches=Counter({TEXTBOOK: len(calm)}),
-        incidents=Counter({TEXTBOOK: len(calm - before)}),
-        found=Counter({TEXTBOOK: len(fires - calm)}),
-    )
-
-
-def _incident(verdict: Verdict, open_now: dict[tuple[str, str], Incident]) -> str:
-    """What the verdict does to the incident of its rule and label, by the rules of a real run."""
-    key = (verdict.rule, str(verdict.subject.label))
-    decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
-    if decision.incident is None or decision.kind == "resolve":
-        open_now.pop(key, None)
-    else:
-        open_now[key] = decision.incident
-    return decision.kind
+        key = (verdict.rule, verdict.subject.label)
+        decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
+        found[verdict.rule] += decision.kind == "open"
+        if decision.incident is None or decision.kind == "resolve":
+            open_now.pop(key, None)
+        else:
+            open_now[key] = decision.incident
+    return found

@@ -1,0 +1,246 @@
+"""The tables of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchmarks.coverage import KINDS, TARGET, Kind
+from benchmarks.tables import Table
+from benchmarks.tally import Tally
+from benchmarks.targets import WIDTHS, Findings, held, mean_over
+from benchmarks.weeks import TEXTBOOK, rules_of, shipped
+
+STAR = "* coverage surely below .93 (one-sided, 1%)."
+
+
+def tables(findings: Findings) -> list[Table]:
+    """Those of all parts that were simulated, the verdicts first."""
+    made: list[tuple[str, Callable[[list[Tally]], list[Table]]]] = [
+        ("coverage", lambda cells: [coverage_summary(cells), coverage_table(cells)]),
+        ("elsewhere", lambda cells: [elsewhere_table(cells)]),
+        ("dependent", lambda cells: [dependent_table(cells)]),
+        ("years", lambda years: [years_table("Nothing changes: false incidents", years, "metric")]),
+        ("traffic", lambda years: [years_table("The traffic moves in mid-year, and nothing else", years, "binned")]),
+        ("power", lambda lines: [power_table(lines), *drift_table(lines)]),
+        ("switch", lambda lines: [switch_table(lines)]),
+    ]
+    return [
+        held_table(findings),
+        *(table for part, make in made if findings.get(part) for table in make(findings[part])),
+    ]
+
+
+def held_table(findings: Findings) -> Table:
+    """Every figure with its target: reached or not."""
+    rows = [
+        (each.figure, each.target, each.found, each.repetitions, "reached" if each.reached else "NOT REACHED")
+        for each in held(findings)
+    ]
+    return Table("What must hold", ("figure", "target", "found", "repetitions", ""), tuple(rows), texts=5)
+
+
+def _covered(cell: Tally, kind: Kind) -> str:
+    name = f"{kind} held"
+    return f"{cell.share(name):.3f}{'*' if cell.surely_below(name, TARGET) else ''}"
+
+
+def _kept(cells: Sequence[Tally], kind: Kind) -> str:
+    kept = sum(not cell.surely_below(f"{kind} held", TARGET) for cell in cells)
+    return f"{kept} of {len(cells)} (lowest {min(cell.share(f'{kind} held') for cell in cells):.3f})"
+
+
+def _repetitions(cells: Sequence[Tally]) -> str:
+    return f"{min(cell.count for cell in cells):,} repetitions a line; {STAR}"
+
+
+def coverage_summary(cells: list[Tally]) -> Table:
+    """By number of rows: how wide, and where the middle is."""
+    sizes = sorted({int(cell.line[-1]) for cell in cells})
+
+    def row(rows: int) -> tuple[str, ...]:
+        means = [mean_over(cells, rows, f"{kind} width") for kind in KINDS]
+        truth = mean_over(cells, rows, "bootstrap truth")
+        bias = [mean_over(cells, rows, f"bootstrap {name}") - truth for name in ("plug-in", "point")]
+        yardstick = f"{WIDTHS[rows]:.3f}" if rows in WIDTHS else "-"
+        return (f"{rows:,}", *(f"{mean:.4f}" for mean in means), yardstick, *(f"{each:+.4f}" for each in bias))
+
+    widths = ("bootstrap", "analytic", "textbook", "MCE", "bootstrap, as first found")
+    return Table(
+        "Mean width of the 95% intervals, and bias of the points, over the populations",
+        ("rows", *widths, "bias of the plug-in", "bias of `value`"),
+        tuple(row(rows) for rows in sizes),
+        notes=(
+            "Lines of the next table that are not surely below .93: "
+            + ", ".join(f"{kind} {_kept(cells, kind)}" for kind in KINDS)
+            + ".",
+        ),
+    )
+
+
+def coverage_table(cells: list[Tally]) -> Table:
+    """One line a population and number of rows."""
+    rows = [
+        (
+            str(cell.line[0]), f"{cell.line[1]:,}", f"{cell.share('bootstrap truth'):.3f}",
+            f"{cell.share('bootstrap plug-in'):.3f}", f"{cell.share('bootstrap point'):.3f}",
+            *(text for kind in KINDS for text in (_covered(cell, kind), f"{cell.share(f'{kind} width'):.3f}")),
+        )
+        for cell in cells
+    ]  # fmt: skip
+    of_kinds = ("bootstrap", "width", "analytic", "width", "textbook", "width", "MCE", "width")
+    return Table(
+        "95% intervals: share that held the truth, and mean width",
+        ("population", "rows", "true ECE", "mean plug-in", "mean `value`", *of_kinds),
+        tuple(rows),
+        notes=(_repetitions(cells),),
+    )
+
+
+def elsewhere_table(cells: list[Tally]) -> Table:
+    """Populations nobody chose."""
+    kinds: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
+    rows = [
+        (
+            str(cell.line[1]), str(cell.line[2]), f"{cell.line[3]}", f"{cell.share('bins'):.1f}", f"{cell.line[4]:,}",
+            f"{cell.share('bootstrap truth'):.3f}", f"{cell.share('bootstrap plug-in'):.3f}",
+            *(_covered(cell, kind) for kind in kinds), f"{cell.share('bootstrap width'):.3f}",
+        )
+        for cell in sorted(cells, key=lambda cell: (str(cell.line[2]), str(cell.line[1]), int(cell.line[4])))
+    ]  # fmt: skip
+    shapes = sorted({str(cell.line[2]) for cell in cells})
+    kept = [
+        f"{shape} gaps: "
+        + ", ".join(f"{kind} {_kept([c for c in cells if c.line[2] == shape], kind)}" for kind in kinds)
+        for shape in shapes
+    ]
+    columns = ("scores", "gaps", "bins asked", "bins", "rows", "true ECE", "mean plug-in")
+    return Table(
+        "Populations that nobody chose: share of 95% intervals that held the truth",
+        (*columns, "bootstrap", "analytic", "MCE", "width, bootstrap"),
+        tuple(rows),
+        notes=(_repetitions(cells), *(f"Not surely below .93, {line}." for line in kept)),
+        texts=2,
+    )
+
+
+def dependent_table(cells: list[Tally]) -> Table:
+    """Clusters with and without the column, and weights."""
+    without = {(c.line[0], *c.line[2:]): c for c in cells if c.line[1] == "not known"}
+
+    def row(cell: Tally) -> tuple[str, ...]:
+        alone = without.get((cell.line[0], *cell.line[2:]))
+        ignored = [_covered(alone, kind) if alone else "-" for kind in ("analytic", "mce")]
+        known = [_covered(cell, kind) for kind in ("bootstrap", "analytic", "mce")]
+        return str(cell.line[0]), str(cell.line[2]), f"{cell.line[3]:,}", *known, *ignored
+
+    columns = ("rows that are not alike", "population", "rows", "bootstrap", "analytic", "MCE")
+    return Table(
+        "Clusters of five copies, and weights: share of 95% intervals that held the truth",
+        (*columns, "analytic, no column", "MCE, no column"),
+        tuple(row(cell) for cell in cells if cell.line[1] == "known"),
+        notes=(_repetitions(cells),),
+        texts=2,
+    )
+
+
+def years_table(title: str, years: list[Tally], group: str) -> Table:
+    """Who rings although nothing got worse?"""
+    names = [rule.id for schedule in ("weekly", "daily") for rule in rules_of(shipped(), schedule)]
+    rows = [
+        (
+            f"{year.line[0]:,}", name, f"{year.of(f'{name} windows'):,.0f}", f"{year.of(f'{name} breaches'):,.0f}",
+            f"{100 * year.of(f'{name} breaches') / year.of(f'{name} windows'):.3f}%",
+            f"{year.of(f'{name} incidents'):,.0f}", f"{year.share(f'{name} incidents'):,.2f}",
+            f"{100 * year.of(f'{name} silent') / year.of(f'{name} windows'):.0f}%"
+            if f"{name} silent" in year.sums else "-",
+        )
+        for year in years
+        for name in (*names, TEXTBOOK)
+        if year.of(f"{name} windows")
+    ]  # fmt: skip
+    columns = ("rows a label-week", "rule", "label-windows", "breaches", "share", "incidents", "a year")
+    notes = tuple(_false_a_year(year, group) for year in years)
+    return Table(title, (*columns, "not evaluated"), tuple(rows), notes, texts=2)
+
+
+def _false_a_year(year: Tally, group: str) -> str:
+    said = {"metric": "the `metric:` rules", "binned": "the rules on ECE and MCE", "test": "the `test:` rule"}
+    found = [
+        f"{said[each]} {year.share(f'{each} incidents'):.2f} a year (95% upper limit of the mean "
+        f"{year.upper_mean(f'{each} incidents'):.2f})"
+        for each in (group, "test")
+    ]
+    return f"{year.line[0]:,} rows, {year.count:,} years of 20 labels: {'; '.join(found)}."
+
+
+def power_table(lines: list[Tally]) -> Table:
+    """Changes from one week to the next."""
+    chosen = [line for line in lines if line.line[0] != "drift"]
+    names = [rule.id for rule in rules_of(shipped(), "weekly") if rule.metric is not None]
+    rows = []
+    for line in chosen:
+        weeks = int(line.line[4])
+        seen = [line.share(f"seen in week {week + 1}") for week in range(weeks)]
+        first = [f"{name} {line.share(f'{name} in week 1'):.3f}" for name in names if line.of(f"{name} in week 1")]
+        rows.append(
+            (
+                _what(line), f"{line.line[3]:,}", f"{line.count:,}", f"{seen[0]:.3f}",
+                f"{sum(seen):.3f} in {weeks}", "; ".join(first),
+                f"{line.of('blamed'):,.0f} in {line.of('other label-weeks'):,.0f}",
+            )
+        )  # fmt: skip
+    columns = ("change", "rows", "labels", "seen in the first week", "in so many weeks", "in the first week, by rule")
+    return Table(
+        "Something gets worse: who sees it, and when",
+        (*columns, "breaches of other labels"),
+        tuple(rows),
+        notes=("A change of the ECE is seen when ece-increase breaches, the fall when any rule does.",),
+    )
+
+
+def _what(line: Tally) -> str:
+    kind, by, labels = line.line[0], float(line.line[1]), line.line[2]
+    if kind == "fall":
+        return f"precision above .8 falls to {by:.2f} on one label with 6% positives"
+    return f"true ECE +{by:.2f} on {labels} of 20 labels"
+
+
+def drift_table(lines: list[Tally]) -> list[Table]:
+    """A slow change: how large is it when it is seen?"""
+    made = []
+    for line in (line for line in lines if line.line[0] == "drift"):
+        by, weeks = float(line.line[1]), int(line.line[4])
+        seen = 0.0
+        rows = []
+        for week in range(1, weeks + 1):
+            seen += line.share(f"seen in week {week}")
+            rows.append((f"{week}", f"+{by * week:.3f}", f"{seen:.3f}"))
+        made.append(
+            Table(
+                f"A slow change: true ECE +{by:.3f} a week on one of 20 labels, {line.line[3]:,} rows a week",
+                ("week", "true change", "seen so far"), tuple(rows),
+                notes=(f"{line.count:,} labels, by ece-increase alone, whose threshold is a change of .02.",), texts=0,
+            )
+        )  # fmt: skip
+    return made
+
+
+def switch_table(lines: list[Tally]) -> Table:
+    """The daily rule, by what the switch does."""
+    rows = []
+    for line in lines:
+        quiet = line.line[0] == "off wrongly"
+        what = "all 20 labels, below the threshold" if quiet else "5 of 20 labels, from one day on"
+        found = (
+            f"{line.share('off'):.2f} times a year (95% upper limit of the mean {line.upper_mean('off'):.2f})"
+            if quiet
+            else ", ".join(f"{line.share(f'by day {day}'):.3f} by day {day}" for day in range(1, 5))
+        )
+        repeated = f"{line.count:,} {'years' if quiet else 'labels'}"
+        rows.append((what, f"{float(line.line[1]):.2f}", f"{line.line[2]:,}", repeated, found))
+    others = [line.of("others off") for line in lines if line.line[0] == "off rightly"]
+    notes = [f"Other labels turned off beside the five: {number:.0f}." for number in others]
+    columns = ("labels", "true ECE", "rows a day", "repetitions", "turned off")
+    return Table(
+        "The daily rule (ECE above .08 on two days) and the switch", columns, tuple(rows), tuple(notes), texts=1
+    )

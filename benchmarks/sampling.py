@@ -1,0 +1,79 @@
+"""Ways in which rows come out of a population: one by one, in clusters, with weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.populations import Bools, Floats, Ints, Population, endless
+from monitor.counts import CELLS, Counts, counts_from_rows
+from monitor.inference.dependence import design_effect, sums_of_rows
+
+COPIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Independent rows."""
+
+    def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
+        """The counts of ``n`` rows."""
+        return population.draw(rng, n)
+
+
+PLAIN = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Clustered(Sampling):
+    """A ``share`` of the rows in clusters of five copies; ``known``: the relation has a `cluster` column.
+
+    The design effect comes from the sums that the warehouse takes.
+    """
+
+    share: float
+    known: bool
+
+    def rows(self, population: Population, rng: np.random.Generator, n: int) -> tuple[Floats, Bools, Ints]:
+        """(scores, outcomes, cluster) of ``n`` rows, each of shape (n,)."""
+        clusters = round(self.share * n / COPIES)
+        cells, outcomes = population.rows(rng, n - clusters * (COPIES - 1))
+        key = np.repeat(np.arange(len(cells)), np.where(np.arange(len(cells)) < clusters, COPIES, 1))
+        return cells[key] / CELLS, outcomes[key], key
+
+    def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
+        """The counts of ``n`` rows; the same rows, whether the clusters are known or not."""
+        score, outcome, key = self.rows(population, rng, n)
+        effect = design_effect(sums_of_rows(score, outcome, key)) if self.known else 1.0
+        return counts_from_rows(score, outcome, automate_at=population.automate_at, design_effect=effect)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted(Sampling):
+    """Log-normal weights that have nothing to do with the scores; ``spread`` is their standard deviation in logs."""
+
+    spread: float
+
+    def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
+        """The counts of ``n`` rows."""
+        cells, outcomes = population.rows(rng, n)
+        weight = rng.lognormal(0.0, self.spread, n)
+        return counts_from_rows(cells / CELLS, outcomes, weight=weight, automate_at=population.automate_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned(Sampling):
+    """Only one in ``keep`` of the rows scored below .5 was labelled, and each of those counts for so many."""
+
+    keep: int
+
+    def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
+        """The counts of ``n`` rows that were kept."""
+        made = endless(population)
+        easy = made.cell < CELLS // 2
+        chance = np.where(easy, 1.0 / self.keep, 1.0)
+        picked = np.searchsorted(np.cumsum(chance) / chance.sum(), rng.random(n), side="right")
+        score, outcome = made.cell[picked] / CELLS, rng.random(n) < made.worth[picked]
+        weight = np.where(easy[picked], float(self.keep), 1.0)
+        return counts_from_rows(score, outcome, weight=weight, automate_at=population.automate_at)
