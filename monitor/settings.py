@@ -14,14 +14,10 @@ from typing import Any
 from pydantic import SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-PREFIX = "CALMON_"
+from monitor import environment
+from monitor.environment import GATE_TTL_S, PREFIX, SECRETS, STORE_URL, SettingsError, given, variable
 
-SECRETS = ("warehouse_url", "store_url", "slack_bot_token", "slack_app_token", "heartbeat_url")
-"""The fields that may hold a password or token, so each has a ``..._FILE`` variable and is masked when printed."""
-
-
-class SettingsError(Exception):
-    """The environment cannot be used; the message names each variable and what to do, never a value."""
+__all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "mask_url", "variable", "variables"]
 
 
 class Settings(BaseSettings):
@@ -31,7 +27,7 @@ class Settings(BaseSettings):
 
     warehouse_url: SecretStr = SecretStr("duckdb:///var/warehouse.duckdb")
     warehouse_timeout_s: int = 900
-    store_url: SecretStr = SecretStr("sqlite:///var/history.sqlite")
+    store_url: SecretStr = SecretStr(STORE_URL)
     config: Path = Path("alerts.yaml")
     public_url: str | None = None
     slack_bot_token: SecretStr | None = None
@@ -39,6 +35,9 @@ class Settings(BaseSettings):
     slack_api_url: str = "https://slack.com/api/"
     api_tokens_file: Path | None = None
     heartbeat_url: SecretStr | None = None
+    gate_url: str | None = None
+    gate_token: SecretStr | None = None
+    gate_ttl_s: int = GATE_TTL_S
 
     @property
     def report_dir(self) -> Path:
@@ -60,27 +59,18 @@ class Settings(BaseSettings):
     @field_validator("warehouse_url", "store_url")
     @classmethod
     def _is_database_url(cls, value: SecretStr) -> SecretStr:
-        if not re.match(r"[a-z][a-z0-9_+]*://", value.get_secret_value()):
-            raise ValueError(
-                "is not a database address; write it like sqlite:///var/history.sqlite or postgresql://user@host/database"
-            )
+        environment.database_address(value.get_secret_value())
         return value
 
     @field_validator("warehouse_timeout_s", mode="before")
     @classmethod
     def _is_time(cls, value: object) -> int:
-        text = str(value)
-        seconds = int(text) if text.isascii() and text.isdigit() else 0
-        if not 1 <= seconds <= 86_400:
-            raise ValueError("is not a whole number of seconds from 1 to 86400 (a day); write it like 900")
-        return seconds
+        return environment.whole_seconds(value, 86_400, " (a day); write it like 900")
 
     @field_validator("public_url", "slack_api_url")
     @classmethod
     def _is_web_address(cls, value: str | None) -> str | None:
-        if value is not None and not re.match(r"https?://[^/\s]", value):
-            raise ValueError("is not a web address; it begins with https:// or http://")
-        return value
+        return environment.web_address(value) if value is not None else None
 
     @field_validator("heartbeat_url")
     @classmethod
@@ -107,6 +97,22 @@ class Settings(BaseSettings):
             raise ValueError("holds a bot token (xoxb-…); the app token begins with xapp-")
         return value
 
+    @field_validator("gate_url")
+    @classmethod
+    def _is_service_address(cls, value: str | None) -> str | None:
+        return environment.service_address(value) if value is not None else None
+
+    @field_validator("gate_token")
+    @classmethod
+    def _is_bearer_token(cls, value: SecretStr | None) -> SecretStr | None:
+        environment.bearer_token(value.get_secret_value() if value else "-")
+        return value
+
+    @field_validator("gate_ttl_s", mode="before")
+    @classmethod
+    def _is_gate_ttl(cls, value: object) -> int:
+        return environment.gate_ttl(value)
+
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         """What ``repr`` and ``str`` print: addresses without their passwords, no token at all."""
         return [(name, _shown(getattr(self, name))) for name in type(self).model_fields]
@@ -121,30 +127,21 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     'alerts.yaml'
     """
     errors: list[str] = []
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name in Settings.model_fields:
         try:
-            value = _given(environ, name)
+            value = given(environ, name)
         except SettingsError as error:
             errors.append(str(error))
         else:
-            given |= {name: value} if value else {}
+            values |= {name: value} if value else {}
     try:
-        settings = Settings.model_validate(given)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         raise SettingsError("\n".join([*errors, *map(_plain, error.errors())])) from None  # its text holds the values
     if errors:
         raise SettingsError("\n".join(errors))
     return settings
-
-
-def variable(field: str) -> str:
-    """The environment variable of a field.
-
-    >>> variable("store_url")
-    'CALMON_STORE_URL'
-    """
-    return f"{PREFIX}{field}".upper()
 
 
 def variables() -> tuple[str, ...]:
@@ -161,31 +158,6 @@ def mask_url(url: str) -> str:
     """
     hidden = re.sub(r"(://[^:/@?#]*):.*@", r"\1:***@", url, flags=re.DOTALL)
     return re.sub(r"(?i)([?&][^=&#]*(?:pass|pwd|token|secret|key|credential)[^=&#]*)=[^&#]*", r"\1=***", hidden)
-
-
-def _given(environ: Mapping[str, str], field: str) -> str | None:
-    """What the environment says about one field, itself or through a file."""
-    name = variable(field)
-    value = environ.get(name, "").strip()
-    path = environ.get(f"{name}_FILE", "").strip() if field in SECRETS else ""
-    if not path:
-        return value or None
-    if value:
-        raise SettingsError(f"{name} and {name}_FILE are both set; unset one of them")
-    return _read_secret(f"{name}_FILE", Path(path))
-
-
-def _read_secret(name: str, path: Path) -> str:
-    try:
-        secret = path.read_text("utf-8").strip()
-    except UnicodeDecodeError:
-        raise SettingsError(f"{name}: {path} is not UTF-8 text") from None  # the error would show its bytes
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise SettingsError(f"{name}: {path} cannot be read: {reason}") from error
-    if not secret:
-        raise SettingsError(f"{name}: {path} is empty; write the value into it")
-    return secret
 
 
 def _plain(error: Any) -> str:

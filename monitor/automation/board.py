@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from numbers import Real
 from typing import Any, TypeAlias
 
 from monitor.automation.state import effective, is_blocked
+from monitor.ranges import Ranges
 from monitor.records import SwitchState
 
 Key: TypeAlias = tuple[str, str | None]
@@ -35,6 +37,7 @@ class GateReason(StrEnum):
     STORE_UNREADABLE = "store_unreadable"
     SERVICE_FAILED = "service_failed"
     STALE = "stale"
+    MISCONFIGURED = "misconfigured"
     CLOSED_DOWN = "closed_down"
 
 
@@ -74,12 +77,71 @@ class Board:
 
 
 _REASONS = {"never set": GateReason.NEVER_SET, "off": GateReason.OFF, "no lease": GateReason.NO_LEASE}
+_NEVER_SET = SwitchState("", None)
+_NO_LABEL = Decision(
+    False, GateReason.NEVER_SET, detail="the source and the label must be text, and the label not empty"
+)
+_INVALID = Decision(False, GateReason.SCORE_INVALID, detail="the score must be a number from 0 to 1")
+_BLOCKED = Decision(False, GateReason.SCORE_BLOCKED, detail="scores in this range are blocked")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides about the scores of one label, as long as the board is the same and the lease lasts.
+
+    ``closed`` is the answer whatever the score, None where it depends on the score. ``yes`` and
+    ``below`` are the answers from ``threshold`` on and below it; they are made once, since a gate
+    gives them many thousand times.
+    """
+
+    closed: Decision | None
+    threshold: float = math.inf
+    blocked: Ranges = ()
+    yes: Decision = _INVALID
+    below: Decision = _INVALID
+
+    def judge(self, score: object) -> Decision:
+        """Whether automation may act on an item with this score.
+
+        >>> Terms(None, 0.8, (), yes=Decision(True, GateReason.ON)).judge(0.9).allowed
+        True
+        """
+        if self.closed is not None:
+            return self.closed
+        number = score if type(score) is float else _number(score)
+        if not 0.0 <= number <= 1.0:  # NaN, too, is not in between
+            return _INVALID
+        if number < self.threshold:
+            return self.below
+        if self.blocked and is_blocked(number, self.blocked):
+            return _BLOCKED
+        return self.yes
+
+
+def terms(board: Board, source: str, label: str, now: datetime) -> Terms:
+    """What this board says about a label at this moment. Closed for whatever is not known."""
+    if not isinstance(source, str) or not isinstance(label, str) or not label:  # no label is the source's own switch
+        return Terms(_NO_LABEL)
+    state = board.switches.get((source, label))
+    found = effective(_NEVER_SET if state is None else state, now, whole=board.switches.get((source, None)))
+    if not found.allowed:
+        is_source = found.reason.startswith("the whole source")
+        reason = GateReason.SOURCE_OFF if is_source else _REASONS.get(found.reason, GateReason.LEASE_ENDED)
+        return Terms(Decision(False, reason, detail=found.reason))
+    threshold = board.threshold(source, label)
+    if threshold is None:
+        return Terms(Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}"))
+    return Terms(
+        None, threshold, found.blocked, yes=Decision(True, GateReason.ON, found.until, "on"),
+        below=Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}"),
+    )  # fmt: skip
 
 
 def decide(board: Board, source: str, label: str, score: float | None, now: datetime) -> Decision:
     """Whether automation may act on an item of this label with this score, now.
 
-    Closed for whatever is not known: a label never set, a source without a threshold, no score.
+    Closed for whatever is not known: a label never set, a source without a threshold, no score. Any
+    real number is a score (numpy's, too), but no truth value and no text.
 
     >>> from datetime import UTC, timedelta
     >>> now = datetime(2026, 11, 21, tzinfo=UTC)
@@ -88,23 +150,17 @@ def decide(board: Board, source: str, label: str, score: float | None, now: date
     >>> bool(decide(board, "tickets", "billing", 0.93, now)), decide(board, "tickets", "billing", 0.5, now).reason.value
     (True, 'below_automate_at')
     """
-    state = board.switches.get((source, label)) or SwitchState(source, label)
-    whole = board.switches.get((source, None))
-    found = effective(state, now, whole=whole)
-    if not found.allowed:
-        is_source = whole is not None and whole.state == "off"
-        reason = GateReason.SOURCE_OFF if is_source else _REASONS.get(found.reason, GateReason.LEASE_ENDED)
-        return Decision(False, reason, detail=found.reason)
-    threshold = board.threshold(source, label)
-    if threshold is None:
-        return Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}")
-    if score is None or not (isinstance(score, int | float) and 0.0 <= score <= 1.0):  # NaN, too, is not in between
-        return Decision(False, GateReason.SCORE_INVALID, detail="the score must be a number from 0 to 1")
-    if score < threshold:
-        return Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}")
-    if is_blocked(score, found.blocked):
-        return Decision(False, GateReason.SCORE_BLOCKED, detail="scores in this range are blocked")
-    return Decision(True, GateReason.ON, found.until, "on")
+    return terms(board, source, label, now).judge(score)
+
+
+def _number(score: object) -> float:
+    """A score as a float; NaN for what is none."""
+    if isinstance(score, bool) or not isinstance(score, Real):
+        return math.nan
+    try:
+        return float(score)
+    except OverflowError:
+        return math.nan
 
 
 def to_json(board: Board) -> dict[str, Any]:
@@ -128,10 +184,13 @@ def from_json(document: Any) -> Board:
     """
     try:
         switches = [_switch(row) for row in document["switches"]]
-        thresholds = {(str(r["source"]), _label(r["label"])): _share(r["score"]) for r in document["automate_at"]}
-        return Board(_moment(document["at"]), {(s.source, s.label): s for s in switches}, thresholds)
-    except (KeyError, TypeError, AttributeError) as error:
+        thresholds = [((_name(r["source"]), _label(r["label"])), _share(r["score"])) for r in document["automate_at"]]
+        found = Board(_moment(document["at"]), {(s.source, s.label): s for s in switches}, dict(thresholds))
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a board of switches: {error!r}") from None
+    if len(found.switches) < len(switches) or len(found.automate_at) < len(thresholds):
+        raise ValueError("not a board of switches: a label stands in it twice")
+    return found
 
 
 def _by_name(key: Key) -> tuple[str, bool, str]:
@@ -153,22 +212,31 @@ def _switch(row: Mapping[str, Any]) -> SwitchState:
         raise ValueError(f"not a state of a switch: {row['state']!r}")
     lease, changed = row["lease_until"], row["changed_at"]
     return SwitchState(
-        source=str(row["source"]), label=_label(row["label"]), state=row["state"], blocked=_ranges(row["blocked"]),
+        source=_name(row["source"]), label=_label(row["label"]), state=row["state"], blocked=_ranges(row["blocked"]),
         lease_until=None if lease is None else _moment(lease), actor=str(row["by"]), reason=str(row["reason"]),
         verdict=row["verdict"], changed_at=None if changed is None else _moment(changed), version=int(row["version"]),
     )  # fmt: skip
 
 
-def _ranges(rows: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
-    return tuple((_share(low), _share(high)) for low, high in rows)
+def _ranges(rows: Sequence[Sequence[float]]) -> Ranges:
+    ranges = tuple((_share(low), _share(high)) for low, high in rows)
+    if any(low > high for low, high in ranges):
+        raise ValueError(f"not ranges of scores, from low to high: {ranges}")
+    return ranges
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"not a name: {value!r}")
+    return value
 
 
 def _label(value: Any) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else _name(value)
 
 
 def _share(value: Any) -> float:
-    if isinstance(value, bool) or not math.isfinite(float(value)) or not 0.0 <= float(value) <= 1.0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:  # NaN is not, either
         raise ValueError(f"not a number from 0 to 1: {value!r}")
     return float(value)
 

@@ -9,13 +9,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 
+from monitor.ranges import CELLS, Ranges, merged
 from monitor.records import SwitchState
-
-Ranges: TypeAlias = tuple[tuple[float, float], ...]
-
-CELLS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +28,16 @@ def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -
     """Whether automation may act on this label now.
 
     ``whole`` is the source's own switch: it can only forbid, and one that was never set says
-    nothing. The label's lease is what must be alive.
+    nothing. The label's lease is what must be alive. The source's is looked at only where a verdict
+    stands against it, so that an operator's "on" against the evidence ends there as well.
     """
-    if whole is not None and whole.state == "off":
-        return Allowed(False, "the whole source is off")
-    if state.state == "never_set":
-        return Allowed(False, "never set")
-    if state.state == "off":
-        return Allowed(False, "off")
-    if state.lease_until is None:
-        return Allowed(False, "no lease")
-    if state.lease_until <= now:
-        return Allowed(False, f"the lease ended at {state.lease_until:%Y-%m-%d %H:%M} UTC")
-    forbidden = whole.blocked if whole is not None else ()
-    return Allowed(True, "on", state.lease_until, merged(state.blocked + forbidden))
-
-
-def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
-    """The ranges sorted, those that touch put together.
-
-    >>> merged([(0.9, 1.0), (0.5, 0.6), (0.6, 0.7)])
-    ((0.5, 0.7), (0.9, 1.0))
-    """
-    found: list[tuple[float, float]] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
-        else:
-            found.append((low, high))
-    return tuple(found)
+    why = _why_source_is_off(whole, now) or _why_off(state, now)
+    if why is not None:
+        return Allowed(False, why)
+    if whole is None:
+        return Allowed(True, "on", state.lease_until, merged(state.blocked))
+    ends = [lease for lease in (state.lease_until, whole.lease_until if whole.verdict else None) if lease is not None]
+    return Allowed(True, "on", min(ends), merged(state.blocked + whole.blocked))
 
 
 def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
@@ -72,4 +49,25 @@ def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
     if math.isnan(score):
         return True
     rounded = math.floor(score * CELLS + 0.5) / CELLS
-    return any(low <= rounded <= high for low, high in blocked)
+    # as it is, too: ranges end on whole steps, but rounding must open none that does not
+    return any(low <= rounded <= high or low <= score <= high for low, high in blocked)
+
+
+def _why_source_is_off(whole: SwitchState | None, now: datetime) -> str | None:
+    if whole is None or whole.state == "never_set":
+        return None
+    if whole.state != "on":  # what is not known is off
+        return "the whole source is off"
+    if whole.verdict is not None and (whole.lease_until is None or whole.lease_until <= now):
+        return "the whole source is closed: a verdict stands against it, and its lease has ended"
+    return None
+
+
+def _why_off(state: SwitchState, now: datetime) -> str | None:
+    if state.state == "never_set":
+        return "never set"
+    if state.state != "on":
+        return "off"
+    if state.lease_until is None:
+        return "no lease"
+    return f"the lease ended at {state.lease_until:%Y-%m-%d %H:%M} UTC" if state.lease_until <= now else None

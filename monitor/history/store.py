@@ -299,14 +299,22 @@ class Store:
         with self._read() as connection:
             return switches.events(connection, source, label)
 
-    def apply_switch(self, before: SwitchState, after: SwitchState, event: SwitchEvent | None) -> Applied:
+    def switch_events_of(self, beginning: str) -> list[SwitchEvent]:
+        """The changes whose key begins so, in order."""
+        with self._read() as connection:
+            return switches.events_of(connection, beginning)
+
+    def apply_switch(
+        self, before: SwitchState, after: SwitchState, event: SwitchEvent | None, *, once: str | None = None
+    ) -> Applied:
         """Store a change with its event: "already" if it was, "conflict" if ``before`` is no longer stored.
 
-        ``event`` is None where only the bookkeeping moves (the streak of good windows).
+        ``event`` is None where only the bookkeeping moves (the streak of good windows). With ``once``,
+        "already" too where any event's key begins so.
         """
         try:
             with self._write() as connection:
-                return switches.apply(connection, before, after, event)
+                return switches.apply(connection, before, after, event, once)
         except switches.LostRace:
             return "conflict"
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from monitor.history import tables
-from monitor.history.connect import Row, insert
+from monitor.history.connect import Row, insert, one_at_a_time
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 from monitor.records import SwitchEvent, SwitchState
 
@@ -45,17 +45,46 @@ def events(connection: Connection, source: str | None, label: LabelFilter) -> li
     return [_event(row) for row in connection.execute(statement).mappings()]
 
 
-def apply(connection: Connection, before: SwitchState, after: SwitchState, event: SwitchEvent | None) -> Applied:
+def events_of(connection: Connection, beginning: str) -> list[SwitchEvent]:
+    """The changes whose key begins so, in order."""
+    table = tables.switch_events
+    statement = select(table).where(table.c.key.startswith(beginning, autoescape=True)).order_by(table.c.id)
+    return [_event(row) for row in connection.execute(statement).mappings()]
+
+
+def apply(
+    connection: Connection,
+    before: SwitchState,
+    after: SwitchState,
+    event: SwitchEvent | None,
+    once: str | None = None,
+) -> Applied:
     """Store a change and its event together.
 
-    "already" where the event was stored before; raises :class:`LostRace` where ``before`` is no
-    longer the stored state, so that the event is rolled back with it.
+    "already" where the event, or with ``once`` any event whose key begins so, was stored before; raises
+    :class:`LostRace` where ``before`` is no longer the stored state, so that the event is rolled back with it.
+    Where ``after`` is ``before`` the event stands alone: a dry run tells what it would have done.
     """
+    if once is not None:
+        one_at_a_time(connection, once)  # else two requests with one key could each change another label
+        if events_of(connection, once):
+            return "already"
+    # before the event gets its number: the events of a switch are numbered in the order in which they held
+    one_at_a_time(connection, f"switch {before.source} {label_key(before.label)}")
     if event is not None and not _insert_event(connection, event):
         return "already"
+    if after == before:
+        _refuse_other_version(connection, before)
+        return "applied"
     if not _write_state(connection, before, replace(after, version=before.version + 1)):
         raise LostRace
     return "applied"
+
+
+def _refuse_other_version(connection: Connection, before: SwitchState) -> None:
+    """Raise :class:`LostRace` unless ``before`` is stored still."""
+    if switch(connection, before.source, before.label).version != before.version:
+        raise LostRace
 
 
 def _insert_event(connection: Connection, event: SwitchEvent) -> bool:

@@ -10,8 +10,6 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 
 class _AnyLabel(Enum):
     ANY = "any"
@@ -79,13 +77,15 @@ def number(value: float | None) -> float | None:
 def plain(value: Any) -> Any:
     """What JSON can hold: numpy to Python, tuples to lists, dates to text, NaN to None.
 
+    >>> import numpy as np
     >>> plain({"blocked": ((0.8, np.float64(0.9)),), "rate": float("nan")})
     {'blocked': [[0.8, 0.9]], 'rate': None}
     """
     if isinstance(value, Enum):
         return plain(value.value)
-    if isinstance(value, np.generic | np.ndarray):
-        return plain(value.tolist())
+    tolist = getattr(value, "tolist", None)
+    if tolist is not None:  # of numpy, which is not imported here: a gate reads the history without it
+        return plain(tolist())
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

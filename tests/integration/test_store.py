@@ -225,6 +225,9 @@ def test_other_databases_and_unreachable_ones_are_named():
         Store.from_url("duckdb:///x.duckdb")
     with pytest.raises(HistoryError, match="is not a URL"):
         Store.from_url("history.sqlite")
+    with pytest.raises(HistoryError, match="is not a URL") as raised:
+        Store.from_url("postgresql://calmon:se@cret:word@db/history")  # what stands where the port should
+    assert "word" not in str(raised.value).replace("a password", "")
     with pytest.raises(StoreUnreachable, match=r"calmon:\*\*\*@127.0.0.1:1/history does not answer"):
         Store.from_url("postgresql://calmon:secret@127.0.0.1:1/history")
 

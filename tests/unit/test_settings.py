@@ -17,6 +17,7 @@ FILLED = {
     "slack_bot_token": "xoxb-hunter2",
     "slack_app_token": "xapp-hunter2",
     "heartbeat_url": "https://example.com/ping/hunter2",
+    "gate_token": "hunter2",
 }
 
 
@@ -38,7 +39,8 @@ def test_an_empty_environment_gives_the_embedded_defaults() -> None:
     assert settings.report_dir == Path("var/reports")
     assert settings.slack_api_url == "https://slack.com/api/"
     others = (settings.public_url, settings.slack_bot_token, settings.slack_app_token, settings.api_tokens_file)
-    assert (*others, settings.heartbeat_url) == (None,) * 5
+    assert (*others, settings.heartbeat_url, settings.gate_url, settings.gate_token) == (None,) * 7
+    assert settings.gate_ttl_s == 30
 
 
 def test_every_field_is_read_from_its_variable() -> None:
@@ -46,7 +48,9 @@ def test_every_field_is_read_from_its_variable() -> None:
     environ |= {"CALMON_CONFIG": "/etc/a.yaml", "CALMON_PUBLIC_URL": "https://calmon.example.com"}
     environ |= {"CALMON_WAREHOUSE_TIMEOUT_S": " 60 "}
     environ |= {"CALMON_API_TOKENS_FILE": "/etc/tokens", "CALMON_SLACK_API_URL": "http://127.0.0.1:9/api"}
+    environ |= {"CALMON_GATE_URL": "http://calmon:8080/base/", "CALMON_GATE_TTL_S": "5"}
     settings = load_settings(environ)
+    assert (settings.gate_url, settings.gate_ttl_s) == ("http://calmon:8080/base", 5)
     assert {field: secret(settings, field) for field in FILLED} == FILLED
     assert settings.warehouse_timeout_s == 60
     assert (settings.config, settings.public_url) == (Path("/etc/a.yaml"), "https://calmon.example.com")
@@ -105,6 +109,11 @@ def test_a_secret_file_that_cannot_be_used_is_named(content: bytes | None, said:
         ("CALMON_HEARTBEAT_URL", "hunter2", "is not a web address"),
         ("CALMON_SLACK_BOT_TOKEN", "xapp-hunter2", "holds an app token"),
         ("CALMON_SLACK_APP_TOKEN", "xoxb-hunter2", "holds a bot token"),
+        ("CALMON_GATE_URL", "hunter2.example.com", "is not a web address"),
+        ("CALMON_GATE_URL", "https://router:hunter2@calmon", "has more than a host, a port and a path"),
+        ("CALMON_GATE_TOKEN", "hunter2 hunter2", "holds spaces"),
+        ("CALMON_GATE_TTL_S", "hunter2", "is not a whole number of seconds from 1 to 3600"),
+        ("CALMON_GATE_TTL_S", "0", "is not a whole number of seconds"),
     ],
 )
 def test_a_wrong_value_is_named_but_never_shown(name: str, value: str, said: str) -> None:

@@ -1,0 +1,180 @@
+"""What a gate reads of the history: switches and thresholds, at one moment, within a time limit, changing nothing.
+
+Routers import this, so it needs SQLAlchemy and nothing heavier: neither Alembic nor numpy.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from monitor.history import switches, thresholds
+from monitor.history.connect import database_file, for_reading, store_url
+from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, StoreUnreachable, WrongStoreAddress
+from monitor.records import SwitchState
+
+REVISION = "0002"
+"""The newest migration's; a test compares, since Alembic takes too long to import."""
+REVISION_TABLE = "calmon_revision"
+BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock itself, and says so
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Every switch and threshold, and when: by PostgreSQL's clock, or for SQLite by this machine's."""
+
+    at: datetime
+    switches: list[SwitchState]
+    automate_at: Mapping[tuple[str, str | None], float]
+
+
+class SwitchReader:
+    """Reads the switches of a history again and again, each time on a connection of its own.
+
+    So nothing is shared with a process that is forked, and a database that was replaced is noticed.
+    A relative path is looked for in ``folder``. Raises WrongStoreAddress for an address that can
+    never be read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        limit_s: float,
+        folder: Path | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._limit_s = limit_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cancel: Callable[[], None] | None = None
+        self._is_at_rest = False
+        address = store_url(url)
+        file = database_file(address)
+        if file is None and address.get_backend_name() == "sqlite":
+            raise WrongStoreAddress("CALMON_STORE_URL: a gate reads a file, or PostgreSQL")
+        self._file = file and (folder or Path()).absolute() / file
+        self._opened = self._file
+        self._engine = self._postgresql(address) if self._file is None else self._sqlite()
+
+    def read(self) -> Reading:
+        """The switches now. Raises a HistoryError whose message says what is wrong."""
+        try:
+            return self._read_database() if self._file is None else self._read_file(self._file)
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None)  # the whole text holds the statement
+            reason = str(cause).strip().split("\n")[0] if cause else type(error).__name__
+            raise StoreUnreachable(f"the history cannot be read: {reason}") from error
+
+    def cancel(self) -> None:
+        """End what :meth:`read` waits for; called from another thread."""
+        with self._lock:
+            if self._cancel is not None:
+                self._cancel()
+
+    def _read_file(self, file: Path) -> Reading:
+        """Of a history that nobody has open, only the file itself is touched.
+
+        Otherwise SQLite would put its two files for readers beside it, owned by whoever runs the
+        router. If somebody writes meanwhile, that reading is thrown away. SQLite follows a symbolic link
+        and has its two files beside what it leads to: whoever looked for them beside the link would take a
+        history in use for one at rest, and miss every change until it is closed.
+        """
+        for _ in range(3):
+            self._opened = real = Path(os.path.realpath(file))
+            before = _stamp(real)
+            self._is_at_rest = before is not None
+            found = self._read_database()
+            if not self._is_at_rest or _stamp(real) == before:
+                return found
+        raise StoreUnreachable("the history is being replaced all the time")
+
+    def _read_database(self) -> Reading:
+        with for_reading(self._engine).connect() as connection, connection.begin():
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"SET LOCAL statement_timeout = {int(self._limit_s * 1000)}"))
+            _refuse_other_revision(connection)
+            at = connection.scalar(select(func.now())) if self._file is None else self._clock()
+            if not isinstance(at, datetime):
+                raise StoreUnreachable("the database does not know the time")
+            return Reading(at, switches.switches(connection), thresholds.read(connection))
+
+    def _sqlite(self) -> Engine:
+        def connect() -> sqlite3.Connection:
+            file = self._opened
+            if file is None or not file.is_file():
+                raise StoreMissing(f"there is no history at {file}")
+            if file.stat().st_nlink > 1:
+                raise StoreUnreachable(
+                    f"{file} has a second name (a hard link), and changes made under that one cannot be seen here"
+                )
+            mode = "mode=ro&immutable=1" if self._is_at_rest else "mode=ro"
+            address = f"{file.as_uri()}?{mode}"
+            connection = sqlite3.connect(address, uri=True, timeout=self._limit_s * BUSY_SHARE, isolation_level=None)
+            self._remember(connection.interrupt)
+            return connection
+
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        event.listen(engine, "close", self._forget)
+        return engine
+
+    def _postgresql(self, address: URL) -> Engine:
+        def connect(dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
+            parameters.setdefault("connect_timeout", max(2, round(self._limit_s)))  # 2 is the least that libpq knows
+            connection = dialect.connect(*arguments, **parameters)
+            self._remember(lambda: _hang_up(connection.fileno()))
+            return connection
+
+        engine = create_engine(address, poolclass=NullPool)
+        event.listen(engine, "do_connect", connect)
+        event.listen(engine, "close", self._forget)
+        return engine
+
+    def _remember(self, cancel: Callable[[], None]) -> None:
+        with self._lock:
+            self._cancel = cancel
+
+    def _forget(self, *_: Any) -> None:
+        with self._lock:
+            self._cancel = None
+
+
+def _refuse_other_revision(connection: Connection) -> None:
+    if not inspect(connection).has_table(REVISION_TABLE):
+        raise StoreMissing("there are no tables of a history in this database")
+    found = connection.scalar(text(f"SELECT version_num FROM {REVISION_TABLE}"))
+    if found != REVISION:
+        raise SchemaOutdated(f"the history is at schema revision {found}, this gate reads {REVISION}")
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """What changes when the file does; None while somebody has the database open, or has left work to be done."""
+    if any(Path(f"{file}{ending}").exists() for ending in ("-wal", "-journal")):
+        return None
+    with suppress(OSError):
+        found = file.stat()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
+def _hang_up(descriptor: int) -> None:
+    """Shut a socket down, so that whoever waits for it, in whatever driver, is told that it has ended."""
+    with socket.socket(fileno=os.dup(descriptor)) as shared:
+        shared.shutdown(socket.SHUT_RDWR)
+
+
+__all__ = ["REVISION", "HistoryError", "Reading", "SwitchReader"]

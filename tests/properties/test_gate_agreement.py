@@ -1,0 +1,105 @@
+"""However a board came about, a gate's prepared answers are those of the one decision function."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.automation.board import Board, GateReason, decide, from_json, to_json
+from monitor.automation.held import Held, hold, renew
+from monitor.automation.state import effective
+from monitor.records import SwitchState
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SOURCES, LABELS = ("tickets", "mail"), ("billing", "spam", "a.b")
+shares = st.one_of(st.sampled_from([0.0, 0.5, 0.8, 0.80004, 0.80005, 0.9, 1.0]), st.floats(0, 1))
+microseconds = st.one_of(st.sampled_from([-1, 0, 1, 999, 1000, 1001]), st.integers(-60_000_000, 60_000_000))
+moments = st.builds(lambda us: NOW + timedelta(microseconds=us), microseconds)
+ranges = st.lists(st.tuples(shares, shares).map(lambda pair: (min(pair), max(pair))), max_size=3).map(tuple)
+scores = st.one_of(shares, st.none(), st.floats(), st.integers(-1, 2), st.booleans(), st.just("0.9"))
+elapsed = st.one_of(st.floats(0, 60), microseconds.map(lambda us: abs(us) / 1e6))
+
+
+@st.composite
+def boards(draw: st.DrawFn) -> Board:
+    keys = draw(st.lists(st.tuples(st.sampled_from(SOURCES), st.sampled_from([None, *LABELS])), unique=True))
+    states = [
+        SwitchState(
+            source, label, draw(st.sampled_from(["on", "on", "off", "never_set"])), draw(ranges),
+            draw(st.none() | moments), verdict=draw(st.sampled_from([None, "v1"])), version=1,
+        )
+        for source, label in keys
+    ]  # fmt: skip
+    thresholds: dict[tuple[str, str | None], float] = draw(
+        st.dictionaries(st.tuples(st.sampled_from(SOURCES), st.sampled_from([None, *LABELS])), shares)
+    )
+    return Board(NOW, {(s.source, s.label): s for s in states}, thresholds)
+
+
+@given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
+@settings(max_examples=400)
+def test_the_quick_answer_is_the_decision(board: Board, source: str, label: str, score: Any, passed: float) -> None:
+    held = hold(board, began=500.0, ttl_s=30.0)
+    at = 500.0 + passed
+    assert held.answer(source, label, score, at) == decide(board, source, label, score, held.time(at))
+
+
+@given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
+@settings(max_examples=250)
+def test_a_yes_has_everything_for_it(board: Board, source: str, label: str, score: Any, passed: float) -> None:
+    """Said once more, in other words than the code's."""
+    held = hold(board, began=500.0, ttl_s=30.0)
+    found = held.answer(source, label, score, 500.0 + passed)
+    state, whole = board.switches.get((source, label)), board.switches.get((source, None))
+    if not found:
+        assert found.reason is not GateReason.ON
+        return
+    assert state is not None
+    assert state.state == "on"
+    assert state.lease_until is not None
+    assert state.lease_until > NOW + timedelta(seconds=passed, microseconds=-1)
+    assert found.until is not None
+    assert found.until <= state.lease_until
+    assert type(score) in (int, float)
+    assert not math.isnan(score)
+    assert board.automate_at.get((source, label), board.automate_at.get((source, None), 2.0)) <= score <= 1.0
+    forbidden = state.blocked + (whole.blocked if whole else ())
+    assert not any(low <= round(score, 10) <= high for low, high in forbidden if high - low > 0.001)
+    assert whole is None or whole.state != "off"
+    assert effective(state, NOW, whole=whole).allowed
+
+
+@given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
+@settings(max_examples=200)
+def test_a_board_over_the_wire_decides_the_same(
+    board: Board, source: str, label: str, score: Any, passed: float
+) -> None:
+    there = from_json(to_json(board))
+    now = NOW + timedelta(seconds=passed)
+    assert decide(there, source, label, score, now) == decide(board, source, label, score, now)
+
+
+@given(boards(), st.lists(st.tuples(st.floats(0, 30), st.none() | microseconds), min_size=1, max_size=8))
+@settings(max_examples=100)
+def test_time_never_goes_back_whatever_the_clock_of_the_boards_does(
+    board: Board, readings: list[tuple[float, int | None]]
+) -> None:
+    """Readings after some seconds each: a board whose clock is off by so much, or None, nothing new."""
+    at, held = 500.0, hold(board, began=500.0, ttl_s=30.0)
+    for pause, off in readings:
+        before, at = held.time(at), at + pause
+        held = _next(held, board, at, off)
+        assert held.time(at) >= before + timedelta(seconds=pause) - timedelta(microseconds=2)
+        assert held.is_fresh(at)
+        assert not held.is_fresh(at + 30.0)
+
+
+def _next(held: Held, board: Board, at: float, off: int | None) -> Held:
+    if off is None:
+        return renew(held, began=at, ttl_s=30.0)
+    true = NOW + timedelta(seconds=at - 500.0, microseconds=off)
+    return hold(Board(true, board.switches, board.automate_at), began=at, ttl_s=30.0, previous=held)
