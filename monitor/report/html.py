@@ -64,9 +64,9 @@ def html_report(data: ReportData) -> str:
     ``#calmon-data`` is the history by subject, ``#calmon-figures`` what Plotly draws, by element id.
     """
     sections = [_section(f"s{k}", report, data) for k, report in enumerate(data.by_attention)]
-    scripts = (_plotly(), _template_text("report.js"))
+    scripts = (_plotly(), template_text("report.js"))
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             data=data,
@@ -74,7 +74,7 @@ def html_report(data: ReportData) -> str:
             headline=headline(data),
             page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
             figures_json=Markup(script_json(_drawings(sections))),  # noqa: S704 - escaped by script_json
-            style=Markup(_template_text("report.css")),  # noqa: S704 - a file of ours
+            style=Markup(template_text("report.css")),  # noqa: S704 - a file of ours
             plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
             script=Markup(scripts[1]),  # noqa: S704 - a file of ours
             policy=content_policy(scripts),
@@ -220,19 +220,21 @@ def _reliability_figure(name: str, report: SubjectReport) -> Figure | None:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """The templates of this package, everything in them escaped."""
+    found = Environment(
         loader=PackageLoader("monitor.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(words=words, plain_words=plain_words, advice=advice)
-    return environment
+    found.globals.update(words=words, plain_words=plain_words, advice=advice)
+    return found
 
 
-def _template_text(name: str) -> str:
+def template_text(name: str) -> str:
+    """A file of the package's templates as it is."""
     return (files("monitor.report") / "templates" / name).read_text(encoding="utf-8")
 
 

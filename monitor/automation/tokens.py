@@ -1,0 +1,189 @@
+"""The tokens of the HTTP service: who may read, turn off, turn on. Only the standard library.
+
+One line a token: ``name sha256:HASH scope[,scope]``; empty lines and lines that begin with ``#`` are
+skipped. A token is 256 random bits, so there is nothing to guess and no dictionary to try: a plain
+SHA-256 is enough, and the slow hashes made for passwords would only make every request slow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Literal, TypeAlias, get_args
+
+Scope: TypeAlias = Literal["read", "disable", "enable"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+PREFIX = "calmon_"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HASH = re.compile(r"sha256:([0-9a-f]{64})")
+_LOOKS_LIKE_ONE = re.compile(
+    rf"({PREFIX})[A-Za-z0-9_-]+|[A-Za-z0-9_-]{{43,}}"
+)  # 43: the random part, whatever is before
+_OTHERS = 0o006
+LARGEST_FILE = 1_000_000
+
+
+class TokensBroken(Exception):
+    """The tokens file cannot be used; the message names file and line, never a token or a hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the file: a name, the SHA-256 of its token (hex), and what it may do."""
+
+    name: str
+    digest: str
+    scopes: frozenset[Scope]
+
+    def line(self) -> str:
+        """The line of the file.
+
+        >>> Entry("router", "0" * 64, frozenset({"read"})).line().split()[::2]
+        ['router', 'read']
+        """
+        return f"{self.name} sha256:{self.digest} {','.join(s for s in SCOPES if s in self.scopes)}\n"
+
+
+def new_token() -> str:
+    """A token nobody can guess: 256 random bits, with a prefix by which scanners for leaked secrets know it."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def digest_of(token: str) -> str:
+    """What is stored of a token.
+
+    >>> digest_of("calmon_example")[:8]
+    'adda3448'
+    """
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def hidden(text: str) -> str:
+    """``text`` without what looks like a token, for logs.
+
+    >>> hidden("GET /v1/automation/calmon_abc-123_x/billing")
+    'GET /v1/automation/calmon_***/billing'
+    """
+    return _LOOKS_LIKE_ONE.sub(r"\1***", text)
+
+
+def parse(text: str) -> tuple[Entry, ...]:
+    """The entries of a tokens file. Raises :class:`TokensBroken` with the line that is wrong.
+
+    >>> parse("# who asks\\nrouter sha256:" + "0" * 64 + " read\\n")[0].name
+    'router'
+    """
+    entries: dict[str, Entry] = {}
+    digests: set[str] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        entry = _entry(line, number)
+        if entry.name in entries or entry.digest in digests:
+            raise TokensBroken(f"line {number}: the name or the hash stands there twice")
+        entries[entry.name] = entry
+        digests.add(entry.digest)
+    return tuple(entries.values())
+
+
+def _entry(line: str, number: int) -> Entry:
+    name, digest, scopes = (*line.split(), "", "", "")[:3]
+    found = _HASH.fullmatch(digest)
+    if len(line.split()) != 3 or not NAME.fullmatch(name) or not found:
+        raise TokensBroken(f"line {number}: write NAME sha256:HASH SCOPES, as `calmon automation token` does")
+    wanted = scopes.split(",")
+    if not set(wanted) <= set(SCOPES):
+        raise TokensBroken(f"line {number}: a scope is one of {', '.join(SCOPES)}, with commas between them")
+    return Entry(name, found[1], frozenset(s for s in SCOPES if s in wanted))
+
+
+def entry_of(entries: Sequence[Entry], token: str) -> Entry | None:
+    """Whose token it is. Compares with every entry in constant time, so that time tells nothing."""
+    digest, found = digest_of(token), None
+    for entry in entries:
+        if hmac.compare_digest(entry.digest, digest):
+            found = entry  # no early exit
+    return found
+
+
+class TokensFile:
+    """The file of tokens, read at every request (it is small) and parsed when it has changed.
+
+    A revoked token ends with the next request; a broken file refuses everything until it is mended.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = Lock()
+        self._seen: bytes | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._broken: str | None = None
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The tokens as they are now. Raises :class:`TokensBroken`."""
+        content = self._read()
+        with self._lock:
+            if content != self._seen:
+                self._entries, self._broken = self._parsed(content)
+                self._seen = content
+            if self._broken is not None:
+                raise TokensBroken(self._broken)
+            return self._entries
+
+    def warning(self) -> str | None:
+        """What is wrong with the file although it can be used: everybody may read or write it."""
+        if self.path.stat().st_mode & _OTHERS:
+            return f"{self.path} can be read or written by everybody on this machine; run: chmod o-rw {self.path}"
+        return None
+
+    def add(self, name: str, scopes: frozenset[Scope]) -> str:
+        """Append a new entry, make the file where there is none, and give back the token: it is kept nowhere.
+
+        Raises :class:`TokensBroken` for a file that cannot be used, ValueError for a name that is not new.
+        """
+        if not NAME.fullmatch(name):
+            raise ValueError("a name is up to 64 letters, digits, dots, dashes and underscores")
+        present = self.entries() if self.path.exists() else ()
+        if any(entry.name == name for entry in present):
+            raise ValueError(f"{self.path} has a token called {name}; delete its line, or take another name")
+        token = new_token()
+        self._append(Entry(name, digest_of(token), scopes).line())
+        return token
+
+    def _append(self, line: str) -> None:
+        try:
+            # one write, so that two commands at once leave two whole lines
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                size = os.fstat(file).st_size
+                unfinished = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+                os.write(file, (("\n" if unfinished else "") + line).encode())
+                os.fsync(file)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise TokensBroken(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def _read(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                return file.read(LARGEST_FILE + 1)
+        except OSError as error:
+            raise TokensBroken(f"{self.path}: cannot be read: {error.strerror}") from error
+
+    def _parsed(self, content: bytes) -> tuple[tuple[Entry, ...], str | None]:
+        if len(content) > LARGEST_FILE:
+            return (), f"{self.path}: is larger than {LARGEST_FILE:,} bytes"
+        try:
+            return parse(content.decode("utf-8-sig")), None
+        except UnicodeDecodeError:
+            return (), f"{self.path}: is not UTF-8 text"
+        except TokensBroken as broken:
+            return (), f"{self.path}: {broken}"

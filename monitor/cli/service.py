@@ -1,0 +1,126 @@
+"""``calmon dashboard``: the HTTP service; ``calmon automation token``: who may ask it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from monitor.automation.http import Guard, create_app, is_loopback
+from monitor.automation.tokens import SCOPES, TokensBroken, TokensFile
+from monitor.cli import app as cli
+from monitor.cli.automation import automation_app
+from monitor.serving import Service
+from monitor.settings import Settings
+
+GRACE_S = 5
+KEEP_ALIVE_S = 65
+_NO_FILE = "CALMON_API_TOKENS_FILE is not set; set it to the path of the tokens file"
+
+
+@cli.app.command(
+    epilog="Examples:  calmon dashboard  ·  calmon dashboard --port 9000  ·  "
+    "CALMON_API_TOKENS_FILE=tokens calmon dashboard --host 0.0.0.0"
+)
+def dashboard(
+    host: Annotated[str, typer.Option(help="Where to listen; another address than this machine needs tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    access_log: Annotated[bool, typer.Option(help="A line on standard error for every request.")] = True,
+) -> None:
+    """The switch over HTTP for routers and operators, and a page with switches and reports. Ends with Ctrl-C."""
+    with cli.plain_errors():
+        settings = cli.settings()
+        tokens = _tokens(settings, host)
+        service = Service(settings)
+    try:
+        _serve(service, Guard(tokens, is_loopback(host)), settings, listening(host, port), access_log=access_log)
+    finally:
+        service.close()
+
+
+def _tokens(settings: Settings, host: str) -> TokensFile | None:
+    """The tokens file, which must be good at the start, and must be there where others can reach the service."""
+    if settings.api_tokens_file is None:
+        if not is_loopback(host):
+            raise cli.UsageError(
+                f"--host {host} lets other machines in, and there are no tokens: set CALMON_API_TOKENS_FILE "
+                "(`calmon automation token` makes its lines), or listen on 127.0.0.1"
+            )
+        return None
+    file = TokensFile(settings.api_tokens_file)
+    try:
+        entries, warning = file.entries(), file.warning()
+    except (TokensBroken, OSError) as error:
+        raise cli.UsageError(f"CALMON_API_TOKENS_FILE: {error}") from error
+    if warning:
+        cli.err.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+    if not entries:
+        cli.err.print("warning: the tokens file has no token: every request is refused", style="yellow", markup=False)
+    return file
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; taken before anything else, so that a taken port is a plain error."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(128)
+        except OSError:
+            found.close()
+            raise
+    except OSError as error:
+        raise cli.fail(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+    return found
+
+
+def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.socket, *, access_log: bool) -> None:
+    docs = f"{settings.public_url.rstrip('/')}/docs/http.md" if settings.public_url else None
+    logging.getLogger("monitor.http").setLevel(logging.INFO if access_log else logging.WARNING)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(service, guard, docs=docs), http="h11", ws="none", lifespan="off", log_config=None,
+            access_log=False,  # ours leaves out the query, and hides what looks like a token
+            server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )  # fmt: skip
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # also in the moment before uvicorn takes over, and when it raises the signal again at the end
+        signal.signal(number, server.handle_exit)
+    host, port = listener.getsockname()[:2]
+    typer.echo(f"calmon listens on http://{f'[{host}]' if ':' in host else host}:{port}")
+    server.run(sockets=[listener])
+
+
+@automation_app.command(
+    "token",
+    epilog="Examples:  calmon automation token --name router --scope read  ·  "
+    "calmon automation token --name on-call --scope read --scope disable",
+)
+def token_command(
+    name: Annotated[str, typer.Option(help="Who it is for; stored with every change made with it.")],
+    scope: Annotated[list[str], typer.Option(help="read, disable or enable; once for each. None includes another.")],
+) -> None:
+    """Make a token for the HTTP service: printed once, its hash added to CALMON_API_TOKENS_FILE."""
+    with cli.plain_errors():
+        path = cli.settings().api_tokens_file
+        if path is None:
+            raise cli.UsageError(_NO_FILE)
+        scopes = frozenset(known for known in SCOPES if known in scope)
+        if set(scope) - scopes:
+            raise cli.UsageError(f"--scope is one of {', '.join(SCOPES)}")
+        try:
+            token = TokensFile(path).add(name, scopes)
+        except (ValueError, TokensBroken) as error:
+            raise cli.UsageError(str(error)) from error
+    typer.echo(token)
+    cli.err.print(f"added to {path}; the token is not kept anywhere: note it now", markup=False, soft_wrap=True)

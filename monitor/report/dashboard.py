@@ -1,0 +1,37 @@
+"""The page of ``calmon dashboard``: every switch as it is now, and the report of a week below it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from markupsafe import Markup
+
+from monitor.records import SwitchState
+from monitor.report.html import environment, template_text
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRow:
+    """One switch on the page: what holds now, in words, and the score from which it may act."""
+
+    switch: SwitchState
+    allowed: bool
+    state: str
+    threshold: float | None
+
+
+def dashboard_html(
+    lines: Sequence[SwitchRow], weeks: Sequence[str], week: str | None, *, at: datetime, tz: tzinfo
+) -> str:
+    """The page; ``weeks`` are those with a report, ``week`` the one shown (None: there is none).
+
+    >>> from datetime import UTC
+    >>> page = dashboard_html([], [], None, at=datetime(2026, 11, 21, tzinfo=UTC), tz=UTC)
+    >>> "nothing acts alone" in page
+    True
+    """
+    style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
+    template = environment().get_template("dashboard.html.j2")
+    return template.render(lines=lines, weeks=weeks, week=week, at=at, tz=tz, style=style)

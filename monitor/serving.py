@@ -1,0 +1,265 @@
+"""The HTTP service on its history and its alerts.yaml: what ``calmon dashboard`` runs.
+
+A service lives for months, so nothing is taken for granted from one request to the next: the history may be
+replaced by a backup, alerts.yaml may be edited, both may be broken for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from monitor.adapters import utc_now
+from monitor.automation.board import Board
+from monitor.automation.http import Stored, Wanted
+from monitor.automation.problems import ProblemReason, Refused
+from monitor.automation.state import effective
+from monitor.history.connect import database_file, store_url
+from monitor.history.errors import HistoryError, StoreMissing
+from monitor.history.store import Store
+from monitor.operating import Change, ChangeRefused, KeyReused, operate
+from monitor.records import SwitchState, Window
+from monitor.report.collect import collect_report
+from monitor.report.dashboard import SwitchRow, dashboard_html
+from monitor.report.html import html_report
+from monitor.rules.load import load_config
+from monitor.rules.model import Config
+from monitor.rules.problems import ConfigProblems
+from monitor.settings import Settings
+
+log = logging.getLogger("monitor.http")
+
+WEEKS = 520
+PAGE_SECONDS = 60.0
+_PAGES_KEPT = 4
+_R = ProblemReason
+
+
+class _Stamp(NamedTuple):
+    """Which file and journal of SQLite's it is, and when the file itself was last written (seldom: a checkpoint)."""
+
+    names: tuple[int, int, int | None]
+    content: tuple[int, int]
+
+
+class StoreDoor:
+    """The history, opened once and again whenever its file or SQLite's journal beside it is another one.
+
+    SQLite goes on reading a file that was deleted or replaced, and pages it remembers of one that was
+    overwritten, for as long as it is open: without this, a service would say "on" from a history that no
+    run writes to any more, or that nobody can read.
+    """
+
+    def __init__(self, url: str, prepare: Callable[[Store], None], *, create: bool = False) -> None:
+        self._url = url
+        self._prepare = prepare
+        self._file = database_file(store_url(url))
+        self._lock = Lock()
+        self._store = self._open(create=create, prepared=False)
+        self._seen = self._look()
+
+    def store(self) -> Store:
+        """The history as it stands at its address now. Raises HistoryError."""
+        with self._lock:
+            found = self._look()
+            if found != self._seen:
+                self._again(found)
+            return self._store
+
+    def _again(self, found: _Stamp | None) -> None:
+        """Open anew, and only then close: the last to close moves its journal into the file, which may be another.
+
+        Other threads may finish what they are reading.
+        """
+        is_same_file = found is not None and self._seen is not None and found.names == self._seen.names
+        before, self._store = self._store, self._open(create=False, prepared=is_same_file)
+        before.close()
+        self._seen = self._look()
+
+    def _open(self, *, create: bool, prepared: bool) -> Store:
+        store = Store.from_url(self._url, create=create)
+        try:
+            if not prepared:
+                self._prepare(store)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._store.close()
+
+    def _look(self) -> _Stamp | None:
+        if self._file is None:
+            return None
+        real = Path(os.path.realpath(self._file))  # the journal lies beside what a symbolic link leads to
+        journal: int | None = None
+        with suppress(OSError):
+            journal = real.with_name(f"{real.name}-wal").stat().st_ino
+        try:
+            found = real.stat()
+        except OSError as error:
+            raise StoreMissing(f"the file of the history is gone: {error.strerror}") from error
+        return _Stamp((found.st_dev, found.st_ino, journal), (found.st_size, found.st_mtime_ns))
+
+
+class Service:
+    """What the HTTP service asks: the :class:`monitor.automation.http.Backend` of these settings.
+
+    Raises ConfigProblems or HistoryError when made, each saying what to do. A history that does not exist
+    is made, and the scores from which labels may act are published to it, as a run does.
+    """
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._config = load_config(settings.config)
+        self._door = StoreDoor(settings.store_url.get_secret_value(), self._publish, create=True)
+        self._reports: dict[str, tuple[float, str]] = {}
+
+    def close(self) -> None:
+        """Close the history."""
+        self._door.close()
+
+    def now(self) -> datetime:
+        """The time."""
+        return self._clock()
+
+    def board(self) -> Board:
+        """Every switch and threshold, now."""
+        with self._history() as store:
+            at = self._clock()  # before reading, so that the board is never said to be newer than it is
+            switches = {(state.source, state.label): state for state in store.switches()}
+            return Board(at, switches, store.thresholds())
+
+    def change(self, wanted: Wanted) -> Stored:
+        """Turn off or on. Off also works while alerts.yaml is broken; on does not."""
+        config = self._newest_config()
+        if config is None and wanted.enable:
+            raise Refused(_R.CONFIG_UNREADABLE)
+        with self._history() as store:
+            _check_known(store, config, wanted)
+            if config is not None:
+                store.publish_thresholds(config.thresholds, self._clock())
+            return self._apply(store, config or self._config, wanted)
+
+    def _apply(self, store: Store, config: Config, wanted: Wanted) -> Stored:
+        key = None if wanted.key is None else f"http:{wanted.key}"
+        change = Change(wanted.source, wanted.label, wanted.enable, wanted.by, wanted.reason, wanted.until, key)
+        try:
+            done = operate(store, config.automation, change, self._clock)
+        except KeyReused:
+            raise Refused(_R.KEY_REUSED) from None
+        except ChangeRefused as error:
+            raise Refused(_R.UNTIL_PAST, str(error)) from None
+        event = done.event
+        return Stored(
+            event.source, event.label, event.to_state, event.actor, event.reason, event.at, event.until,
+            event.lease_until, done.already,
+        )  # fmt: skip
+
+    def page(self, week: str | None) -> str:
+        """The dashboard: every switch, and the report of ``week`` (None: the newest)."""
+        board = self.board()
+        names = [window.name for window in self._windows()]
+        if week is not None and week not in names:
+            raise Refused(_R.UNKNOWN_WEEK)
+        shown = week or (names[0] if names else None)
+        rows = [_row(board, state, board.at) for _, state in sorted(board.switches.items(), key=_by_name)]
+        return dashboard_html(rows, names, shown, at=board.at, tz=self._zone())
+
+    def report(self, week: str) -> str:
+        """The report of one week. Made at most once a minute: it takes seconds."""
+        for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:
+            del self._reports[name]
+        if week not in self._reports:
+            text = self._report(week)
+            while len(self._reports) >= _PAGES_KEPT:
+                del self._reports[next(iter(self._reports))]
+            self._reports[week] = (monotonic(), text)
+        return self._reports[week][1]
+
+    def _report(self, week: str) -> str:
+        window = next((window for window in self._windows() if window.name == week), None)
+        if window is None:
+            raise Refused(_R.UNKNOWN_WEEK)
+        with self._history() as store:
+            data = collect_report(store, self._newest_config() or self._config, window, self._clock())
+        return html_report(data)
+
+    def _windows(self) -> list[Window]:
+        """The weeks that were evaluated, newest first."""
+        with self._history() as store:
+            rows = store.runs("weekly", limit=WEEKS)
+        return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
+
+    def _newest_config(self) -> Config | None:
+        """alerts.yaml as it is now, None where it is broken: an old one must not publish its thresholds again."""
+        try:
+            self._config = load_config(self._settings.config)
+        except (ConfigProblems, OSError) as error:
+            log.error("alerts.yaml cannot be used: %s", error)
+            return None
+        return self._config
+
+    def _publish(self, store: Store) -> None:
+        """A gate needs the thresholds; a history from a backup may have none, or old ones."""
+        store.publish_thresholds((self._newest_config() or self._config).thresholds, self._clock())
+
+    def _zone(self) -> ZoneInfo:
+        return self._config.zone
+
+    @contextmanager
+    def _history(self) -> Iterator[Store]:
+        """The store, every way in which it can fail made into one reason."""
+        try:
+            yield self._door.store()
+        except Refused:
+            raise
+        except (SQLAlchemyError, HistoryError, ValueError, TypeError, KeyError) as error:
+            # a damaged file gives rows that are no switches: they are not read either
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
+            raise Refused(_R.STORE_UNREADABLE) from None
+
+
+def _check_known(store: Store, config: Config | None, wanted: Wanted) -> None:
+    """Refuse a name that nobody knows: whoever mistypes a label must not believe it is off now."""
+    source, label = wanted.source, wanted.label
+    configured = config.sources.get(source) if config is not None else None
+    if configured is None and (wanted.enable or not _has_source(store, source)):
+        raise Refused(_R.UNKNOWN_SOURCE)
+    if label is None or (configured is not None and label in configured.labels):
+        return
+    seen = store.switch(source, label).version or store.verdicts(source=source, label=label)
+    if not seen and not store.baselines(source, label):
+        raise Refused(_R.UNKNOWN_LABEL)
+
+
+def _has_source(store: Store, source: str) -> bool:
+    return any(name == source for name, _ in store.thresholds()) or any(s.source == source for s in store.switches())
+
+
+def _by_name(entry: tuple[tuple[str, str | None], SwitchState]) -> tuple[str, str]:
+    (source, label), _ = entry
+    return source, label or ""
+
+
+def _row(board: Board, state: SwitchState, now: datetime) -> SwitchRow:
+    whole = None if state.label is None else board.switches.get((state.source, None))
+    found = effective(state, now.astimezone(UTC), whole=whole)
+    blocked = ", ".join(f"{low:g} to {high:g}" for low, high in found.blocked)
+    words = found.reason if not found.allowed else f"on, but for {blocked}" if blocked else "on"
+    threshold = board.threshold(state.source, state.label) if state.label is not None else None
+    return SwitchRow(state, found.allowed, words, threshold)
