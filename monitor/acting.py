@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from monitor import messages
 from monitor.adapters import ActMode, Monitor
@@ -65,7 +65,7 @@ def act(
     ``told`` is ``--act``: the switch, too, takes an older window as evidence.
     """
     allowed = [part for part in evaluated if not may[part.source]]
-    states = {key: state for part in allowed for key, state in _switch_source(monitor, window, part, told).items()}
+    states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, told).items()}
     incidents = _incidents(monitor, window, allowed)
     return [
         _pending(verdict, kind, may[verdict.subject.source], states, incidents)
@@ -90,12 +90,16 @@ def _pending(
     return Pending(kind, source, label, states.get((source, label), "nothing to change"))
 
 
-def _switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool) -> dict[tuple[str, str | None], str]:
-    """Apply the acting rules' verdicts of one source, label by label."""
-    acting = {rule.id for rule in monitor.config.rules if rule.acts}
+def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool) -> dict[tuple[str, str | None], str]:
+    """Apply the acting rules' verdicts of one source, label by label; what became of each, in words.
+
+    Only a rule of ``scope: source`` touches the source's own switch: a source that cannot be read and of
+    which no label is known has one verdict a rule, which is about no label.
+    """
+    scopes = {rule.id: rule.scope for rule in monitor.config.rules if rule.acts}
     by_label: dict[str | None, list[Verdict]] = {}
     for verdict in part.verdicts:
-        if verdict.rule in acting:
+        if scopes.get(verdict.rule) == ("source" if verdict.subject.label is None else "labels"):
             by_label.setdefault(verdict.subject.label, []).append(verdict)
     return {
         (part.source, label): _switch_label(monitor, evidence_of(window, verdicts, told), part.source, label)
@@ -110,16 +114,16 @@ def evidence_of(window: Window, verdicts: Sequence[Verdict], told: bool) -> Evid
 
 
 def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str | None) -> str:
-    critical = monitor.config.sources[source].is_critical(label)
+    settings, automation = monitor.config.sources[source], monitor.config.automation
+    critical = settings.any_critical if label is None else settings.is_critical(label)
+    dry = "dry run: " if automation.dry_run else ""
     for _ in range(CONFLICT_RETRIES):
         before = monitor.store.switch(source, label)
-        # the version belongs to the key: after an operator's change the same window is a new decision
-        seen = replace(evidence, key=f"{evidence.key}:{before.version}")
-        decision = after_run(before, seen, monitor.config.automation, critical=critical, now=monitor.clock())
+        decision = after_run(before, evidence, automation, critical=critical, now=monitor.clock())
         if decision.event is None:
-            return decision.reason
+            return dry + decision.reason
         if monitor.store.apply_switch(before, decision.after, decision.event) != "conflict":
-            return decision.reason
+            return dry + decision.reason
     raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
 
 

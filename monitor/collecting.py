@@ -13,7 +13,7 @@ from monitor.counts import Counts, pool
 from monitor.estimates import estimate
 from monitor.evaluation import ByLabel, SourceData, WindowCounts, samples_of, windows_needed
 from monitor.history.store import StoredReading
-from monitor.records import Reason, ShiftResult, Subject, Window
+from monitor.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
 from monitor.shift.drift_report import feature_drift
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
@@ -52,7 +52,9 @@ def collect(
 
 def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, reread: bool) -> Collected:
     baselines = monitor.store.latest_baselines(name)
-    switched = frozenset(s.label for s in monitor.store.switches() if s.source == name and s.label is not None)
+    switched = frozenset(
+        s.label for s in monitor.store.switches() if s.source == name and s.label not in (None, DRILL_LABEL)
+    )
     try:
         reading = read(monitor, window, name, store=store)
         earlier = _earlier(monitor, window, name, store=store, reread=reread)

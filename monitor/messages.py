@@ -58,6 +58,11 @@ def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | No
 
 def _switch_words(monitor: Monitor, verdict: Verdict) -> str:
     """What the switch says now, for the message: it has acted before the message is written."""
+    dry = " (dry run: this finding has not touched the switch)" if monitor.config.automation.dry_run else ""
+    return _state_words(monitor, verdict) + dry
+
+
+def _state_words(monitor: Monitor, verdict: Verdict) -> str:
     source, label, now = verdict.subject.source, verdict.subject.label, monitor.clock()
     state = monitor.store.switch(source, label)
     whole = None if label is None else monitor.store.switch(source, None)

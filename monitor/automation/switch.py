@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from monitor.automation.state import merged
+from monitor.ranges import Ranges, merged, outwards, told
 from monitor.records import Schedule, SwitchEvent, SwitchState, Verdict
 from monitor.rules.model import AutomationConfig, ReEnableAfter
 
@@ -21,14 +21,22 @@ HOLD = timedelta(hours=24)
 _LATE = {"weekly": timedelta(days=6), "daily": timedelta(0)}
 WEEKLY_RUN = "weekly run"
 _RUNS = {"weekly": WEEKLY_RUN, "daily": "daily run"}
+# What a dry run calls a change that it does not make, in the history and in words.
+_WOULD = {
+    "disabled": ("would_disable", "would turn off"),
+    "blocked": ("would_block", "would block"),
+    "enabled": ("would_enable", "would turn on"),
+    "unblocked": ("would_unblock", "would unblock"),
+    "held": ("would_hold", "would be held by an operator's enable"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What one evaluation says about one label: the verdicts of its acting rules.
 
-    ``key`` makes a change happen once. ``told``: a person wants this window to act although it is
-    older than the newest one (``--act``).
+    ``key`` names the evaluation: together with the state it meets it makes a change happen once.
+    ``told``: a person wants this window to act although it is older than the newest one (``--act``).
     """
 
     window_end: datetime
@@ -40,7 +48,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SwitchDecision:
-    """The state after, the event that says so (None exactly where nothing changes), and the reason."""
+    """The state after, the event that says so, and the reason.
+
+    ``event`` is None exactly where nothing changes; only that of a dry run may leave ``after`` as it was.
+    """
 
     after: SwitchState
     event: SwitchEvent | None
@@ -53,10 +64,17 @@ def after_run(
     """What an evaluation does to a switch.
 
     A breach turns off or blocks; an evaluated rule renews the lease; good windows turn on only what
-    the configuration lets come back by itself. A run never undoes an operator's off.
+    the configuration lets come back by itself. A run never undoes an operator's off. Where the
+    configuration says ``dry_run``, the event tells what would have happened, and only the lease and
+    the count of good windows move.
     """
-    decision = _decide(_Change(_without_lapsed_off(state, evidence, now), evidence, automation, critical, now))
-    return decision if decision.event is not None else replace(decision, after=state)
+    change = _Change(_without_lapsed_off(state, evidence, now), evidence, automation, critical, now)
+    decision = _decide(change)
+    if decision.event is None:
+        return replace(decision, after=state)
+    if automation.dry_run and decision.event.kind in _WOULD:
+        return _only_told(change, state, decision.event)
+    return decision
 
 
 def _decide(change: _Change) -> SwitchDecision:
@@ -68,6 +86,8 @@ def _decide(change: _Change) -> SwitchDecision:
     breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach"]
     if breaches:
         return _after_breach(change, breaches)
+    if change.is_behind:
+        return change.nothing("older window: nothing is renewed")
     if any(verdict.outcome == "ok" for verdict in evidence.verdicts):
         return _after_ok(change)
     return _after_silence(change)
@@ -95,24 +115,42 @@ def operator_change(
 
     ``until`` says how long the change holds against runs. An "on" holds for 24 hours by default, an
     "off" for ever; from ``until`` on, an off is one that good windows may undo where ``re_enable``
-    lets them, and it never ends by itself. Raises ValueError for a missing name or reason, and for
-    an ``until`` that is over.
+    lets them, and it never ends by itself. An "on" against the last evaluation, which says off, ends
+    with its hold, unless a good window comes first. Raises ValueError for a missing name or reason,
+    and for an ``until`` that is over.
     """
     if not by.strip() or not reason.strip():
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
-    hold = (until or now + HOLD) if enable else (until if _may_come_back(state) else None)
-    lease = _later(state.lease_until, now + automation.lease) if enable else None
+    against = _says_off(state)
     after = replace(
-        state, state="on" if enable else "off", blocked=(), lease_until=lease, hold_until=hold,
-        by_operator=True, actor=by, reason=reason, verdict=None, ok_streak=0, changed_at=now, version=state.version + 1,
+        state, state="off", blocked=(), lease_until=None, hold_until=until if _may_come_back(state) else None,
+        by_operator=True, actor=by, reason=reason, verdict=state.verdict if against else None, ok_streak=0,
+        changed_at=now, version=state.version + 1,
     )  # fmt: skip
+    words = "turned off"
+    if enable:
+        hold, lease = until or now + HOLD, _later(state.lease_until, now + automation.lease)
+        words, lease = _on_against(min(hold, now + automation.lease)) if against else ("turned on", lease)
+        after = replace(after, state="on", lease_until=lease, hold_until=hold)
     event = SwitchEvent(
         key=key, source=state.source, label=state.label, at=now, kind="enabled" if enable else "disabled",
-        from_state=state.state, to_state=after.state, actor=by, reason=reason, lease_until=lease, until=hold,
+        from_state=state.state, to_state=after.state, actor=by, reason=reason, lease_until=after.lease_until,
+        until=after.hold_until, verdict=after.verdict,
     )  # fmt: skip
-    return SwitchDecision(after, event, "turned on" if enable else "turned off")
+    return SwitchDecision(after, event, words)
+
+
+def _on_against(end: datetime) -> tuple[str, datetime]:
+    words = f"turned on until {end.astimezone(UTC):%Y-%m-%d %H:%M} UTC: the last evaluation said off"
+    return f"{words}, and only a good window makes it last", end
+
+
+def _says_off(state: SwitchState) -> bool:
+    """Whether the last evaluation turned this off, or would have but for an operator's enable."""
+    stands = state.verdict is not None and state.ok_streak == 0
+    return stands and (state.state == "off" or (state.state == "on" and state.by_operator))
 
 
 def _may_come_back(state: SwitchState) -> bool:
@@ -136,7 +174,12 @@ class _Change:
 
     @property
     def is_older(self) -> bool:
-        newest = None if self.evidence.told else self.before.last_window_end
+        return self.is_behind and not self.evidence.told
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a newer window has been evaluated, whoever wants this one to act."""
+        newest = self.before.last_window_end
         return newest is not None and self.evidence.window_end < newest - _LATE[self.evidence.schedule]
 
     @property
@@ -147,8 +190,9 @@ class _Change:
 
     @property
     def lease(self) -> datetime:
-        """The renewed lease; it never gets shorter."""
-        return _later(self.before.lease_until, self.evidence.window_end + self.automation.lease)
+        """The renewed lease; it never gets shorter, and an older window renews none."""
+        until = self.before.lease_until
+        return until if until and self.is_behind else _later(until, self.evidence.window_end + self.automation.lease)
 
     @property
     def restrictor(self) -> str:
@@ -186,8 +230,8 @@ class _Change:
         if after == self.before:
             return self.nothing(reason)
         event = SwitchEvent(
-            key=self.evidence.key, source=after.source, label=after.label, at=self.now, kind=kind,
-            from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
+            key=f"{self.evidence.key}:{self.before.version}", source=after.source, label=after.label, at=self.now,
+            kind=kind, from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
             blocked=after.blocked, lease_until=after.lease_until, until=after.hold_until, verdict=verdict,
         )  # fmt: skip
         return SwitchDecision(replace(after, version=self.before.version + 1), event, reason)
@@ -198,14 +242,27 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
     blocking = [verdict for verdict in breaches if "block_scores" in verdict.actions]
     if not disabling and not blocking:
         raise ValueError("a breach of a rule that may not act is no evidence for the switch")
+    named = outwards((float(low), float(high)) for v in blocking for low, high in v.detail.get("blocked", ()))
+    unnamed = [] if disabling or named else blocking
+    says_off = disabling or unnamed
     if change.is_held:
-        why = f"an operator's enable holds until {change.before.hold_until:%Y-%m-%d %H:%M} UTC: {_why(breaches)}"
-        return _renew(change, "an operator's enable holds", kind="held", why=why, verdict=breaches[0].id)
+        return _held(change, says_off, breaches)
     if change.before.state == "off":
-        return _still_off(change)
-    if disabling:
-        return _turn_off(change, disabling[0], _why(disabling))
-    return _block(change, blocking)
+        return _still_off(change, says_off)
+    if says_off:
+        return _turn_off(change, says_off[0], _why(says_off) + ", and no score range could be named" * bool(unnamed))
+    return _block(change, blocking, named)
+
+
+def _held(change: _Change, says_off: Sequence[Verdict], breaches: Sequence[Verdict]) -> SwitchDecision:
+    """An operator's enable stands against a breach until it ends; what was to be off is off from then on."""
+    before, reason = change.before, "an operator's enable holds"
+    why = f"{reason} until {before.hold_until:%Y-%m-%d %H:%M} UTC: {_why(breaches)}"
+    if not says_off or before.hold_until is None:
+        return _renew(change, reason, kind="held", why=why, verdict=breaches[0].id)
+    ends = min(before.lease_until or before.hold_until, before.hold_until)
+    after = replace(before, lease_until=ends, verdict=says_off[0].id)
+    return change.become(after, "held", reason, why=why, verdict=says_off[0].id)
 
 
 def _turn_off(change: _Change, verdict: Verdict, why: str) -> SwitchDecision:
@@ -216,22 +273,23 @@ def _turn_off(change: _Change, verdict: Verdict, why: str) -> SwitchDecision:
     return change.become(after, "disabled", "turned off", why=why, verdict=verdict.id)
 
 
-def _still_off(change: _Change) -> SwitchDecision:
-    """A breach of what is off already: the good windows are counted from the start again."""
-    if change.before.by_operator or math.isinf(change.streak_needed):
+def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
+    """A breach of what is off already: it stands against an enable, and good windows count from the start again."""
+    before = change.before
+    counts = not before.by_operator and not math.isinf(change.streak_needed)
+    after = replace(before, ok_streak=0, actor=change.restrictor if counts else before.actor)
+    if says_off and not _says_off(before):
+        after = replace(after, verdict=says_off[0].id)
+    if after == before and not counts:
         return change.nothing("already off")
-    after = replace(change.before, ok_streak=0, actor=change.restrictor)
-    return change.become(after, "counted", "already off")
+    return change.become(after, "counted", "already off", why=f"already off; {_why(says_off)}" if says_off else "")
 
 
-def _block(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecision:
+def _block(change: _Change, breaches: Sequence[Verdict], named: Ranges) -> SwitchDecision:
     """Block what the verdicts name. The source's own switch forbids, so it can block without being set."""
     before, first = change.before, breaches[0]
     if before.state == "never_set" and before.label is not None:
         return change.nothing("never set")
-    named = merged((float(low), float(high)) for verdict in breaches for low, high in verdict.detail.get("blocked", ()))
-    if not named:
-        return _turn_off(change, first, f"{_why(breaches)}, and no score range could be named")
     ranges = merged(before.blocked + named)
     if ranges == before.blocked:
         return _renew(change, "already blocked", ok_streak=0)
@@ -248,7 +306,7 @@ def _after_ok(change: _Change) -> SwitchDecision:
         first_ok = change.automation.initial == "on_first_ok"
         return _turn_on(change, "first good window") if first_ok else change.nothing("never set")
     if before.state == "off" and before.by_operator:
-        return change.nothing("off by an operator")
+        return _noted(change, "off by an operator")
     return _count(change) if _is_restricted(before) else _renew(change, "renewed")
 
 
@@ -256,13 +314,22 @@ def _count(change: _Change) -> SwitchDecision:
     """One more good window of what is off or blocked; enough of them undo it."""
     before, streak = change.before, change.streak
     if math.isinf(change.streak_needed):
-        return _renew(change, "renewed") if before.state == "on" else change.nothing("off until an operator enables")
+        return _renew(change, "renewed") if before.state == "on" else _noted(change, "off until an operator enables")
     if streak >= change.streak_needed:
         return _turn_on(change, f"{streak} good windows in a row")
     words = f"{streak} of {change.streak_needed:g} good windows"
     if before.state == "on":
         return _renew(change, words, ok_streak=streak)
     return change.become(replace(before, ok_streak=streak), "counted", words)
+
+
+def _noted(change: _Change, words: str) -> SwitchDecision:
+    """A good window of what only a person may turn on: it is off still, but no verdict stands against them now."""
+    before = change.before
+    counts = change.streak > 0 or before.actor not in _RUNS.values()  # a person's off asks for no schedule's windows
+    if before.verdict is None or before.ok_streak or not counts:
+        return change.nothing(words)
+    return change.become(replace(before, ok_streak=1), "counted", words, why=f"a good window; {words}")
 
 
 def _turn_on(change: _Change, why: str) -> SwitchDecision:
@@ -279,7 +346,8 @@ def _after_silence(change: _Change) -> SwitchDecision:
     """Nothing could be evaluated: no renewal; off at once where the configuration says so."""
     if change.automation.when_not_evaluated == "keep":
         return change.nothing("not evaluated: the lease is not renewed")
-    if change.before.state != "on":
+    acts = change.before.state == "on" or (change.before.state == "never_set" and change.before.label is None)
+    if not acts:  # a source's own switch forbids nothing until it is set
         return change.nothing("not evaluated")
     if change.is_held:
         return change.nothing("an operator's enable holds")
@@ -296,10 +364,38 @@ def _renew(
     verdict: str | None = None,
     ok_streak: int | None = None,
 ) -> SwitchDecision:
-    """The same state with a renewed lease."""
-    streak = change.before.ok_streak if ok_streak is None else ok_streak
-    after = replace(change.before, lease_until=change.lease, ok_streak=streak)
+    """The same state with a renewed lease; what stood against an operator's enable stands no longer."""
+    before = change.before
+    streak = before.ok_streak if ok_streak is None else ok_streak
+    stands = None if before.by_operator else before.verdict
+    after = replace(before, lease_until=change.lease, ok_streak=streak, verdict=stands)
     return change.become(after, kind, reason, why=why, verdict=verdict)
+
+
+def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> SwitchDecision:
+    """A dry run: what would have happened is an event, and the switch stays where it is.
+
+    The lease is renewed like in any evaluated window, so that a dry run does not stop automation by
+    its end; but a breach revives none that has ended, and prolongs no "on" that a verdict stands against.
+    """
+    kind, words = _WOULD[event.kind]
+    lives = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
+    evaluated = any(verdict.outcome != "not_evaluated" for verdict in change.evidence.verdicts)
+    after = stored
+    if lives and evaluated and not _says_off(stored):
+        after = replace(stored, lease_until=change.lease)
+    if stored.version and (after.actor == change.run or not _is_restricted(after)):
+        after = replace(after, last_window_end=_later(after.last_window_end, change.evidence.window_end))
+    if after != stored:
+        after = replace(after, version=stored.version + 1)
+    ranges = f" {told(event.blocked)}" if event.kind == "blocked" else ""
+    # not the version: a renewal in between must not make the same window tell it twice
+    key = f"{change.evidence.key}:dry:{stored.changed_at.isoformat() if stored.changed_at else 'never set'}"
+    same = replace(
+        event, key=key, kind=kind, from_state=stored.state, to_state=stored.state, blocked=stored.blocked,
+        lease_until=after.lease_until, until=stored.hold_until, reason=f"dry run: {words}{ranges}: {event.reason}",
+    )  # fmt: skip
+    return SwitchDecision(after, same, f"{words}{ranges}")
 
 
 def _is_restricted(state: SwitchState) -> bool:

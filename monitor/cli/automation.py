@@ -1,22 +1,41 @@
-"""``calmon automation status|history|enable|disable``."""
+"""``calmon automation status|history|enable|disable|drill``."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime
+import os
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from monitor.adapters import Monitor, utc_now
+from monitor.alerts.words import clean
+from monitor.automation import Gate
+from monitor.automation.board import Board
 from monitor.automation.state import effective
 from monitor.automation.switch import operator_change
 from monitor.cli import app as cli
+from monitor.drill import DrillRefused, Notice, Summary, check, limit, summaries
+from monitor.drill import drill as run_drill
+from monitor.environment import service_address
 from monitor.operating import change_switch, known_labels
-from monitor.records import LABEL_BYTES, SwitchEvent, SwitchState
+from monitor.ranges import told
+from monitor.records import DRILL_LABEL, LABEL_BYTES, SwitchEvent, SwitchState
 from monitor.report.terminal import plain_table
 from monitor.rules.model import Config
+from monitor.rules.problems import ConfigProblems
+from monitor.settings import SettingsError, variable
 
+DRY_RUN = (
+    "DRY RUN: runs turn nothing off, block nothing and turn nothing on; they store what they would have done "
+    "(`automation: {dry_run: true}` in alerts.yaml)"
+)
 automation_app = typer.Typer(no_args_is_help=True, help="The switch: what may act alone, and who changed it.")
 cli.app.add_typer(automation_app, name="automation")
 
@@ -34,53 +53,109 @@ OffUntilOption = Annotated[
 ]
 
 
-@automation_app.command(epilog="Example:  calmon automation status --json")
-def status(source: cli.SourceOption = None, json_output: cli.JsonFlag = False) -> None:
-    """What may act now, label by label, why, and until when."""
+@automation_app.command(
+    epilog="Examples:  calmon automation status  ·  calmon automation status --source tickets --label billing  ·  "
+    "calmon automation status --json"
+)
+def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_output: cli.JsonFlag = False) -> None:
+    """What may act now, label by label: from which score, why, for how long, and who changed it."""
     with cli.monitor(writes=False) as opened:
-        cli.check_source(opened.config, source)
-        rows = [row for name in opened.config.sources if source in (None, name) for row in status_rows(opened, name)]
+        asked = cli.check_source(opened.config, source) or list(opened.config.sources)
+        board = Board(
+            opened.clock(), {(s.source, s.label): s for s in opened.store.switches()}, opened.store.thresholds()
+        )
+        rows = [row for name in asked for row in status_rows(opened, board, name, label)]
+    if opened.config.automation.dry_run:
+        cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
     if json_output:
         typer.echo(json.dumps(rows, indent=1))
         return
-    table = plain_table("source", "label", "automation", "why", "until", "changed by")
+    table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
     for row in rows:
-        state = "[green]on[/green]" if row["allowed"] else "[red]off[/red]"
-        blocked = ", ".join(f"{low:g}..{high:g}" for low, high in row["blocked"])
-        if row["allowed"] and blocked:
-            state = f"[yellow]on, but for {blocked}[/yellow]"
-        source_cell, label_cell, why, by = cli.cells(
-            row["source"],
-            row["label"] or "(the source)",
-            row["why"] if row["reason"] in ("", row["why"]) else f"{row['why']}: {row['reason']}",
-            row["by"],
-        )
-        table.add_row(source_cell, label_cell, state, why, row["until"] or "", by)
-    cli.out.print(table if rows else "no label is known yet; the first run finds them")
+        table.add_row(*_status_cells(row, board.at, opened.config.zone))
+    nothing = (
+        "no label is known yet; the first run finds them" if label is None else f"no source knows the label {label!r}"
+    )
+    cli.out.print(table if rows else Text(nothing))
+    if rows:
+        cli.out.print(f"Times are in {opened.config.timezone}.", markup=False)
 
 
-def status_rows(opened: Monitor, source: str) -> list[dict[str, Any]]:
-    """The switch of every known label of one source, as plain data."""
-    whole = opened.store.switch(source, None)
-    labels = [label for label in known_labels(opened, source) if label is not None]
-    states = [opened.store.switch(source, label) for label in labels]
-    if whole.version:
-        states.append(whole)
-    return [_status_row(state, whole, opened.clock()) for state in states]
+def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
+    blocked = told((low, high) for low, high in row["blocked"])
+    state, style = ("on", "green") if row["allowed"] else ("off", "red")
+    if row["allowed"] and blocked:
+        state, style = f"on, but not for scores {blocked}", "yellow"
+    why = row["why"] if row["reason"] in ("", row["why"]) else f"{row['why']}: {row['reason']}"
+    least = "no run has told yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
+    changed = f"{_local(row['changed_at'], zone)} by {row['by']}" if row["by"] else ""
+    label = "(the whole source)" if row["label"] is None else row["label"]
+    name, shown, *rest = cli.cells(row["source"], label, least, why, _lease(row, now, zone), changed)
+    return [name, shown, Text(state, style=style), *rest]
 
 
-def _status_row(state: SwitchState, whole: SwitchState, now: datetime) -> dict[str, Any]:
-    found = effective(state, now, whole=None if state.label is None else whole)
+def _lease(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> str:
+    """How much of the lease is left, and its end."""
+    if row["state"] != "on" or row["lease_until"] is None:
+        return ""
+    left = datetime.fromisoformat(row["lease_until"]) - now
+    return f"{rest(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
+
+
+def rest(left: timedelta) -> str:
+    """A span of time in its two largest units.
+
+    >>> rest(timedelta(days=8, hours=17, minutes=3)), rest(timedelta(minutes=75)), rest(timedelta(seconds=20))
+    ('8 d 17 h', '1 h 15 min', '0 min')
+    """
+    days, hours, minutes = left.days, left.seconds // 3600, left.seconds // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
+    if moment is None:
+        return ""
+    found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def status_rows(opened: Monitor, board: Board, source: str, label: str | None) -> list[dict[str, Any]]:
+    """The switch of every known label of one source, or of the one asked for, as plain data.
+
+    The label of a drill is shown only to who asks for it by name.
+    """
+    known = [name for name in known_labels(opened, source) if name is not None]
+    if (source, DRILL_LABEL) in board.switches:
+        known += [DRILL_LABEL] if label == DRILL_LABEL and DRILL_LABEL not in known else []
+    keys: list[str | None] = [name for name in known if label in (None, name)]
+    if (source, None) in board.switches and label is None:
+        keys.append(None)
+    return [_status_row(board, source, key, dry_run=opened.config.automation.dry_run) for key in keys]
+
+
+def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) -> dict[str, Any]:
+    state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
+    found = effective(state, board.at, whole=None if label is None else whole)
+    least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
     return {
-        "source": state.source, "label": state.label, "state": state.state, "allowed": found.allowed,
+        "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.reason, "until": found.until.isoformat(timespec="minutes") if found.until else None,
-        "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
-        "verdict": state.verdict,
+        "automate_at": least, "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
+        "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
+        "changed_at": _iso(state.changed_at), "dry_run": dry_run,
     }  # fmt: skip
 
 
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
 @automation_app.command(
-    epilog="Example:  calmon automation enable --source tickets --label billing --reason 'retrained'"
+    epilog="Examples:  calmon automation enable --source tickets --label billing --reason 'retrained'  ·  "
+    "calmon automation enable --all --reason 'go live'  ·  "
+    "calmon automation enable --label billing --reason 'checked by hand' --until 2026-11-30T18:00"
 )
 def enable(
     reason: ReasonOption,
@@ -90,11 +165,17 @@ def enable(
     until: UntilOption = None,
     by: cli.ByOption = None,
 ) -> None:
-    """Let labels act alone again. It holds against runs until --until, except for critical labels."""
+    """Let labels act alone again. It holds against runs until --until, except for critical labels.
+
+    What the last evaluation said off of is on until then only, unless a good window comes first.
+    """
     _change(enable=True, reason=reason, source=source, label=label, every=every, until=until, by=by)
 
 
-@automation_app.command(epilog="Example:  calmon automation disable --all --reason 'model is being replaced'")
+@automation_app.command(
+    epilog="Examples:  calmon automation disable --label billing --reason 'wrong since noon'  ·  "
+    "calmon automation disable --all --reason 'model is being replaced'"
+)
 def disable(
     reason: ReasonOption,
     source: cli.SourceOption = None,
@@ -118,8 +199,20 @@ def _change(
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
     with cli.monitor() as opened:
         for name, each in targets:
-            state = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold)
-            cli.out.print(f"{name}/{each if each is not None else '(the source)'}: {state}", markup=False)
+            words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold)
+            shown = each if each is not None else "(the whole source)"
+            follows = _what_follows(opened.store.switch(name, each), config.zone)
+            cli.out.print(Text(clean(f"{name}/{shown}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
+
+
+def _what_follows(state: SwitchState, zone: ZoneInfo) -> str:
+    """Until when a change holds, and what then."""
+    hold, lease = _local(state.hold_until, zone), _local(state.lease_until, zone)
+    if state.state == "off":
+        return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
+    if state.verdict is not None and state.by_operator:
+        return f" until {lease}, since the last evaluation said off; a good window before then makes it last"
+    return f" until {lease} unless an evaluation renews it; no run undoes that before {hold}"
 
 
 def check_words(label: str | None, reason: str, *, every: bool) -> None:
@@ -171,21 +264,123 @@ def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | N
     return [*labels, None] if whole.version and enable else [*labels]
 
 
-@automation_app.command("history", epilog="Example:  calmon automation history --label billing")
+@automation_app.command(
+    "history",
+    epilog="Examples:  calmon automation history --label billing  ·  "
+    "calmon automation history --kind disabled --last 20",
+)
 def history_command(
-    source: cli.SourceOption = None, label: cli.LabelOption = None, json_output: cli.JsonFlag = False
+    source: cli.SourceOption = None,
+    label: cli.LabelOption = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only such changes, like disabled, blocked, enabled or would_disable.")
+    ] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Only so many, the newest.")] = None,
+    json_output: cli.JsonFlag = False,
 ) -> None:
-    """Every change of the switch: when, what, who, why."""
+    """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
     with cli.store() as store:
-        events = [e for e in store.switch_events(source=source) if label in (None, e.label)]
+        events = [
+            e
+            for e in store.switch_events(source=source)
+            if label in (None, e.label) and kind in (None, e.kind) and (label == DRILL_LABEL or e.label != DRILL_LABEL)
+        ][-(last or 0) :]
     if json_output:
         typer.echo(json.dumps([_event_row(e) for e in events], indent=1))
         return
+    zone = _zone()
     table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
     for e in events:
-        table.add_row(*cli.cells(f"{e.at:%Y-%m-%d %H:%M}", e.source, e.label or "(the source)", e.kind, e.from_state,
-                                 e.to_state, e.actor, e.reason, e.verdict or ""))  # fmt: skip
-    cli.out.print(table if events else "no change yet")
+        shown = "(the whole source)" if e.label is None else e.label
+        table.add_row(*cli.cells(_local(e.at, zone), e.source, shown, e.kind, e.from_state, e.to_state, e.actor,
+                                 e.reason, e.verdict or ""))  # fmt: skip
+    filtered = any(given is not None for given in (source, label, kind))
+    cli.out.print(table if events else "no such change" if filtered else "no change yet")
+    if events:
+        cli.out.print(f"Times are in {zone.key}.", markup=False)
+
+
+def _zone() -> ZoneInfo:
+    """The configured time zone; UTC where the file cannot be read, since the history can be read without it."""
+    try:
+        return cli.configuration().zone
+    except (ConfigProblems, SettingsError):
+        return ZoneInfo("UTC")
+
+
+@automation_app.command(
+    epilog="Examples:  calmon automation drill  ·  calmon automation drill --source tickets --runs 5  ·  "
+    "calmon automation drill --url https://calmon.example.com --json"
+)
+def drill(
+    source: Annotated[str | None, typer.Option("--source", help="On this source; default: the first one.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Ask this HTTP service as well; default: CALMON_GATE_URL, if that is set.")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, max=1000, help="How often the test label goes on and off.")] = 3,
+    by: cli.ByOption = None,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """Switch a test label on and off, and measure how long a gate took to notice. Exit 1 where one took too long.
+
+    Nothing else is touched: the label is reserved, is judged by no run and is off again at the end, also after
+    Ctrl-C. What is measured holds for every router with the same CALMON_GATE_TTL_S.
+    """
+    actor = cli.who(by)
+    with cli.plain_errors():
+        gates, ttl_s = _gates(url)
+    with cli.monitor(writes=False) as looked_at:  # wrong words must not make a history
+        name = (cli.check_source(looked_at.config, source) or list(looked_at.config.sources))[0]
+        check_change(looked_at.config, enable=True, by=actor, reason="a drill", until=None)
+    with cli.monitor() as opened, ExitStack() as open_gates:
+        try:
+            check(opened, name)
+            asked = {gate: open_gates.enter_context(Gate.from_env(environ)) for gate, environ in gates.items()}
+            notices = list(run_drill(opened, name, asked, runs=runs, ttl_s=ttl_s, by=actor, progress=cli.err.print))
+        except DrillRefused as error:
+            raise cli.fail(str(error)) from error
+    found = summaries(notices, ttl_s)
+    if json_output:
+        typer.echo(json.dumps(_drill_document(name, ttl_s, found, notices), indent=1))
+    else:
+        cli.out.print(_drill_table(found, ttl_s))
+    if any(each.within < each.changes for each in found):
+        raise cli.fail(_too_slow(notices, ttl_s))
+
+
+def _gates(url: str | None) -> tuple[dict[str, dict[str, str]], int]:
+    """The environment of each gate that is asked, by its name, and the TTL of all."""
+    settings, environ = cli.settings(), dict(os.environ)
+    service = url or settings.gate_url
+    gates = {"history": environ | {variable("gate_url"): ""}}
+    if service:
+        try:
+            gates["service"] = environ | {variable("gate_url"): service_address(service)}
+        except ValueError as error:
+            raise cli.UsageError(f"--url {error}") from error
+    return gates, settings.gate_ttl_s
+
+
+def _drill_document(source: str, ttl_s: int, found: list[Summary], notices: list[Notice]) -> dict[str, Any]:
+    return {
+        "source": source, "label": DRILL_LABEL, "ttl_s": ttl_s, "limit_s": limit(ttl_s),
+        "summary": [asdict(each) for each in found], "notices": [asdict(each) for each in notices],
+    }  # fmt: skip
+
+
+def _drill_table(found: list[Summary], ttl_s: int) -> Table:
+    title = f"Seconds until a gate noticed; allowed: {limit(ttl_s):g} (the TTL of {ttl_s} s, and one)"
+    table = plain_table("gate", "turned", "times", "in time", "shortest", "median", "longest", title=title)
+    for each in found:
+        times = ("" if value is None else f"{value:.2f}" for value in (each.shortest, each.median, each.longest))
+        table.add_row(each.gate, each.turn, str(each.changes), str(each.within), *times)
+    return table
+
+
+def _too_slow(notices: list[Notice], ttl_s: int) -> str:
+    late = [n for n in notices if n.seconds is None or n.seconds > limit(ttl_s)]
+    reasons = ", ".join(sorted({f"{n.gate}: {n.reason}" for n in late}))
+    return f"{len(late)} of {len(notices)} changes were noticed too late or not at all; the gates last said {reasons}"
 
 
 def _event_row(event: SwitchEvent) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from monitor.adapters import open_warehouse, sender_of
 from monitor.cli import app as cli
+from monitor.cli.automation import DRY_RUN
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.report.terminal import plain_table
@@ -44,6 +45,7 @@ def check(
         config = load_config(settings.config)
         findings = [Finding("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
         findings += check_schedules(config, SCHEDULES)
+        findings += [Finding("automation", "note", DRY_RUN)] if config.automation.dry_run else []
         if not offline:
             findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
     cli.out.print(_findings_table(findings))

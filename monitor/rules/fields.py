@@ -303,7 +303,8 @@ def _rewritten(type_: str, written: str) -> str | None:
     if type_ == "tuple_type":
         return f"[{written}]"
     if type_ == "bool_type":
-        return {"yes": "true", "1": "true", "no": "false", "0": "false"}.get(written.lower())
+        word = written.strip("\"'").lower()
+        return {"yes": "true", "1": "true", "true": "true", "no": "false", "0": "false", "false": "false"}.get(word)
     number = _number(written) if type_ in {"float_type", "int_type"} else None
     if number is None or (type_ == "int_type" and not number.is_integer()):
         return None

@@ -49,9 +49,20 @@ class SourceConfig(Strict):
         special = self.labels.get(label) if label is not None else None
         return self.automate_at if special is None or special.automate_at is None else special.automate_at
 
+    def least_automate_at(self, label: str | None) -> float:
+        """The lowest score that acts alone on ``label``; for the source as a whole (None), on any of its labels."""
+        if label is not None:
+            return self.automate_from(label)
+        return min([self.automate_at, *(self.automate_from(name) for name in self.labels)])
+
     def is_critical(self, label: str | None) -> bool:
         """Whether a miss on ``label`` is worse than a false alarm."""
         return label is not None and label in self.labels and self.labels[label].critical
+
+    @property
+    def any_critical(self) -> bool:
+        """Whether any label is critical: then so is the switch of the source, which stops them all."""
+        return any(label.critical for label in self.labels.values())
 
 
 class EvaluationConfig(Strict):
@@ -133,6 +144,7 @@ class AutomationConfig(Strict):
     initial: Literal["off", "on_first_ok"] = "off"
     re_enable: Literal["manual"] | ReEnableAfter = "manual"
     operators: tuple[str, ...] = ()
+    dry_run: bool = False
 
 
 class RouteMatch(Strict):

@@ -173,9 +173,15 @@ def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
     document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[9], "--json", "--dry-run").stdout)
     verdict = next(v for v in document["verdicts"] if v["rule"] == "ece-increase" and v["label"] == "steady")
     text = " ".join(calmon(world, "explain", verdict["id"]).stdout.split())
-    assert f"So: {verdict['outcome']} ({verdict['reason']})." in text
+    assert f"Therefore: {verdict['outcome']} ({verdict['reason']}), and not breach because" in text
     assert "Against baseline version 1" in text
     assert f"{verdict['n']:,} rows" in text
+    told = json.loads(calmon(world, "explain", verdict["id"], "--json").stdout)
+    assert {name: told[name] for name in verdict} == verdict
+    assert [check["check"] for check in told["checks"]][:5] == [
+        "readable", "rows", "outside_baseline", "baseline", "comparable",
+    ]  # fmt: skip
+    assert " ".join(told["therefore"].split()) in text
     unknown = calmon(world, "explain", "zzz")
     assert unknown.exit_code == 1
     assert "no verdict has an id that begins with 'zzz'" in unknown.stderr

@@ -134,7 +134,7 @@ def test_a_breach_of_a_disabling_rule_turns_off():
     assert event is not None
     assert (event.kind, event.from_state, event.to_state, event.actor) == ("disabled", "on", "off", "weekly run")
     assert event.reason == "automated-shortfall: above_threshold in 2026-W46"
-    assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16", BREACH.id, NOW)
+    assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16:1", BREACH.id, NOW)
 
 
 @pytest.mark.parametrize("label", ["billing", None])
@@ -143,9 +143,15 @@ def test_a_breach_turns_off_what_was_never_set(label: str | None):
 
 
 @pytest.mark.parametrize("state", [OFF_BY_RUN, OFF_BY_OPERATOR])
-def test_a_breach_of_what_is_off_changes_nothing(state: SwitchState):
+def test_a_breach_of_what_is_off_is_remembered_once_and_changes_nothing_else(state: SwitchState):
     decision = run(state, BREACH)
-    assert (decision.after, decision.event, decision.reason) == (state, None, "already off")
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.to_state, decision.reason) == ("counted", "off", "already off")
+    kept = {"verdict": None, "version": state.version, "last_window_end": state.last_window_end}
+    assert replace(decision.after, **kept) == state
+    assert enable(decision.after).after.lease_until == NOW + timedelta(hours=24), "it stands against an enable"
+    again = run(decision.after, BREACH, end=END + WEEK)
+    assert (again.after, again.event, again.reason) == (decision.after, None, "already off")
 
 
 def test_an_operators_enable_holds_against_runs():
@@ -164,6 +170,30 @@ def test_it_holds_no_longer_than_it_says():
     assert run(longer, BREACH, now=NOW + timedelta(hours=47)).after.state == "on"
 
 
+def test_what_a_run_wanted_off_while_an_enable_held_is_off_from_its_end_on():
+    held = enable(ON).after
+    decision = run(held, BREACH, now=NOW + timedelta(hours=1))
+    assert decision.after.lease_until == held.hold_until
+    assert effective(decision.after, NOW + timedelta(hours=23), whole=None).allowed
+    assert not effective(decision.after, NOW + timedelta(hours=24), whole=None).allowed
+    again = run(decision.after, BREACH, now=NOW + timedelta(hours=2))
+    assert (again.after, again.event) == (decision.after, None)
+    longer = enable(decision.after, until=NOW + timedelta(hours=48)).after
+    assert longer.lease_until == longer.hold_until, "a second enable does not make the evidence go away"
+
+
+def test_a_good_window_makes_an_enable_against_the_evidence_last():
+    against = run(enable(ON).after, BREACH, now=NOW + timedelta(hours=1)).after
+    good = run(against, OK, end=END + WEEK)
+    assert (good.after.state, good.after.lease_until, good.after.verdict) == ("on", END + WEEK + LEASE, None)
+
+
+def test_a_block_held_against_renews_since_it_would_not_have_turned_off():
+    held = enable(ON).after
+    decision = run(held, block((0.8, 0.9)), now=NOW + timedelta(hours=1))
+    assert (decision.after.blocked, decision.after.lease_until) == ((), max(held.lease_until, END + LEASE))
+
+
 def test_for_critical_labels_nothing_holds_against_a_breach():
     assert run(enable(ON).after, BREACH, critical=True, now=NOW + timedelta(hours=1)).after.state == "off"
 
@@ -175,6 +205,19 @@ def test_a_breach_of_a_blocking_rule_blocks_its_ranges_and_renews():
     assert decision.after.lease_until == END + LEASE
     assert decision.event is not None
     assert (decision.event.kind, decision.event.blocked) == ("blocked", decision.after.blocked)
+
+
+@pytest.mark.parametrize(
+    ("named", "blocked"),
+    [((0.8537, 0.9012), (0.85, 0.91)), ((0.29, 0.57), (0.29, 0.57)), ((0.0, 0.0001), (0.0, 0.01)),
+     ((0.9999, 1.0), (0.99, 1.0)), ((0.5701, 0.57011), (0.57, 0.58))],
+)  # fmt: skip
+def test_ranges_are_rounded_outwards_to_hundredths(named: tuple[float, float], blocked: tuple[float, float]):
+    assert run(ON, block(named)).after.blocked == (blocked,)
+
+
+def test_ranges_that_touch_after_rounding_are_one():
+    assert run(ON, block((0.801, 0.812), (0.817, 0.83))).after.blocked == ((0.8, 0.83),)
 
 
 def test_blocking_what_is_blocked_only_renews():
@@ -196,8 +239,9 @@ def test_a_source_blocks_scores_although_its_own_switch_was_never_set():
     assert effective(ON, NOW, whole=whole).blocked == ((0.8, 0.9),)
 
 
-def test_a_breach_that_names_no_range_turns_off():
-    decision = run(ON, block())
+@pytest.mark.parametrize("state", [ON, NEVER], ids=["on", "never set"])
+def test_a_breach_that_names_no_range_turns_off(state: SwitchState):
+    decision = run(state, block(), automation=FIRST_OK)
     assert decision.after.state == "off"
     assert "no score range could be named" in decision.after.reason
 
@@ -237,6 +281,11 @@ def test_nothing_evaluated_turns_off_where_the_configuration_says_so():
     assert run(enable(ON).after, SILENT, automation=DISABLE, now=NOW + timedelta(hours=1)).after.state == "on"
 
 
+def test_nothing_evaluated_of_a_source_as_a_whole_stops_it_although_its_switch_was_never_set():
+    assert run(replace(NEVER, label=None), SILENT, automation=DISABLE).after.state == "off"
+    assert run(replace(NEVER, label=None), SILENT).event is None
+
+
 @pytest.mark.parametrize("state", [NEVER, OFF_BY_RUN, OFF_BY_OPERATOR])
 def test_nothing_evaluated_changes_nothing_that_is_off(state: SwitchState):
     decision = run(state, SILENT, automation=DISABLE)
@@ -274,6 +323,16 @@ def test_a_week_evaluated_late_still_acts_although_days_after_it_were_evaluated(
     assert (
         run(replace(ON, last_window_end=END), BREACH, end=END - timedelta(days=1), schedule="daily").after.state == "on"
     )
+
+
+def test_an_older_window_that_acts_prolongs_no_enable_against_the_evidence():
+    off = run(ON, BREACH).after
+    against = enable(off, until=NOW + timedelta(hours=1)).after
+    for found in (OK, SILENT):
+        decision = run(against, found, end=END - WEEK, told=True)
+        assert (decision.after, decision.event) == (against, None)
+    ended = run(against, block((0.8, 0.9)), end=END - WEEK, told=True, now=NOW + timedelta(hours=2)).after
+    assert ended.lease_until == against.lease_until
 
 
 def test_daylight_saving_makes_no_older_week_newer():
@@ -422,6 +481,43 @@ def test_an_operator_turns_on_with_a_fresh_lease_and_a_hold():
     assert (decision.event.until, decision.event.reason) == (after.hold_until, "checked")
 
 
+def test_an_enable_against_the_last_evaluation_lasts_as_long_as_it_holds():
+    off = run(ON, BREACH).after
+    assert enable(off).after.lease_until == NOW + timedelta(hours=24)
+    assert enable(off, until=NOW + timedelta(days=3)).after.lease_until == NOW + timedelta(days=3)
+    assert enable(off, until=NOW + timedelta(days=30)).after.lease_until == NOW + LEASE
+    assert enable(off).reason.startswith("turned on until 2026-11-17 07:00 UTC: the last evaluation said off")
+    assert enable(disable(off)).after.lease_until == NOW + timedelta(hours=24), "an off in between changes no evidence"
+
+
+@pytest.mark.parametrize("before", [ON, NEVER], ids=["turned off", "never set"])
+def test_after_a_good_window_no_verdict_stands_against_an_enable(before: SwitchState):
+    off = run(before, BREACH).after
+    good = run(off, OK, end=END + WEEK)
+    assert (good.after.state, good.after.ok_streak) == ("off", 1)
+    assert good.event is not None
+    assert good.event.kind == "counted"
+    second = run(good.after, OK, end=END + 2 * WEEK)
+    assert (second.after, second.event) == (good.after, None)
+    assert enable(good.after, now=NOW + WEEK).after.lease_until == NOW + WEEK + LEASE
+    breached = run(second.after, BREACH, end=END + 3 * WEEK).after
+    assert enable(breached, now=NOW + 3 * WEEK).after.lease_until == NOW + 3 * WEEK + timedelta(hours=24)
+
+
+def test_a_good_window_also_answers_a_breach_found_while_a_person_had_it_off():
+    breached = run(OFF_BY_OPERATOR, BREACH).after
+    good = run(breached, OK, end=END + WEEK).after
+    assert (good.state, good.by_operator) == ("off", True)
+    assert enable(good, now=NOW + WEEK).after.lease_until == NOW + WEEK + LEASE
+
+
+def test_a_source_enabled_against_the_evidence_closes_its_labels_at_the_end_of_the_hold():
+    whole = enable(run(replace(NEVER, label=None), BREACH).after).after
+    label = replace(ON, lease_until=NOW + LEASE)
+    assert effective(label, NOW + timedelta(hours=23), whole=whole).until == NOW + timedelta(hours=24)
+    assert not effective(label, NOW + timedelta(hours=24), whole=whole).allowed
+
+
 def test_an_operator_turns_off_and_nothing_holds_any_more():
     decision = operator_change(
         enable(ON).after, enable=False, by="bo", reason="model replaced", now=NOW, automation=KEEP, key="k"
@@ -440,6 +536,84 @@ def test_a_change_without_name_reason_or_sense_is_refused(wrong: dict[str, Any])
     asked = {"enable": True, "by": "ana", "reason": "checked", "now": NOW, "automation": KEEP, "key": "k"} | wrong
     with pytest.raises(ValueError, match=r"switch needs|future"):
         operator_change(ON, **asked)
+
+
+# A dry run
+
+
+def dry(**settings: Any) -> AutomationConfig:
+    return AutomationConfig(**({"when_not_evaluated": "keep", "dry_run": True} | settings))
+
+
+OFF_TWICE_GOOD = replace(OFF_BY_RUN, ok_streak=1, last_window_end=END - WEEK)
+
+
+@pytest.mark.parametrize(
+    ("state", "found", "automation", "kind", "words"),
+    [
+        (ON, BREACH, dry(), "would_disable", "would turn off"),
+        (NEVER, BREACH, dry(), "would_disable", "would turn off"),
+        (ON, SILENT, dry(when_not_evaluated="disable"), "would_disable", "would turn off"),
+        (ON, block((0.801, 0.9)), dry(), "would_block", "would block 0.8 to 0.9"),
+        (NEVER, OK, dry(initial="on_first_ok"), "would_enable", "would turn on"),
+        (OFF_TWICE_GOOD, OK, dry(re_enable=ReEnableAfter(after=2)), "would_enable", "would turn on"),
+        (replace(ON, blocked=((0.8, 0.9),), actor="weekly run", ok_streak=1), OK,
+         dry(re_enable=ReEnableAfter(after=2)), "would_unblock", "would unblock"),
+        (enable(ON, now=END).after, BREACH, dry(), "would_hold", "would be held by an operator's enable"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_tells_what_would_have_happened_and_leaves_the_switch(
+    state: SwitchState, found: Verdict, automation: AutomationConfig, kind: str, words: str
+):
+    decision = run(state, found, automation=automation)
+    after, event = decision.after, decision.event
+    assert event is not None
+    assert (event.kind, decision.reason) == (kind, words)
+    assert event.reason.startswith(f"dry run: {words}: ")
+    assert (event.from_state, event.to_state, event.blocked) == (state.state, state.state, state.blocked)
+    kept = {"lease_until": state.lease_until, "last_window_end": state.last_window_end, "version": state.version}
+    assert replace(after, **kept) == state
+    again = run(after, found, automation=automation)
+    assert again.event is None or (again.event.key, again.after) == (event.key, after), "stored once"
+
+
+@pytest.mark.parametrize("found", [OK, BREACH, block((0.8, 0.9))])
+def test_in_a_dry_run_every_evaluated_window_renews(found: Verdict):
+    assert run(ON, found, automation=dry()).after.lease_until == END + LEASE
+
+
+def test_in_a_dry_run_a_good_window_is_a_renewal_as_ever():
+    assert run(ON, OK, automation=dry()) == run(ON, OK)
+
+
+def test_in_a_dry_run_a_breach_opens_nothing_that_is_closed():
+    ended = replace(ON, lease_until=NOW)
+    assert run(ended, BREACH, automation=dry(), now=NOW).after.lease_until == NOW
+    against = enable(run(ON, BREACH).after).after
+    assert run(against, BREACH, end=END + WEEK, now=NOW + timedelta(hours=1), automation=dry()).after.lease_until == (
+        against.lease_until
+    )
+
+
+def test_after_a_change_by_a_person_the_same_window_is_told_anew():
+    first = run(ON, BREACH, automation=dry())
+    touched = enable(first.after, now=NOW + timedelta(hours=1)).after
+    second = run(touched, BREACH, automation=dry(), now=NOW + timedelta(days=2))
+    assert first.event is not None
+    assert second.event is not None
+    assert first.event.key != second.event.key
+
+
+def test_when_the_dry_run_ends_the_next_window_acts():
+    told = run(ON, BREACH, automation=dry()).after
+    assert run(told, BREACH).after.state == "off"
+    assert run(told, BREACH, end=END + WEEK).after.state == "off"
+
+
+def test_an_operator_acts_in_a_dry_run_as_ever():
+    assert operator_change(
+        ON, enable=False, by="bo", reason="stop", now=NOW, automation=dry(), key="k"
+    ) == operator_change(ON, enable=False, by="bo", reason="stop", now=NOW, automation=KEEP, key="k")
 
 
 def test_the_switch_imports_nothing_heavy():

@@ -1,0 +1,254 @@
+"""Two runs and two operators at one switch at once, on real databases: what is left is a serial history.
+
+Each schedule has a switch of its own, and four threads that stop before every call of the history.
+A seeded conductor lets them go on, one or several at once, so that decisions are taken on states
+that are no longer stored, and transactions meet in the database.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from monitor import acting
+from monitor.adapters import Monitor
+from monitor.automation.switch import after_run, operator_change
+from monitor.evaluation import Evaluated
+from monitor.history.store import Store
+from monitor.operating import change_switch
+from monitor.records import Reason, Subject, SwitchEvent, SwitchState, Verdict, Window
+from monitor.rules.load import parse_config
+from monitor.settings import load_settings
+from monitor.warehouse.reader import Warehouse
+
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+WEEK = timedelta(weeks=1)
+SCHEDULES = {"postgresql": 200, "sqlite": 40}
+CONFIG = """\
+version: 1
+sources: {tickets: {relation: nowhere, score_is: probability_of_label}}
+rules:
+  - {id: turns-off, metric: ece, threshold: 0.05, actions: [disable_automation]}
+  - {id: blocks, metric: mce, threshold: 0.2, actions: [block_scores]}
+automation: {when_not_evaluated: keep, initial: on_first_ok, re_enable: {after: 2}, dry_run: DRY}
+"""
+Outcome = tuple[str, str, list[list[float]]]
+ASKS = {"turns-off": "disable_automation", "blocks": "block_scores"}
+FOUND: dict[str, list[Outcome]] = {
+    "good": [("turns-off", "ok", []), ("blocks", "ok", [])],
+    "bad": [("turns-off", "breach", []), ("blocks", "ok", [])],
+    "blocking": [("turns-off", "ok", []), ("blocks", "breach", [[0.81, 0.9]])],
+    "silent": [("turns-off", "not_evaluated", []), ("blocks", "not_evaluated", [])],
+}
+
+
+class Conductor:
+    """Holds the actors back before every call, and lets some of them go on together."""
+
+    def __init__(self, seed: int, actors: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - a schedule, no secret
+        self.changed = threading.Condition()
+        self.waiting: set[int] = set()
+        self.running = actors
+        self.go: set[int] = set()
+
+    def pause(self, actor: int) -> None:
+        with self.changed:
+            self.waiting.add(actor)
+            self.running -= 1
+            self._conduct()
+            self.changed.wait_for(lambda: actor in self.go)
+            self.go.remove(actor)
+
+    def leave(self) -> None:
+        with self.changed:
+            self.running -= 1
+            self._conduct()
+
+    def _conduct(self) -> None:
+        if self.running == 0 and self.waiting:
+            several = self.random.random() < 0.4
+            order = sorted(self.waiting)
+            chosen = set(self.random.sample(order, self.random.randint(1, len(order)) if several else 1))
+            self.waiting -= chosen
+            self.running += len(chosen)
+            self.go |= chosen
+            self.changed.notify_all()
+
+
+class Paused:
+    """A history that waits for the conductor before the calls that matter; all else is the history itself."""
+
+    def __init__(self, store: Store, pause: Callable[[], None]) -> None:
+        self._store, self._pause = store, pause
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+        if name not in ("switch", "apply_switch"):
+            return call
+
+        def paused(*arguments: Any, **named: Any) -> Any:
+            self._pause()
+            return call(*arguments, **named)
+
+        return paused
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One who changes the switch: a run with what it found, or a person."""
+
+    number: int
+    found: str = ""
+    week: int = 0
+    enable: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"person {self.number}"
+
+    @property
+    def window(self) -> Window:
+        end = MONDAY + self.week * WEEK
+        return Window(end - WEEK, end, f"week {self.week}", "weekly")
+
+    @property
+    def now(self) -> datetime:
+        return MONDAY + self.week * WEEK + timedelta(hours=6)
+
+    def verdicts(self, label: str) -> tuple[Verdict, ...]:
+        return tuple(
+            Verdict(
+                id=f"{rule}-{outcome}-{self.week}", rule=rule, subject=Subject("tickets", label), window=self.window,
+                metric="ece", where="all", outcome=outcome, reason=Reason.ABOVE_THRESHOLD, severity="critical",  # type: ignore[arg-type]
+                threshold=0.05, detail={"blocked": blocked}, actions=(ASKS[rule],) if outcome == "breach" else (),  # type: ignore[arg-type]
+            )
+            for rule, outcome, blocked in FOUND[self.found]
+        )  # fmt: skip
+
+    def act(self, monitor: Monitor, label: str) -> None:
+        if not self.found:
+            change_switch(monitor, "tickets", label, enable=self.enable, by=self.name, reason=f"says {self.name}")
+            return
+        part = Evaluated("tickets", self.window, (), self.verdicts(label), (), ())
+        acting.switch_source(monitor, self.window, part, False)
+
+    def decide(self, monitor: Monitor, state: SwitchState, event: SwitchEvent | None) -> tuple[Any, Any]:
+        """What this actor makes of a state, worked out alone."""
+        automation = monitor.config.automation
+        if not self.found:
+            key = "" if event is None else event.key
+            found = operator_change(
+                state, enable=self.enable, by=self.name, reason=f"says {self.name}", now=self.now,
+                automation=automation, key=key,
+            )  # fmt: skip
+            return found.after, found.event
+        evidence = acting.evidence_of(self.window, self.verdicts(state.label or ""), False)
+        found = after_run(state, evidence, automation, critical=False, now=self.now)
+        return found.after, found.event
+
+
+BEFORE = [Actor(8, found="good", week=-1), Actor(9, found="bad", week=0)]
+
+
+def actors_of(seed: int) -> list[Actor]:
+    """Two runs, of the same week or of two, and two people."""
+    draw = random.Random(f"actors {seed}")  # noqa: S311 - a schedule, no secret
+    weeks = [1, draw.choice([1, 1, 2])]
+    findings = [draw.choice(list(FOUND)) for _ in weeks]
+    runs = [Actor(i, found=found, week=week) for i, (found, week) in enumerate(zip(findings, weeks, strict=True))]
+    return [*runs, *(Actor(2 + i, week=1, enable=draw.random() < 0.5) for i in range(2))]
+
+
+def play(monitor: Monitor, seed: int, label: str) -> list[Actor]:
+    """One schedule: the switch is prepared, then all four act."""
+    actors = actors_of(seed)
+    draw = random.Random(f"before {seed}")  # noqa: S311 - a schedule, no secret
+    for actor in draw.choice([[], BEFORE[:1], BEFORE]):
+        actor.act(replace(monitor, clock=lambda now=actor.now: now), label)
+    conductor = Conductor(seed, len(actors))
+
+    def one(actor: Actor) -> None:
+        try:
+            store: Any = Paused(monitor.store, lambda: conductor.pause(actor.number))
+            actor.act(replace(monitor, store=store, clock=lambda: actor.now), label)
+        finally:
+            conductor.leave()
+
+    with ThreadPoolExecutor(len(actors)) as pool:
+        for done in [pool.submit(one, actor) for actor in actors]:
+            done.result(timeout=60)
+    return actors
+
+
+def writer(actors: list[Actor], event: SwitchEvent) -> Actor:
+    """Who wrote an event. Of two runs with the same findings either may have been it: they decide alike."""
+    for actor in [*actors, *BEFORE]:
+        digest = acting.evidence_of(actor.window, actor.verdicts(event.label or ""), False).key if actor.found else ""
+        if event.actor == actor.name or (actor.found and event.key.startswith(f"{digest}:")):
+            return actor
+    raise AssertionError(f"nobody wrote {event}")
+
+
+def check(monitor: Monitor, actors: list[Actor], label: str) -> list[SwitchEvent]:
+    """The events, each decided anew and alone on the state that the one before left, give the stored state."""
+    events, state = monitor.store.switch_events("tickets", label), SwitchState("tickets", label)
+    states, wrote = [state], Counter[Actor]()
+    for event in events:
+        actor = writer(actors, event)
+        state, expected = actor.decide(monitor, state, event)
+        assert event == expected, "a serial history gives the same event"
+        states.append(state)
+        wrote[actor] += 1
+    assert state == monitor.store.switch("tickets", label), "nothing is lost, nothing is added"
+    for actor in actors:
+        if not actor.found:
+            assert wrote[actor] == 1, "what a person did happened once"
+        elif wrote[actor] == 0:
+            assert any(actor.decide(monitor, s, None)[1] is None for s in states), "there was nothing for it to do"
+    return events
+
+
+@contextmanager
+def opened(url: str, dry: bool) -> Iterator[Monitor]:
+    config = parse_config(CONFIG.replace("DRY", str(dry).lower()))
+    with Store.from_url(url) as store:
+        store.publish_thresholds(config.thresholds, MONDAY)
+        yield Monitor(config, load_settings({}), Warehouse.from_url("sqlite://"), store, None, lambda: MONDAY)
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def database(request: pytest.FixtureRequest, tmp_path: Any) -> tuple[str, int]:
+    kind = request.param
+    url = request.getfixturevalue("fresh_postgres_url") if kind == "postgresql" else f"sqlite:///{tmp_path}/h.sqlite"
+    return url, SCHEDULES[kind]
+
+
+def test_two_runs_and_two_people_at_once_leave_a_serial_history(database: tuple[str, int]) -> None:
+    url, schedules = database
+    shapes = set()
+    with opened(url, dry=False) as monitor:
+        for seed in range(schedules):
+            label = f"label-{seed}"
+            events = check(monitor, play(monitor, seed, label), label)
+            assert monitor.store.switch("tickets", label).version == len(events), "one version for each event"
+            shapes.add(tuple(event.kind for event in events))
+    assert len(shapes) > schedules / 10, "the schedules do different things"
+
+
+def test_in_a_dry_run_only_people_move_the_switch(database: tuple[str, int]) -> None:
+    url, schedules = database
+    with opened(url, dry=True) as monitor:
+        for seed in range(schedules // 8):
+            label = f"label-{seed}"
+            events = check(monitor, play(monitor, seed, label), label)
+            assert all(e.actor.startswith("person") for e in events if e.from_state != e.to_state)
