@@ -35,11 +35,14 @@ check: install ## linters, types, import contract
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/hadolint deployments/Dockerfile
 
-simulate: install ## the statistical suite: coverage of intervals and false alarms (minutes)
-	$(BIN)/python -m benchmarks.simulate
+# OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into docs/statistics.md
+simulate: install ## the statistical study: coverage, false alarms, power (up to 30 minutes; OPTIONS=--quick)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
 
-bench: install ## speed against peers, in one run
-	$(BIN)/python -m benchmarks.bench
+# OPTIONS="--quick": a look in a minute; "--write-docs": into docs/scale.md and docs/gate.md.
+# Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'
+bench: install ## speed against peers, many rows, many labels, the gate, in one run (minutes; OPTIONS=--quick)
+	$(BIN)/python -m benchmarks.bench $(OPTIONS)
 
 serve: install ## the weekly and daily schedules in one process, nothing else to start
 	$(BIN)/python -m flows.serve

@@ -1,23 +1,26 @@
 """The functions whose speed is compared. They do different work; each docstring says what.
 
-All return, for every label, the plug-in ECE, the ECE that is reported, and 95% limits of ECE and MCE.
+All return, for every label, the plug-in ECE and 95% limits of ECE and MCE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.peers import BINS, PEERS, Peer
 from benchmarks.populations import POPULATIONS
+from benchmarks.size import Size
+from benchmarks.timing import timed
 from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
-from monitor.inference.intervals import Form, ece_intervals, mce_interval
+from monitor.inference.intervals import Form, ece_intervals, mce_intervals
 
-BINS = 15
 CONFIDENCE = 0.95
 SEED = 20260101
+PILOT = 5  # resamples of a trial, and the fewest that are measured
 
 Floats = npt.NDArray[np.float64]
 Limits = tuple[float, float]
@@ -33,20 +36,20 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is found for one label."""
+    """What is found for one label; ``mce`` is None where a library has none."""
 
     plug_in: float
     ece: Limits
-    mce: Limits
+    mce: Limits | None
 
 
 def made_up_label(label: int, n: int) -> Rows:
     """``n`` rows of one label, from the populations of the simulation with continuous scores."""
     rng = np.random.default_rng((SEED, label, n))
-    continuous = [population for population in POPULATIONS if not population.verbal]
+    continuous = [population for population in POPULATIONS if not population.scores.discrete]
     population = continuous[label % len(continuous)]
-    score = population.draw_scores(rng, n)
-    return Rows(score, (rng.random(n) < population.worth(score)).astype(np.float64))
+    score = population.scores.draw(rng, n)
+    return Rows(score, (rng.random(n) < population.curve.worth(score)).astype(np.float64))
 
 
 def made_up_rows(labels: int, n: int) -> list[Rows]:
@@ -63,12 +66,12 @@ def ours(counts: Sequence[Counts], form: Form) -> list[Answer]:
     """From counts: edges, bins, the debiased ECE and MCE, and intervals that cover (test inversion)."""
     tables = [bin_counts(each, equal_frequency_edges(each, BINS)) for each in counts]
     rngs = [np.random.default_rng((SEED, label)) for label in range(len(tables))]
-    found = []
-    for ece, table in zip(ece_intervals(tables, rngs, confidence=CONFIDENCE, form=form), tables, strict=True):
-        worst = mce_interval(table, confidence=CONFIDENCE).interval
-        assert None not in (ece.plug_in, ece.low, ece.high, worst.low, worst.high)
-        found.append(Answer(ece.plug_in, (ece.low, ece.high), (worst.low, worst.high)))  # type: ignore[arg-type]
-    return found
+    eces = ece_intervals(tables, rngs, confidence=CONFIDENCE, form=form)
+    mces = [each.interval for each in mce_intervals(tables, confidence=CONFIDENCE)]
+    return [
+        Answer(ece.plug_in, (ece.low, ece.high), (mce.low, mce.high))  # type: ignore[arg-type] # rows there are
+        for ece, mce in zip(eces, mces, strict=True)
+    ]
 
 
 def row_bootstrap(labels: Sequence[Rows], resamples: int) -> list[Answer]:
@@ -130,15 +133,37 @@ def sklearn_bootstrap(labels: Sequence[Rows], resamples: int) -> list[Answer]:
     return found
 
 
+def peer_bootstrap(peer: Peer, labels: Sequence[Rows], resamples: int) -> list[Answer]:
+    """From rows: a library's own errors of every resample, percentile limits as well.
+
+    The loop is the plainest there is: the library is handed the rows that were drawn. A library with a bootstrap of
+    its own would draw once for each error, and is not quicker.
+    """
+    measure = peer.measure()
+    found = []
+    for k, rows in enumerate(labels):
+        rng, n, outcome = np.random.default_rng((SEED, k)), len(rows.score), rows.outcome.astype(np.int64)
+        drawn = (rng.integers(0, n, n) for _ in range(resamples))
+        limits = [_percentiles(each) for each in np.array([measure(rows.score[at], outcome[at]) for at in drawn]).T]
+        found.append(Answer(measure(rows.score, outcome)[0], limits[0], limits[1] if len(limits) > 1 else None))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A row of the table. ``asked`` resamples are what it should do, ``done`` what is measured (0: none)."""
+    """A row of the table. ``asked`` resamples are what it should do, ``done`` what is measured (0: none).
+
+    ``patience`` is how many seconds a round may take. ``alike``: its bins are ours, and so its plug-in ECE must be.
+    ``run`` is None where a library is not installed.
+    """
 
     name: str
     reads: str
-    run: Callable[[Sequence[Rows], Sequence[Counts], int], object]
+    run: Callable[[Sequence[Rows], Sequence[Counts], int], list[Answer]] | None
     asked: int = 0
     done: int = 0
+    patience: float = 0.0
+    alike: bool = True
 
     @property
     def scale(self) -> float:
@@ -148,20 +173,54 @@ class Contestant:
     @property
     def resamples(self) -> str:
         """For people: how many resamples, and how many of them were measured."""
+        if self.run is None:
+            return "not installed"
         if not self.asked:
             return "-"
         return f"{self.asked:,}" if self.done == self.asked else f"{self.asked:,} (scaled from {self.done:,})"
 
+    def answers(self, rows: Sequence[Rows], counts: Sequence[Counts]) -> list[Answer]:
+        """What it finds, with as many resamples as are measured."""
+        assert self.run is not None
+        return self.run(rows, counts, self.done)
 
-def contestants(resamples: int, rows_done: int, sklearn_done: int) -> tuple[Contestant, ...]:
-    """All of them; the row bootstraps may be measured with fewer resamples than they are asked for."""
-    return (
-        Contestant("counting in numpy", "rows", lambda rows, counts, b: count(rows)),
-        Contestant("ours, analytic form", "counts", lambda rows, counts, b: ours(counts, "analytic")),
-        Contestant("ours, bootstrap form", "counts", lambda rows, counts, b: ours(counts, "bootstrap")),
-        Contestant("numpy row bootstrap", "rows", lambda rows, counts, b: row_bootstrap(rows, b), resamples, rows_done),
-        Contestant(
-            "scikit-learn in scipy bootstrap", "rows", lambda rows, counts, b: sklearn_bootstrap(rows, b),
-            resamples, sklearn_done,
-        ),
+
+def contestants(size: Size) -> Iterator[Contestant]:
+    """All of them, with as many resamples as they are asked for."""
+    asked, slow = size.resamples, size.peer_patience
+    yield Contestant("ours, analytic form", "counts", lambda rows, counts, b: ours(counts, "analytic"))
+    yield Contestant("ours, bootstrap form", "counts", lambda rows, counts, b: ours(counts, "bootstrap"))
+    yield Contestant(
+        "numpy row bootstrap", "rows", lambda rows, counts, b: row_bootstrap(rows, b), asked, asked, size.patience
+    )
+    yield Contestant(
+        "scikit-learn in scipy.stats.bootstrap", "rows", lambda rows, counts, b: sklearn_bootstrap(rows, b),
+        asked, asked, slow,
     )  # fmt: skip
+    for peer in PEERS:
+        run = _peer(peer) if peer.installed else None
+        yield Contestant(f"{peer.name} in a row bootstrap", "rows", run, asked, asked, slow, peer.frequent)
+
+
+def _peer(peer: Peer) -> Callable[[Sequence[Rows], Sequence[Counts], int], list[Answer]]:
+    return lambda rows, counts, b: peer_bootstrap(peer, rows, b)
+
+
+def affordable(runner: Contestant, size: Size) -> Contestant:
+    """With as many resamples as a round can measure of one that makes any, from a short trial on one label."""
+    if not runner.asked or runner.run is None:
+        return runner
+    trial = replace(runner, done=min(PILOT, runner.asked))
+    rows = made_up_rows(1, size.rows)
+    seconds, _ = timed(lambda: trial.answers(rows, []))
+    return replace(runner, done=within(runner.patience, seconds / (trial.done + 1) * size.labels, runner.asked))
+
+
+def within(patience: float, a_resample: float, asked: int) -> int:
+    """How many of the resamples are measured where each takes so many seconds: not fewer than PILOT, if asked for.
+
+    >>> within(10.0, 0.001, 1000), within(10.0, 0.1, 1000), within(10.0, 100.0, 1000)
+    (1000, 99, 5)
+    """
+    most = int(patience / a_resample) - 1  # the sample itself is evaluated as well
+    return min(asked, max(PILOT, most))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,9 @@ import duckdb
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from benchmarks.size import Size
+from benchmarks.tables import Table
+from benchmarks.timing import Timing, fresh, in_turns, times
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.dialects import DIALECTS
@@ -24,6 +28,33 @@ SOURCE = SourceConfig(relation="predictions", score_is="probability_of_label")
 WINDOW = week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 17, tzinfo=UTC)
 LABELS = 20
+
+
+def address(path: Path) -> str:
+    """A DuckDB file, asked with one thread."""
+    return f"duckdb:///{path}?threads=1"
+
+
+def tables(size: Size) -> Iterator[Table]:
+    """The table, measured in a process of its own."""
+    yield table_of(size, fresh(timings, size))
+
+
+def timings(size: Size) -> list[Timing]:
+    """The statements on a fresh DuckDB file, in turns, after one round to warm up."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "warehouse.duckdb"
+        write_table(path, size.table_rows)
+        with queries(path) as runs:
+            return in_turns(runs, size.scans, warm_up=True)
+
+
+def table_of(size: Size, found: Sequence[Timing]) -> Table:
+    """Ratios to the plain scan."""
+    rows = tuple((timing.name, *timing.shown, times(timing.median / found[0].median)) for timing in found)
+    title = f"DuckDB, {size.table_rows:,} rows of {LABELS} labels, one thread, {size.scans} rounds"
+    note = "The plain scan reads one column and keeps one number; the grouping keeps seven sums for every score."
+    return Table(title, ("what", "min s", "median s", "max s", "/ plain scan"), rows, (note,))
 
 
 def write_table(path: Path, rows: int) -> None:
@@ -47,9 +78,8 @@ def write_table(path: Path, rows: int) -> None:
 @contextmanager
 def queries(path: Path) -> Iterator[dict[str, Callable[[], object]]]:
     """What is timed, by name; the file is open all the time, with one thread."""
-    address = f"duckdb:///{path}?threads=1"
-    engine = sa.create_engine(address, poolclass=NullPool, connect_args={"read_only": True})
-    with engine.connect() as connection, Warehouse.from_url(address) as warehouse:
+    engine = sa.create_engine(address(path), poolclass=NullPool, connect_args={"read_only": True})
+    with engine.connect() as connection, Warehouse.from_url(address(path)) as warehouse:
         connection.exec_driver_sql("SET TimeZone = 'UTC'")
         dialect = DIALECTS["duckdb"]
         groups = Statements(SOURCE, _layout(connection), dialect, WINDOW, NOW).groups(latest=False)

@@ -18,6 +18,7 @@ from monitor.inference.gaps import ROUNDING, GapTables, crossing, with_gaps
 
 _PRECISE = 1e-9  # standard errors
 _LEAST = 1e-15
+_MANY = 1000.0  # hits and misses from which a beta quantile is nearly normal
 
 
 def clopper_pearson(hits: Floats, n: Floats, tail: Floats | float) -> tuple[Floats, Floats]:
@@ -29,9 +30,30 @@ def clopper_pearson(hits: Floats, n: Floats, tail: Floats | float) -> tuple[Floa
     """
     none, every = hits <= ROUNDING * n, hits >= n * (1 - ROUNDING)
     k = np.minimum(np.maximum(hits, 0.0), n)
-    low = np.where(none, 0.0, betaincinv(np.where(none, 1.0, k), n - k + 1, tail))
-    high = np.where(every, 1.0, betaincinv(k + 1, np.where(every, 1.0, n - k), 1 - tail))
+    low = np.where(none, 0.0, _beta_quantile(np.where(none, 1.0, k), n - k + 1, tail))
+    high = np.where(every, 1.0, _beta_quantile(k + 1, np.where(every, 1.0, n - k), 1 - np.asarray(tail)))
     return low, high
+
+
+def _beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> Floats:
+    """scipy's ``betaincinv``, whose cost grows with the rows; where a and b are large, Newton steps instead.
+
+    They start from the Cornish-Fisher expansion, on the scale of normal quantiles, where the distribution
+    function is nearly a line: the error is below 1e-9 standard errors.
+    """
+    a, b, tail = (np.asarray(each, dtype=np.float64) for each in np.broadcast_arrays(a, b, tail))
+    many = np.minimum(a, b) >= _MANY
+    found = np.empty(a.shape)
+    found[~many] = betaincinv(a[~many], b[~many], tail[~many])
+    a, b, z = a[many], b[many], ndtri(tail[many])
+    total, mean = a + b, a / (a + b)
+    sd = np.sqrt(mean * (1 - mean) / (total + 1))
+    skew = 2 * (b - a) * np.sqrt(total + 1) / ((total + 2) * np.sqrt(a * b))
+    at, slope = mean + sd * (z + skew * (z * z - 1) / 6), sd * (1 + skew * z / 3)
+    for _ in range(2):
+        at = at - (ndtri(betainc(a, b, at)) - z) * slope
+    found[many] = at
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

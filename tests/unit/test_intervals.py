@@ -477,3 +477,17 @@ def test_breaching_bins_are_joined_where_adjacent_and_not_where_unsure() -> None
     bins = table([1000, 1000, 1000, 1000, 120], [0.1, 0.3, 0.5, 0.7, 0.9], [0.5, 0.7, 0.5, 0.2, 0.65])
     assert breaching_bins(bins, 0.2, 0.95) == [(0.0, 0.4), (0.6, 0.8)]
     assert breaching_bins(bins, 0.5, 0.95) == []
+
+
+@pytest.mark.parametrize("tail", [1e-4, 0.025 / 15, 0.025, 0.4])
+def test_limits_of_many_rows_are_scipy_s_although_they_take_another_way(tail: float) -> None:
+    rng = np.random.default_rng(5)
+    n = np.rint(10 ** rng.uniform(3.4, 8, 300))
+    hits = np.rint(n * rng.beta(0.7, 0.7, 300))
+    low, high = clopper_pearson(hits, n, tail)
+    inside = (hits > 0) & (hits < n)
+    k, n = hits[inside], n[inside]
+    error = np.sqrt((k + 1) * (n - k + 1)) / n**1.5
+    assert (np.minimum(k, n - k) >= 1001).mean() > 0.5  # most do take the other way
+    assert np.abs((low[inside] - stats.beta.ppf(tail, k, n - k + 1)) / error).max() < 1e-8
+    assert np.abs((high[inside] - stats.beta.isf(tail, k + 1, n - k)) / error).max() < 1e-8

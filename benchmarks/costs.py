@@ -1,0 +1,197 @@
+"""What judging costs: a label's week by the shipped weekly rules, and a whole weekly run beyond the reading."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from benchmarks.contestants import SEED
+from benchmarks.populations import LABELS, Population
+from benchmarks.scan import address
+from benchmarks.size import Size
+from benchmarks.tables import Table
+from benchmarks.timing import Timing, fresh, number, timed
+from benchmarks.weeks import SOURCE, ByLabel, Setting, drawn, judged, rules_of, setting, shipped
+from monitor import collecting, pinning, run
+from monitor.adapters import Monitor
+from monitor.estimates import estimate
+from monitor.evaluation import samples_of
+from monitor.history.store import Store
+from monitor.inference.memory import forget
+from monitor.records import Verdict, Window
+from monitor.rules.model import Config
+from monitor.settings import Settings
+from monitor.warehouse.reader import Warehouse
+from monitor.windows import week
+
+WEEKS = ("2026-W45", "2026-W46")  # the baseline, and the week that is judged
+CHANNELS = ("email", "web", "phone")
+STAGES = (
+    "reading (week, weeks before, segments), counts into the history",
+    "judging: estimates, shift tests, verdicts",
+    "- the estimates of it",
+    "recording and acting: verdicts, switch, incidents, messages",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """Seconds a label-week of ``rows`` rows, of which ``pooled`` weeks were put together on average.
+
+    ``anew``: nothing is known of the baseline; ``known``: what was worked out from it in other weeks is kept.
+    """
+
+    rows: int
+    pooled: float
+    anew: Timing
+    known: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one weekly run took, a number of seconds for each of STAGES, and what it made."""
+
+    seconds: tuple[float, ...]
+    estimates: int
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def beyond(self) -> float:
+        """The seconds beyond the reading."""
+        _, judging, _, acting = self.seconds
+        return judging + acting
+
+
+def tables(size: Size) -> Iterator[Table]:
+    """Both tables, each measured in a process of its own."""
+    yield weeks_table(size, fresh(weeks_timings, size))
+    with tempfile.TemporaryDirectory() as folder:
+        fresh(write, Path(folder) / "warehouse.duckdb", size)
+        yield run_table(size, fresh(run_timings, Path(folder), size))
+
+
+def weeks_timings(size: Size) -> list[Judging]:
+    """For each number of rows, what judging takes without and with a memory."""
+    found = []
+    for n in size.week_rows:
+        rng = np.random.default_rng((SEED, n))
+        labels = LABELS[: size.labels]
+        weekly, rows = setting(labels, n, size.weeks, rng), drawn(labels, size.weeks, n, rng)
+        found.append(_judging(n, weekly, rows))
+    return found
+
+
+def _judging(n: int, weekly: Setting, rows: ByLabel) -> Judging:
+    rules, weeks = rules_of(weekly.config, "weekly"), range(len(weekly.windows))
+
+    def judge(index: int) -> tuple[float, list[Verdict]]:
+        weekly.data(rows, index)  # counts are made before
+        seconds, verdicts = timed(lambda: judged(weekly, rows, index, rules))
+        return seconds / len(rows), verdicts
+
+    def judge_anew(index: int) -> tuple[float, list[Verdict]]:
+        forget()
+        return judge(index)
+
+    first = [judge_anew(index) for index in weeks]
+    pooled = statistics.mean(verdict.windows for _, verdicts in first for verdict in verdicts)
+    judge_anew(0)
+    later = [judge(index)[0] for index in weeks[1:]]
+    return Judging(n, pooled, Timing("anew", tuple(each for each, _ in first)), Timing("known", tuple(later)))
+
+
+def weeks_table(size: Size, found: Sequence[Judging]) -> Table:
+    """Milliseconds."""
+    rows = tuple(
+        (
+            f"{each.rows:,}", f"{each.pooled:.1f}", number(1000 * each.anew.median),
+            number(1000 * max(each.anew.seconds)), number(1000 * each.known.median),
+        )
+        for each in found
+    )  # fmt: skip
+    rules = len(rules_of(shipped(), "weekly"))
+    notes = (
+        f"All {rules} shipped weekly rules that have a label here, all labels with a baseline of 8 weeks or more. "
+        "Nothing has changed.",
+        "Known baseline: later weeks in the same process, as in a backfill or a simulation. A weekly run begins anew.",
+    )
+    title = f"Judging one label's week, one thread, medians of {size.weeks} weeks of {size.labels} labels, ms"
+    return Table(title, ("rows a label-week", "weeks pooled", "ms", "max ms", "ms, known baseline"), rows, notes)
+
+
+def config() -> Config:
+    """The shipped rules on one source; no features, whose drift report is Evidently's."""
+    mail = shipped().sources[SOURCE].model_copy(update={"relation": SOURCE, "features": ()})
+    return shipped().model_copy(update={"sources": {SOURCE: mail}})
+
+
+def write(path: Path, size: Size) -> None:
+    """A warehouse with two weeks of every label."""
+    rng = np.random.default_rng(SEED)
+    rows = pd.concat(
+        [_rows(label, week(name, config().zone), size, rng) for label in LABELS[: size.labels] for name in WEEKS]
+    )
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+        connection.register("made", rows)
+        connection.execute(f"CREATE TABLE {SOURCE} AS SELECT * REPLACE (item::VARCHAR AS item) FROM made")
+
+
+def _rows(label: Population, window: Window, size: Size, rng: np.random.Generator) -> pd.DataFrame:
+    cell, outcome = label.rows(rng, size.run_rows)
+    item = np.arange(size.run_rows)
+    return pd.DataFrame({
+        "item": item, "label": label.name, "score": cell / 10_000, "actual": outcome.astype(np.int8),
+        "resolved_at": window.start + pd.to_timedelta(item * (604_799 / size.run_rows), unit="s"),
+        "model_version": "v1", "channel": np.array(CHANNELS)[item % len(CHANNELS)],
+    })  # fmt: skip
+
+
+def run_timings(folder: Path, size: Size) -> list[Staged]:
+    """The stages of a weekly run, each time with a new history."""
+    return [_staged(folder, attempt) for attempt in range(size.rounds)]
+
+
+def _staged(folder: Path, attempt: int) -> Staged:
+    """The stages as `run.run_window` takes them, and the estimates once more by themselves."""
+    first, window = (week(name, config().zone) for name in WEEKS)
+    now = window.end + timedelta(hours=7)
+    history = f"sqlite:///{folder}/{attempt}.sqlite"
+    with Warehouse.from_url(address(folder / "warehouse.duckdb")) as warehouse, Store.from_url(history) as store:
+        monitor = Monitor(config(), Settings(), warehouse, store, None, lambda: now)
+        pinning.pin(monitor, first, first, by="benchmark", reason="benchmark")
+        run.begin(monitor, window, "auto")
+        reading, data = timed(lambda: collecting.collect(monitor, window, [SOURCE], store=True))
+        forget()
+        judging, evaluated = timed(lambda: run.judge(monitor, data, keep=False))
+        acting, _ = timed(lambda: run.record_and_act(monitor, window, evaluated, "auto"))
+        samples = samples_of(data[0].data, monitor.config)
+        estimating, estimates = timed(lambda: estimate(samples, window, monitor.config.evaluation))
+    assert len(estimates) == len(evaluated[0].estimates)
+    return Staged((reading, judging, estimating, acting), len(estimates), evaluated[0].verdicts)
+
+
+def run_table(size: Size, found: Sequence[Staged]) -> Table:
+    """The stages, and those after the reading together."""
+    timings = [Timing(name, each) for name, each in zip(STAGES, zip(*(r.seconds for r in found), strict=True),
+                                                        strict=True)]  # fmt: skip
+    beyond = Timing("beyond the reading", tuple(each.beyond for each in found))
+    rows = tuple((timing.name, *timing.shown) for timing in (*timings, beyond))
+    outcomes = Counter(verdict.outcome for verdict in found[-1].verdicts)
+    said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(outcomes.items()))
+    notes = (
+        f"{found[-1].estimates:,} estimates (labels, the source as a whole, and segments by channel and model "
+        f"version), {outcomes.total():,} verdicts ({said}); baseline of one week, history in SQLite, no Slack.",
+        "Without features: their drift report is Evidently's (docs/shift.md).",
+    )
+    title = f"A weekly run: {size.labels} labels of {size.run_rows:,} rows, one thread, {size.rounds} rounds"
+    return Table(title, ("stage", "min s", "median s", "max s"), rows, notes)

@@ -1,0 +1,56 @@
+"""How much is benched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of everything.
+
+    So many ``labels`` everywhere but among the ``many``. The race: ``rows`` a label and ``resamples`` an interval, of
+    which a round measures what it can in ``patience`` seconds (the numpy row bootstrap) or ``peer_patience`` (the
+    others); ``memory`` too, in processes of their own. Growth: ``grown`` rows a label. Many labels: in ``items``
+    items; ``estimated`` of them get every metric. The query: a table of ``table_rows``, asked ``scans`` times. Weeks:
+    ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label.
+    """
+
+    labels: int = 20
+    rows: int = 100_000
+    resamples: int = 1000
+    patience: float = 30.0
+    peer_patience: float = 4.0
+    rounds: int = 3
+    memory: bool = True
+    grown: tuple[int, ...] = (100_000, 1_000_000, 10_000_000, 100_000_000)
+    grown_rounds: int = 9
+    many: int = 100_000
+    items: int = 1_000_000
+    estimated: int = 2_000
+    table_rows: int = 1_000_000
+    scans: int = 15
+    week_rows: tuple[int, ...] = (500, 2_000, 10_000)
+    weeks: int = 6
+    run_rows: int = 100_000
+
+
+QUICK = Size(
+    labels=4,
+    rows=20_000,
+    resamples=100,
+    patience=0.2,
+    peer_patience=0.05,
+    rounds=2,
+    grown=(1_000, 100_000),
+    grown_rounds=1,
+    many=500,
+    items=2_000,
+    estimated=50,
+    table_rows=100_000,
+    scans=3,
+    week_rows=(1_000,),
+    weeks=2,
+    run_rows=1_000,
+)
+"""Small data: does it run, not how fast it is."""

@@ -1,0 +1,115 @@
+"""Seconds and memory, and processes of their own in which they are measured."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
+}
+"""What the libraries behind numpy, scipy, scikit-learn and torch look at, once, when they are loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The seconds of every round, scaled where less was measured."""
+
+    name: str
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle round."""
+        return statistics.median(self.seconds)
+
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """Smallest, middle and largest, for people."""
+        return number(min(self.seconds)), number(self.median), number(max(self.seconds))
+
+
+def number(seconds: float) -> str:
+    """Four digits of a number of seconds.
+
+    >>> number(0.0285444), number(1234.5)
+    ('0.02854', '1,234')
+    """
+    return f"{seconds:,.0f}" if seconds >= 1000 else f"{seconds:.4g}"
+
+
+def times(ratio: float) -> str:
+    """A ratio for people.
+
+    >>> times(266.4), times(0.2534)
+    ('266x', '0.25x')
+    """
+    return f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.2f}x"
+
+
+def timed(run: Callable[[], R]) -> tuple[float, R]:
+    """How long it took, in seconds, and what came of it."""
+    began = time.perf_counter()
+    result = run()
+    return time.perf_counter() - began, result
+
+
+def in_turns(
+    runs: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    *,
+    warm_up: bool = False,
+    scale: Mapping[str, float] | None = None,
+) -> list[Timing]:
+    """Every run in every round, one after the other, so that a slow moment of the machine hits all of them.
+
+    ``warm_up``: one round more, which does not count. ``scale`` multiplies the seconds of what measures less.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds + warm_up):
+        for name, run in runs.items():
+            seconds[name].append(timed(run)[0] * (scale or {}).get(name, 1.0))
+    return [Timing(name, tuple(values[warm_up:])) for name, values in seconds.items()]
+
+
+def peak() -> float:
+    """The most memory that this process has ever held, in MiB."""
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def fresh(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What a function of a module gives in a new process whose libraries have one thread.
+
+    A child begins with the peak memory of its parent: ask before anything large is made here. Raises
+    BrokenProcessPool where the child was ended from outside, as for want of memory.
+    """
+    spawned = multiprocessing.get_context("spawn")
+    with _one_thread(), ProcessPoolExecutor(max_workers=1, mp_context=spawned) as pool:
+        return pool.submit(function, *args, **kwargs).result()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
