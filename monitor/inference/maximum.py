@@ -50,7 +50,7 @@ def _beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> F
     sd = np.sqrt(mean * (1 - mean) / (total + 1))
     skew = 2 * (b - a) * np.sqrt(total + 1) / ((total + 2) * np.sqrt(a * b))
     at, slope = mean + sd * (z + skew * (z * z - 1) / 6), sd * (1 + skew * z / 3)
-    for _ in range(2):
+    for _ in range(3):
         at = at - (ndtri(betainc(a, b, at)) - z) * slope
     found[many] = at
     return found

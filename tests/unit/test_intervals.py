@@ -479,7 +479,7 @@ def test_breaching_bins_are_joined_where_adjacent_and_not_where_unsure() -> None
     assert breaching_bins(bins, 0.5, 0.95) == []
 
 
-@pytest.mark.parametrize("tail", [1e-4, 0.025 / 15, 0.025, 0.4])
+@pytest.mark.parametrize("tail", [1e-3, 0.025 / 15, 0.025, 0.4])
 def test_limits_of_many_rows_are_scipy_s_although_they_take_another_way(tail: float) -> None:
     rng = np.random.default_rng(5)
     n = np.rint(10 ** rng.uniform(3.4, 8, 300))
@@ -491,3 +491,10 @@ def test_limits_of_many_rows_are_scipy_s_although_they_take_another_way(tail: fl
     assert (np.minimum(k, n - k) >= 1001).mean() > 0.5  # most do take the other way
     assert np.abs((low[inside] - stats.beta.ppf(tail, k, n - k + 1)) / error).max() < 1e-8
     assert np.abs((high[inside] - stats.beta.isf(tail, k + 1, n - k)) / error).max() < 1e-8
+
+
+def test_limits_of_many_rows_have_the_probability_that_was_asked_for_far_out_as_well() -> None:
+    n, hits = np.array([3e3, 1e5, 1e7, 9.2e7]), np.array([1.4e3, 9e3, 9.9e5, 7.8e7])
+    low, high = clopper_pearson(hits, n, 1e-6)  # scipy's own inverse loses digits here
+    assert stats.binom.sf(hits - 1, n, low) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
+    assert stats.binom.cdf(hits, n, high) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
