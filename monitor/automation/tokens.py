@@ -7,6 +7,7 @@ SHA-256 is enough, and the slow hashes made for passwords would only make every 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
@@ -150,26 +151,19 @@ class TokensFile:
         """
         if not NAME.fullmatch(name):
             raise ValueError("a name is up to 64 letters, digits, dots, dashes and underscores")
-        present = self.entries() if self.path.exists() else ()
-        if any(entry.name == name for entry in present):
-            raise ValueError(f"{self.path} has a token called {name}; delete its line, or take another name")
-        token = new_token()
-        self._append(Entry(name, digest_of(token), scopes).line())
-        return token
-
-    def _append(self, line: str) -> None:
         try:
-            # one write, so that two commands at once leave two whole lines
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                size = os.fstat(file).st_size
-                unfinished = size > 0 and os.pread(file, 1, size - 1) != b"\n"
-                os.write(file, (("\n" if unfinished else "") + line).encode())
-                os.fsync(file)
+                fcntl.flock(file, fcntl.LOCK_EX)  # two commands at once must not both find the name free
+                if any(entry.name == name for entry in self.entries()):
+                    raise ValueError(f"{self.path} has a token called {name}; delete its line, or take another name")
+                token = new_token()
+                _append(file, Entry(name, digest_of(token), scopes).line())
             finally:
                 os.close(file)
         except OSError as error:
             raise TokensBroken(f"{self.path}: cannot be written: {error.strerror}") from error
+        return token
 
     def _read(self) -> bytes:
         try:
@@ -187,3 +181,11 @@ class TokensFile:
             return (), f"{self.path}: is not UTF-8 text"
         except TokensBroken as broken:
             return (), f"{self.path}: {broken}"
+
+
+def _append(file: int, line: str) -> None:
+    """Add a line by one write, so that a reader sees all of it or nothing."""
+    size = os.fstat(file).st_size
+    unfinished = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+    os.write(file, (("\n" if unfinished else "") + line).encode())
+    os.fsync(file)

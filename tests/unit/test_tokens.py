@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -153,3 +155,20 @@ def test_a_file_that_breaks_refuses_until_it_is_mended(content: bytes | None, tm
 def test_what_looks_like_a_token_is_hidden_in_logs() -> None:
     token = new_token()
     assert hidden(f"/x/{token}/y?z={token}") == "/x/calmon_***/y?z=calmon_***"
+
+
+def test_of_many_who_add_one_name_at_once_one_does_and_the_file_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    barrier = Barrier(8)
+
+    def add(_: int) -> str | None:
+        barrier.wait()
+        try:
+            return TokensFile(path).add("router", frozenset({"read"}))
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [token for token in pool.map(add, range(8)) if token is not None]
+    assert len(made) == 1
+    assert [(each.name, each.digest) for each in parse(path.read_text())] == [("router", digest_of(made[0]))]
