@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulate", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--scale", type=float, default=1.0, help="this share of the repetitions (default 1: all)")
+    parser.add_argument("--years", type=int, help=f"simulated years of each line (default {FULL.years})")
     parser.add_argument("--only", default="", help=f"some parts only, with commas between: {','.join(PARTS)}")
     parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
@@ -65,11 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts = [part for part in given.only.split(",") if part] or list(PARTS)
     if set(parts) - set(PARTS):
         parser.error(f"--only knows {', '.join(PARTS)}; not {', '.join(sorted(set(parts) - set(PARTS)))}")
-    if not given.scale > 0:
-        parser.error("--scale must be above 0")
+    if not given.scale > 0 or (given.years is not None and given.years < 1):
+        parser.error("--scale must be above 0, --years at least 1")
     if given.write_docs and (given.quick or set(parts) != set(PARTS)):
         parser.error("--write-docs takes the whole study: neither --quick nor --only")
     plan = QUICK if given.quick else FULL.scaled(given.scale)
+    plan = replace(plan, years=given.years) if given.years else plan
     try:
         _study(plan, parts, given)
     except ValueError as error:
@@ -88,7 +91,9 @@ def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
         table.show(shown)
     shown.print(", ".join(f"{part} {seconds:,.0f} s" for part, seconds in spent.items()) + f"; seed {plan.seed}")
     if given.write_docs:
-        command = "make simulate" if given.scale == 1 else f"python -m benchmarks.simulate --scale {given.scale:g}"
+        options = f" --scale {given.scale:g}" if given.scale != 1 else ""
+        options += f" --years {given.years}" if given.years else ""
+        command = f"python -m benchmarks.simulate{options}" if options else "make simulate"
         origin = (
             f"Made by `{command}` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
             f"{plan.repetitions:,} repetitions a line, {plan.years:,} years a line, seed {plan.seed}, "
