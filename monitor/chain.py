@@ -16,6 +16,7 @@ from monitor.records import Reason, Verdict, Where
 
 TESTS = ("ks", "psi", "chi_square")
 BINNED = ("ece", "mce")
+_LEAST = 1e-15
 ROWS: Mapping[Where, str] = {"all": "rows", "predicted": "predicted rows", "automated": "automated rows"}
 
 
@@ -92,6 +93,24 @@ def number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4g}"
 
 
+def chance(value: float) -> str:
+    """A probability for people. Below 1e-15 the sums it comes from are rounding errors; and nothing has chance 0.
+
+    >>> chance(0.01234), chance(0.0)
+    ('0.0123', 'less than 1e-15')
+    """
+    return f"less than {_LEAST:.0e}" if value < _LEAST else f"{value:.3g}"
+
+
+def equals(name: str, value: float) -> str:
+    """The same as an equation.
+
+    >>> equals("p", 0.01234), equals("p", 0.0)
+    ('p = 0.0123', 'p < 1e-15')
+    """
+    return f"{name} < {_LEAST:.0e}" if value < _LEAST else f"{name} = {value:.3g}"
+
+
 def share(value: float | None) -> str:
     """A share of rows in per cent."""
     return "unknown" if value is None else f"{value:.0%}"
@@ -142,7 +161,7 @@ def _rows(verdict: Verdict) -> Check:
 
 def _outside_baseline(verdict: Verdict) -> Check:
     passed = verdict.reason != Reason.IN_BASELINE
-    answer = "it lies outside" if verdict.baseline_version is not None else "no baseline was looked at"
+    answer = "it lies outside" if verdict.baseline_version is not None else "it has none"
     if not passed:
         answer = f"{verdict.window.name} is part of what the baseline was made from"
     return Check("outside_baseline", "Is the window outside the baseline's own time?", passed, answer)
@@ -177,7 +196,7 @@ def _test_result(verdict: Verdict) -> Check | None:
     if verdict.metric not in TESTS:
         return None
     passed = verdict.value is not None
-    answer = f"{title(verdict.metric)} {number(verdict.value)}" if passed else "it has none for so few rows"
+    answer = f"{title(verdict.metric)} {number(verdict.value)}" if passed else "it has none for so few independent rows"
     return Check("test_result", "Has the test a result?", passed, answer, {"value": verdict.value})
 
 
@@ -238,8 +257,9 @@ def _sure(verdict: Verdict) -> Check:
         return Check("sure", "Is it sure?", False, "these rows give no p-value", numbers)
     below = adjusted < rate if rate is not None else _by_outcome(verdict)
     against = "the false discovery rate, which was not stored" if rate is None else number(rate)
+    told = number(adjusted) if adjusted >= _LEAST else f"({chance(adjusted)})"
     how = "compared with" if below is None else "below" if below else "not below"
-    return Check("sure", "Is it sure?", below, f"the adjusted p-value {number(adjusted)} is {how} {against}", numbers)
+    return Check("sure", "Is it sure?", below, f"the adjusted p-value {told} is {how} {against}", numbers)
 
 
 def _by_outcome(verdict: Verdict) -> bool | None:
@@ -266,7 +286,8 @@ def _behaviour(verdict: Verdict) -> Check | None:
         answer = "so says the verdict; the p-value for it was not stored"
         return Check("behaviour", question, verdict.reason == Reason.INCREASED, answer, numbers)
     below = p_rate < rate
-    answer = f"with the gaps of both windows pooled p = {number(p_rate)}, {'' if below else 'not '}below {number(rate)}"
+    against = f"{'' if below else 'not '}below {number(rate)}"
+    answer = f"with the gaps of both windows pooled {equals('p', p_rate)}, {against}"
     return Check("behaviour", question, below, answer, numbers)
 
 

@@ -115,6 +115,7 @@ def _evidence(look: Look, material: Material, used: Sequence[Counts]) -> Compari
         return replace(
             _without_evidence(material, Reason.SCORES_MOVED),
             n=look.sample.rows,
+            windows=len(used),
             detail={"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable},
         )
     rule, seen = look.rule, see(look)

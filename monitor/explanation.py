@@ -12,7 +12,20 @@ from typing import Any
 
 from monitor.alerts.words import advice, clean, plain_words, title
 from monitor.baselines import Baseline
-from monitor.chain import ROWS, TESTS, Check, beyond_words, chain, decided, measured, number, rises, smallest_seen
+from monitor.chain import (
+    ROWS,
+    TESTS,
+    Check,
+    beyond_words,
+    chain,
+    chance,
+    decided,
+    equals,
+    measured,
+    number,
+    rises,
+    smallest_seen,
+)
 from monitor.document import verdict_row
 from monitor.records import ActionKind, Estimate, Outcome, Reason, Verdict
 
@@ -158,7 +171,7 @@ def _seen(known: Known) -> Step:
     if verdict.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
         return Step("seen", f"Seen in {verdict.window.name}: nothing, since the source could not be read.", numbers)
     if verdict.reason in _JUDGED_NOTHING or (verdict.metric in TESTS and verdict.value is None):
-        text = f"Seen in {verdict.window.name}: {verdict.n:,} rows, not measured by this rule."
+        text = f"Seen in {verdict.window.name}: {verdict.n:,} rows{_pooled(verdict)}, not measured by this rule."
         return Step("seen", text, numbers)
     numbers |= {name: getattr(verdict, name) for name in ("value", "low", "high", "plug_in")}
     text = f"Seen in {verdict.window.name}: {title(verdict.metric)} {number(verdict.value)}"
@@ -166,7 +179,16 @@ def _seen(known: Known) -> Step:
         level = verdict.detail.get("confidence")
         kind = "interval" if level is None else f"{100 * level:.4g}% interval"
         text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
-    return Step("seen", f"{text}, from {verdict.n:,} {ROWS[verdict.where]}{_pooled(verdict)}.", numbers)
+    rows = f"{verdict.n:,} {ROWS[verdict.where]}{_positives(verdict)}{_pooled(verdict)}"
+    return Step("seen", f"{text}, from {rows}.", numbers)
+
+
+def _positives(verdict: Verdict) -> str:
+    """The rows that a false-negative rate is a share of: those that came true."""
+    kept = verdict.detail.get("kept")
+    if verdict.metric != "false_negative_rate" or kept is None:
+        return ""
+    return f", {kept:.1%} of which came true: it is a share of these"
 
 
 def _pooled(verdict: Verdict) -> str:
@@ -181,6 +203,8 @@ def _why_pooled(known: Known) -> Step | None:
     why = (
         f"the rule is about {asks} of them running"
         if verdict.windows == asks
+        else "the rows of fewer could not be compared"
+        if verdict.reason == Reason.SCORES_MOVED
         else "the rows of fewer could not have shown a change that matters"
     )
     more = "" if asks in (verdict.windows, 1) else f", in {asks} groups since it is about that many running"
@@ -201,10 +225,15 @@ def _effective(known: Known) -> Step | None:
     effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
     if effective is None or effect is None or effective > 0.999 * verdict.n:
         return None
-    text = f"Worth: {verdict.n:,} rows count as {effective:,.0f} independent ones"
-    causes = [f"rows of one cluster are alike, {effect:.3g} weigh as one"] if effect > 1.0005 else []
+    text = f"Worth: {verdict.n:,} rows count as {_independent(effective)}"
+    alike = "rows of one item or cluster" if verdict.subject.label is None else "rows of one cluster"
+    causes = [f"{alike} are alike, {effect:.4g} weigh as one"] if effect > 1.0005 else []
     causes += ["weights differ"] if effective * effect < 0.999 * verdict.n else []
     return Step("effective", f"{text} ({'; '.join(causes)}).", {"effective_rows": effective, "design_effect": effect})
+
+
+def _independent(rows: float) -> str:
+    return "less than one independent row" if rows < 1 else f"{rows:,.{0 if rows >= 10 else 1}f} independent ones"
 
 
 def _promise(known: Known) -> Step | None:
@@ -241,7 +270,9 @@ def _worst(known: Known) -> Step | None:
     blocked = detail.get("blocked")
     if blocked:
         ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)
-        text += f" Surely beyond the threshold, rounded outwards: {ranges}."
+        sure = known.verdict.outcome == "breach"
+        told = "Surely beyond the threshold" if sure else "By its own limits alone beyond the threshold"
+        text += f" {told}, rounded outwards: {ranges}{'' if sure else ' (only a breach blocks it)'}."
     return Step("worst", text, {"range": [low, high], "gap": gap, "n": n, "blocked": blocked})
 
 
@@ -279,10 +310,12 @@ def _chance(known: Known) -> Step | None:
         if_so = "if nothing had shifted"
     elif rises(verdict):
         if_so = "if nothing had changed"
+    elif verdict.metric == "mce" and not _below(verdict):
+        if_so = f"if every score range were off by {number(verdict.threshold)}"
     else:
         if_so = f"if the truth were just {number(verdict.threshold)}"
     seen = "as little or less" if _below(verdict) else "as much or more"
-    text = f"Chance: {if_so}, {seen} would be seen with probability p = {verdict.p_value:.3g}."
+    text = f"Chance: {if_so}, {seen} would be seen with probability {equals('p', verdict.p_value)}."
     return Step("p_value", text, {"p_value": verdict.p_value})
 
 
@@ -293,13 +326,13 @@ def _family(known: Known) -> Step | None:
     size, rules, rank = detail.get("family"), detail.get("rules"), detail.get("rank")
     numbers = {"family": size, "rules": rules, "rank": rank, "p_adjusted": verdict.p_adjusted}
     if size is None or rules is None or rank is None:
-        text = f"Among all labels and rules of the schedule: adjusted p = {verdict.p_adjusted:.3g}."
+        text = f"Among all labels and rules of the schedule: adjusted {equals('p', verdict.p_adjusted)}."
         return Step("family", text, numbers)
     place = "the only one tested" if size == 1 else f"number {rank} of the {size} tested, smallest first,"
     step = verdict.p_adjusted / rules
-    paid = f"Benjamini-Hochberg makes it {step:.3g}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg raises it"
+    paid = f"Benjamini-Hochberg makes it {chance(step)}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg adjusts it"
     times = f"times {rules} metric rules of the schedule" if rules > 1 else "and no other rule counts with it"
-    text = f"Family: p is {place} by this rule; {paid}, {times}: adjusted p = {verdict.p_adjusted:.3g}."
+    text = f"Family: p is {place} by this rule; {paid}, {times}: adjusted {equals('p', verdict.p_adjusted)}."
     return Step("family", text, numbers)
 
 

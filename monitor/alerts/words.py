@@ -197,10 +197,22 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
 
 
 def _too_few(verdict: Verdict) -> str:
+    needed, condition = verdict.detail.get("rows_needed", 0), verdict.detail.get("condition")
+    rows = f"{verdict.n:,} rows" + (f" ({needed:,} are needed)" if verdict.n < needed else "")
+    if verdict.value is None and "kept" in verdict.detail:
+        return f"was not judged: {title(verdict.metric)} is undefined for its {rows}"
     if verdict.detectable is None:
-        return f"was not judged: {verdict.n:,} rows are too few"
-    least = amount(verdict, verdict.detectable)
-    return f"was not judged: with {verdict.n:,} rows only a change of {least} or more would show"
+        return f"was not judged: {rows} are too few"
+    least = f"{amount(verdict, verdict.detectable)} or more"
+    what = f"a value {least} past the threshold" if condition in ("above", "below") else f"a change of {least}"
+    return f"was not judged: with {rows} only {what} would show"
+
+
+def _no_rows(verdict: Verdict) -> str:
+    if verdict.where == "all" or not verdict.n:
+        return "was not judged: no item with a known outcome arrived"
+    what = {"predicted": "was given this label", "automated": "was acted on automatically"}[verdict.where]
+    return f"was not judged: {verdict.n:,} outcomes arrived, but none of an item that {what}"
 
 
 _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
@@ -210,7 +222,7 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.SCORES_MOVED: lambda _: (
         "was not judged: its scores lie elsewhere now, too few are comparable with the baseline"
     ),
-    Reason.NO_ROWS: lambda _: "was not judged: no item with a known outcome arrived",
+    Reason.NO_ROWS: _no_rows,
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }
@@ -218,7 +230,7 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
 _FINE: dict[Reason, Callable[[Verdict], str]] = {
     Reason.WITHIN_THRESHOLD: lambda v: f"is fine: {title(v.metric)} is within what the rule allows",
     Reason.NOT_SIGNIFICANT_IN_FAMILY: lambda v: (
-        f"is past the threshold, but among so many labels chance alone does that: {title(v.metric)} "
+        f"is past the threshold, but not surely, chance alone could do that: {title(v.metric)} "
         f"{amount(v, v.value)}, adjusted p {'unknown' if v.p_adjusted is None else format(v.p_adjusted, '.2g')}"
     ),
     Reason.STREAK_INCOMPLETE: lambda _: (
@@ -229,6 +241,8 @@ _FINE: dict[Reason, Callable[[Verdict], str]] = {
 
 def advice(verdict: Verdict) -> str:
     """What to do now, by the verdict's reason: one or two sentences."""
+    if verdict.reason == Reason.NO_ROWS and verdict.where != "all" and verdict.n:
+        return "Nothing to do if so much is meant to be left to people; else see whether `automate_at` is too high."
     if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
         return _LEVEL_ADVICE.get(verdict.metric, _LOOK)
     return _ADVICE[verdict.reason]
@@ -266,7 +280,8 @@ _ADVICE = {
     Reason.STREAK_INCOMPLETE: "Nothing to do now; the next window decides.",
     Reason.NO_BASELINE: "Pin a baseline: `calmon baseline pin`.",
     Reason.IN_BASELINE: "Nothing to do: a baseline is not compared with itself.",
-    Reason.TOO_FEW_ROWS: "Wait for more rows, pool more weeks (`pool_weeks`), or have more items checked by people.",
+    Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "
+    "pool more weeks (`pool_weeks`), or have more items checked by people.",
     Reason.SCORES_MOVED: "If the new scores are meant (a new model version), pin a new baseline.",
     Reason.NO_ROWS: "See whether outcomes still reach the warehouse for this label.",
     Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",

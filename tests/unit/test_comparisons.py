@@ -111,6 +111,8 @@ def test_scores_that_moved_too_far_are_not_compared() -> None:
     base = pinned(counts_from_rows(low, rng.random(20_000) < low))
     now = counts_from_rows(high, rng.random(5_000) < high)
     assert compare(RISE, material(now, baseline=base), EVALUATION).problem is Reason.SCORES_MOVED
+    found = compare(RISE, material(now, now, baseline=base), EVALUATION)
+    assert (found.problem, found.n, found.windows) == (Reason.SCORES_MOVED, 10_000, 2)  # rows of as many windows
 
 
 def test_a_level_rule_needs_no_baseline() -> None:

@@ -366,3 +366,36 @@ def test_each_window_of_a_for_rule_is_told_by_itself() -> None:
 def test_dependent_rows_are_told_with_what_they_are_worth() -> None:
     week = counts(5, 5_000, 0.1).with_design_effect(2.5)
     assert numbers_of(real(RISE, (week,)), "effective")["effective_rows"] == pytest.approx(2_000)
+
+
+def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
+    sure = replace(judged(RISE, risen()), p_value=0.0, p_adjusted=0.0)
+    told = "\n".join(sentences(explain(Known(sure, REVISION))))
+    assert "with probability p < 1e-15." in told
+    assert "the adjusted p-value (less than 1e-15) is below 0.01" in told
+    assert "p = 0." not in told
+
+
+def test_a_verdict_that_is_no_breach_calls_no_range_surely_beyond() -> None:
+    blocks = KNOWN["above_threshold--blocked"].verdict
+    assert "Surely beyond the threshold" in _told(blocks)
+    doubtful = replace(
+        blocks, outcome="ok", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, p_value=0.02, p_adjusted=0.6, actions=()
+    )
+    assert "(only a breach blocks it)" in _told(doubtful)
+    assert "Surely beyond" not in _told(doubtful)
+
+
+def test_a_false_negative_rate_says_what_it_is_a_share_of() -> None:
+    missed = replace(judged(SHORTFALL, risen()), metric="false_negative_rate", detail=behind(1_583, 0.093, 0.091))
+    assert "9.1% of which came true: it is a share of these" in _told(missed)
+
+
+def test_less_than_one_effective_row_is_not_none() -> None:
+    one_cluster = replace(KNOWN["too_few_rows"].verdict, n=203)
+    one_cluster = replace(one_cluster, detail={**one_cluster.detail, "effective_rows": 0.34, "design_effect": 600.0})
+    assert "203 rows count as less than one independent row" in _told(one_cluster)
+
+
+def _told(verdict: Verdict) -> str:
+    return "\n".join(sentences(explain(Known(verdict, REVISION))))

@@ -310,6 +310,20 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
             verdict(outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS, metric="ece", detectable=0.07, n=312),
             "billing was not judged: with 312 rows only a change of 7.0 points or more would show",
         ),
+        (
+            verdict(outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS, detectable=0.61, n=6,
+                    detail={"rows_needed": 30, "condition": "above"}),
+            "billing was not judged: with 6 rows (30 are needed) only a value 61 points or more past the threshold "
+            "would show",
+        ),
+        (
+            verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="shortfall", where="automated", n=700),
+            "billing was not judged: 700 outcomes arrived, but none of an item that was acted on automatically",
+        ),
+        (
+            verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="ece", where="all", n=0),
+            "billing was not judged: no item with a known outcome arrived",
+        ),
     ],
 )  # fmt: skip
 def test_a_verdict_in_plain_words(given: Verdict, sentence: str) -> None:
