@@ -123,7 +123,7 @@ def operator_change(
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
-    against = _says_off(state)
+    against = is_against(state)
     after = replace(
         state, state="off", blocked=(), lease_until=None, hold_until=until if _may_come_back(state) else None,
         by_operator=True, actor=by, reason=reason, verdict=state.verdict if against else None, ok_streak=0,
@@ -147,8 +147,8 @@ def _on_against(end: datetime) -> tuple[str, datetime]:
     return f"{words}, and only a good window makes it last", end
 
 
-def _says_off(state: SwitchState) -> bool:
-    """Whether the last evaluation turned this off, or would have but for an operator's enable."""
+def is_against(state: SwitchState) -> bool:
+    """Whether a verdict stands against an "on": the last evaluation said off, or would have but for an enable."""
     stands = state.verdict is not None and state.ok_streak == 0
     return stands and (state.state == "off" or (state.state == "on" and state.by_operator))
 
@@ -278,7 +278,7 @@ def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
     before = change.before
     counts = not before.by_operator and not math.isinf(change.streak_needed)
     after = replace(before, ok_streak=0, actor=change.restrictor if counts else before.actor)
-    if says_off and not _says_off(before):
+    if says_off and not is_against(before):
         after = replace(after, verdict=says_off[0].id)
     if after == before and not counts:
         return change.nothing("already off")
@@ -382,7 +382,7 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
     lives = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
     evaluated = any(verdict.outcome != "not_evaluated" for verdict in change.evidence.verdicts)
     after = stored
-    if lives and evaluated and not _says_off(stored):
+    if lives and evaluated and not is_against(stored):
         after = replace(stored, lease_until=change.lease)
     if stored.version and (after.actor == change.run or not _is_restricted(after)):
         after = replace(after, last_window_end=_later(after.last_window_end, change.evidence.window_end))

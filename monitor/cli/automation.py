@@ -18,8 +18,8 @@ from monitor.adapters import Monitor, utc_now
 from monitor.alerts.words import clean
 from monitor.automation import Gate
 from monitor.automation.board import Board
-from monitor.automation.state import effective
-from monitor.automation.switch import operator_change
+from monitor.automation.state import Allowed, effective
+from monitor.automation.switch import is_against, operator_change
 from monitor.cli import app as cli
 from monitor.drill import DrillRefused, Notice, Summary, check, limit, summaries
 from monitor.drill import drill as run_drill
@@ -36,6 +36,8 @@ DRY_RUN = (
     "DRY RUN: runs turn nothing off, block nothing and turn nothing on; they store what they would have done "
     "(`automation: {dry_run: true}` in alerts.yaml)"
 )
+NO_THRESHOLD = "the history has no automate_at yet: gates refuse until the next run"
+AGAINST = "against the last evaluation"
 automation_app = typer.Typer(no_args_is_help=True, help="The switch: what may act alone, and who changed it.")
 cli.app.add_typer(automation_app, name="automation")
 
@@ -87,6 +89,8 @@ def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Te
     if row["allowed"] and blocked:
         state, style = f"on, but not for scores {blocked}", "yellow"
     why = row["why"] if row["reason"] in ("", row["why"]) else f"{row['why']}: {row['reason']}"
+    if row["state"] == "on" and row["against_last_evaluation"]:
+        why = f"{why}, {AGAINST}"
     least = "no run has told yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
     changed = f"{_local(row['changed_at'], zone)} by {row['by']}" if row["by"] else ""
     label = "(the whole source)" if row["label"] is None else row["label"]
@@ -139,12 +143,14 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
     state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
+    if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
+        found = Allowed(False, NO_THRESHOLD)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.reason, "until": found.until.isoformat(timespec="minutes") if found.until else None,
         "automate_at": least, "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
-        "changed_at": _iso(state.changed_at), "dry_run": dry_run,
+        "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(state), "dry_run": dry_run,
     }  # fmt: skip
 
 
@@ -194,7 +200,8 @@ def _change(
     with cli.monitor(writes=False) as looked_at:  # wrong words must not make a history
         config, actor = looked_at.config, cli.who(by)
         check_words(label, reason, every=every)
-        targets = targets_of(looked_at, cli.check_source(config, source), label, enable=enable)
+        asked = cli.check_source(config, source)
+        targets = targets_of(looked_at, asked, label, enable=enable)
         hold = cli.moment(until, config)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
     with cli.monitor() as opened:
@@ -203,6 +210,9 @@ def _change(
             shown = each if each is not None else "(the whole source)"
             follows = _what_follows(opened.store.switch(name, each), config.zone)
             cli.out.print(Text(clean(f"{name}/{shown}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
+    for name in asked or config.sources if every else ():
+        if name not in dict(targets):
+            cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
 
 
 def _what_follows(state: SwitchState, zone: ZoneInfo) -> str:

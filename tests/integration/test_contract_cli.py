@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import sqlite3
 import subprocess
 import sys
 from io import BytesIO
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from monitor.automation import Gate
 from monitor.cli import app
 from tests.fakes import world as worlds
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
@@ -90,6 +92,37 @@ def test_the_status_of_what_was_never_set_ends_without_a_colon(tmp_path: Path) -
     assert "off: stop" in table
     assert "never set" in table
     assert "never set:" not in table
+
+
+def test_the_status_says_off_where_gates_refuse_for_want_of_a_threshold(tmp_path: Path) -> None:
+    """As in a history of the version before, upgraded: its switches are on, and it has no threshold yet."""
+    world = make_world(tmp_path)
+    calmon(world, "automation", "enable", "--source", "tickets", "--label", "rare", "--reason", "go")
+    with sqlite3.connect(tmp_path / "history.sqlite") as history:
+        history.execute("DELETE FROM thresholds")
+    with Gate.from_env(os.environ | world.environment) as gate:
+        assert gate.allows("tickets", "rare", score=0.99).reason.value == "no_threshold"
+    (row,) = json.loads(calmon(world, "automation", "status", "--label", "rare", "--json").stdout)
+    assert (row["state"], row["allowed"], row["until"]) == ("on", False, None)
+    assert "gates refuse until the next run" in row["why"]
+
+
+def test_the_status_tells_an_enable_against_the_last_evaluation(tmp_path: Path) -> None:
+    world = with_one_bad_week(tmp_path, "initial: on_first_ok")
+    calmon(world, "run", "weekly", "--week", WEEKS[3])
+    calmon(world, "automation", "enable", "--label", "steady", "--reason", "retrained")
+    (row,) = json.loads(calmon(world, "automation", "status", "--label", "steady", "--json").stdout)
+    assert (row["state"], row["allowed"], row["against_last_evaluation"]) == ("on", True, True)
+    table = re.sub(r"\s+", " ", calmon(world, "automation", "status", "--label", "steady", COLUMNS="200").stdout)
+    assert "on: retrained, against the last" in table
+
+
+def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Path) -> None:
+    more = "sources:\n  mail: {relation: mail, score_is: probability_of_label, labels: {phishing: {}}}\n"
+    world = make_world(tmp_path, config=CONFIG.replace("sources:\n", more))
+    done = calmon(world, "automation", "enable", "--all", "--reason", "go live")
+    assert (done.exit_code, "mail/phishing: turned on" in done.stdout) == (0, True)
+    assert "tickets: nothing done" in done.stderr
 
 
 @pytest.mark.parametrize("words", [("run", "weekly"), ("automation", "status"), ("db", "upgrade"), ("check",)])

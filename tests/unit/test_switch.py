@@ -182,6 +182,12 @@ def test_what_a_run_wanted_off_while_an_enable_held_is_off_from_its_end_on():
     assert longer.lease_until == longer.hold_until, "a second enable does not make the evidence go away"
 
 
+def test_a_held_breach_makes_no_lease_longer_than_it_was():
+    held = enable(ON, until=NOW + timedelta(days=30)).after
+    after = run(held, BREACH, end=END + WEEK).after
+    assert (after.lease_until, after.verdict) == (NOW + LEASE, BREACH.id)
+
+
 def test_a_good_window_makes_an_enable_against_the_evidence_last():
     against = run(enable(ON).after, BREACH, now=NOW + timedelta(hours=1)).after
     good = run(against, OK, end=END + WEEK)
@@ -228,6 +234,29 @@ def test_blocking_what_is_blocked_only_renews():
     assert decision.event.kind == "renewed"
 
 
+@pytest.mark.parametrize("found", [block((0.8, 0.9)), block((0.95, 1.0)), BREACH], ids=["again", "more", "off"])
+def test_a_breach_of_what_is_blocked_starts_the_count_again(found: Verdict):
+    counted = replace(ON, blocked=((0.8, 0.9),), by_operator=False, actor="weekly run", ok_streak=1)
+    assert run(counted, found, automation=AFTER_TWO).after.ok_streak == 0
+
+
+def test_a_block_is_no_word_for_off_so_an_enable_against_it_has_a_whole_lease():
+    blocked = run(ON, block((0.8, 0.9))).after
+    assert (blocked.by_operator, enable(blocked).after.lease_until) == (False, NOW + LEASE)
+
+
+def test_a_day_that_blocks_more_than_a_week_had_asks_for_good_weeks():
+    week = run(ON, block((0.8, 0.9))).after
+    day = run(week, block((0.95, 1.0)), end=END + timedelta(days=1), schedule="daily").after
+    assert (day.blocked, day.actor) == (((0.8, 0.9), (0.95, 1.0)), "weekly run")
+
+
+def test_a_good_window_that_unblocks_nothing_leaves_the_verdict():
+    blocked = run(replace(NEVER, label=None), block((0.8, 0.9))).after
+    renewed = run(blocked, OK, end=END + WEEK).after
+    assert (renewed.verdict, renewed.lease_until) == (blocked.verdict, END + WEEK + LEASE)
+
+
 @pytest.mark.parametrize(("state", "reason"), [(NEVER, "never set"), (OFF_BY_RUN, "already off")])
 def test_nothing_is_blocked_in_what_is_not_on(state: SwitchState, reason: str):
     decision = run(state, block((0.8, 0.9)))
@@ -261,6 +290,11 @@ def test_one_evaluated_rule_renews_the_lease_from_the_end_of_the_window():
 def test_a_lease_never_gets_shorter():
     longer = replace(ON, lease_until=END + timedelta(days=30))
     assert run(longer, OK).after.lease_until == END + timedelta(days=30)
+
+
+def test_nor_does_a_person_make_it_shorter():
+    longer = replace(ON, lease_until=END + timedelta(days=30))
+    assert enable(longer).after.lease_until == END + timedelta(days=30)
 
 
 def test_an_evaluated_rule_revives_an_expired_lease():
@@ -317,6 +351,11 @@ def test_an_older_window_acts_when_told_and_renews_nothing_backwards():
     assert (good.after, good.event) == (state, None)
 
 
+def test_an_older_window_that_is_told_to_block_gives_a_source_without_a_lease_its_own():
+    whole = replace(NEVER, label=None, last_window_end=END + WEEK)
+    assert run(whole, block((0.8, 0.9)), told=True).after.lease_until == END + LEASE
+
+
 def test_a_week_evaluated_late_still_acts_although_days_after_it_were_evaluated():
     state = replace(ON, last_window_end=END + timedelta(days=2))
     assert run(state, BREACH).after.state == "off"
@@ -346,6 +385,21 @@ def test_daylight_saving_makes_no_older_week_newer():
 def test_never_set_stays_off_after_a_good_window():
     decision = run(NEVER, OK)
     assert (decision.after, decision.event, decision.reason) == (NEVER, None, "never set")
+
+
+@pytest.mark.parametrize(
+    ("before", "automation", "comes_back"),
+    [(NEVER, AFTER_TWO, "off"), (replace(NEVER, label=None), AFTER_TWO, "on"),
+     (NEVER, AFTER_TWO.model_copy(update={"initial": "on_first_ok"}), "on")],
+    ids=["nobody had turned it on", "the source's own", "runs may turn on"],
+)  # fmt: skip
+def test_good_windows_after_a_breach_turn_on_only_what_was_on_or_may_be_by_itself(
+    before: SwitchState, automation: AutomationConfig, comes_back: str
+):
+    state = run(before, BREACH, automation=automation).after
+    for week in (1, 2, 3):
+        state = run(state, OK, end=END + week * WEEK, automation=automation).after
+    assert (state.state, state.verdict is None) == (comes_back, comes_back == "on")
 
 
 def test_the_first_good_window_turns_on_where_the_configuration_says_so():
@@ -511,6 +565,12 @@ def test_a_good_window_also_answers_a_breach_found_while_a_person_had_it_off():
     assert enable(good, now=NOW + WEEK).after.lease_until == NOW + WEEK + LEASE
 
 
+def test_a_good_day_answers_no_breach_of_a_week():
+    off = run(ON, BREACH).after
+    day = run(off, OK, end=END + timedelta(days=1), schedule="daily")
+    assert (day.after, day.event) == (off, None)
+
+
 def test_a_source_enabled_against_the_evidence_closes_its_labels_at_the_end_of_the_hold():
     whole = enable(run(replace(NEVER, label=None), BREACH).after).after
     label = replace(ON, lease_until=NOW + LEASE)
@@ -530,7 +590,7 @@ def test_an_operator_turns_off_and_nothing_holds_any_more():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"reason": " "}, {"by": ""}, {"until": NOW}, {"enable": False, "until": NOW}],
+    [{"reason": " "}, {"by": ""}, {"by": " "}, {"until": NOW}, {"enable": False, "until": NOW}],
 )
 def test_a_change_without_name_reason_or_sense_is_refused(wrong: dict[str, Any]):
     asked = {"enable": True, "by": "ana", "reason": "checked", "now": NOW, "automation": KEEP, "key": "k"} | wrong
@@ -580,6 +640,20 @@ def test_a_dry_run_tells_what_would_have_happened_and_leaves_the_switch(
 @pytest.mark.parametrize("found", [OK, BREACH, block((0.8, 0.9))])
 def test_in_a_dry_run_every_evaluated_window_renews(found: Verdict):
     assert run(ON, found, automation=dry()).after.lease_until == END + LEASE
+
+
+def test_in_a_dry_run_what_was_not_evaluated_renews_nothing():
+    decision = run(ON, SILENT, automation=dry(when_not_evaluated="disable"))
+    assert decision.after.lease_until == ON.lease_until
+
+
+def test_a_dry_run_keeps_which_window_it_saw_last():
+    assert (run(ON, BREACH, automation=dry()).after.last_window_end, ON.last_window_end) == (END, END - WEEK)
+    assert run(NEVER, BREACH, automation=dry()).after == NEVER
+    assert run(ON, BREACH, automation=dry()).after.version == ON.version + 1
+    blocked = run(ON, block((0.8, 0.9))).after
+    day = run(blocked, BREACH, end=END + timedelta(days=1), schedule="daily", automation=dry()).after
+    assert day.last_window_end == END, "a day does not hide the week that is counted"
 
 
 def test_in_a_dry_run_a_good_window_is_a_renewal_as_ever():
