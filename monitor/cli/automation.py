@@ -173,6 +173,7 @@ def enable(
 ) -> None:
     """Let labels act alone again. It holds against runs until --until, except for critical labels.
 
+    --source alone: the source's own switch, which only ever forbids; its labels keep theirs.
     What the last evaluation said off of is on until then only, unless a good window comes first.
     """
     _change(enable=True, reason=reason, source=source, label=label, every=every, until=until, by=by)
@@ -180,7 +181,8 @@ def enable(
 
 @automation_app.command(
     epilog="Examples:  calmon automation disable --label billing --reason 'wrong since noon'  ·  "
-    "calmon automation disable --all --reason 'model is being replaced'"
+    "calmon automation disable --all --reason 'model is being replaced'  ·  "
+    "calmon automation disable --source tickets --reason 'nothing of it, until the audit is done'"
 )
 def disable(
     reason: ReasonOption,
@@ -190,7 +192,10 @@ def disable(
     until: OffUntilOption = None,
     by: cli.ByOption = None,
 ) -> None:
-    """Stop labels from acting alone. No run undoes it; after --until, good windows may where re_enable lets them."""
+    """Stop labels from acting alone. No run undoes it; after --until, good windows may where re_enable lets them.
+
+    --source alone: the source's own switch, which stops all its labels, those to come as well.
+    """
     _change(enable=False, reason=reason, source=source, label=label, every=every, until=until, by=by)
 
 
@@ -199,9 +204,10 @@ def _change(
 ) -> None:
     with cli.monitor(writes=False) as looked_at:  # wrong words must not make a history
         config, actor = looked_at.config, cli.who(by)
-        check_words(label, reason, every=every)
+        check_words(source, label, reason, every=every)
         asked = cli.check_source(config, source)
-        targets = targets_of(looked_at, asked, label, enable=enable)
+        is_whole = label is None and not every
+        targets = whole_sources(asked) if is_whole else targets_of(looked_at, asked, label, enable=enable)
         hold = cli.moment(until, config)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
     with cli.monitor() as opened:
@@ -220,15 +226,20 @@ def _what_follows(state: SwitchState, zone: ZoneInfo) -> str:
     hold, lease = _local(state.hold_until, zone), _local(state.lease_until, zone)
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
+    if state.label is None and not is_against(state):
+        return "; it forbids nothing, and its labels stand as they stood"
     if state.verdict is not None and state.by_operator:
         return f" until {lease}, since the last evaluation said off; a good window before then makes it last"
     return f" until {lease} unless an evaluation renews it; no run undoes that before {hold}"
 
 
-def check_words(label: str | None, reason: str, *, every: bool) -> None:
+def check_words(source: str | None, label: str | None, reason: str, *, every: bool) -> None:
     """Raise UsageError for words that say too little, too much, or nothing."""
-    if every == (label is not None):
-        raise cli.UsageError("say which: --label L (with --source S where two sources have it), or --all")
+    if (every and label is not None) or (not every and label is None and source is None):
+        raise cli.UsageError(
+            "say which: --label L (with --source S where two sources have it), --all, "
+            "or --source S alone for the source's own switch"
+        )
     if not reason.strip():
         raise cli.UsageError("--reason may not be empty: the next person wants to know why")
     if label == "":  # as from an unset shell variable: it must never mean every label
@@ -246,6 +257,11 @@ def check_change(config: Config, *, enable: bool, by: str, reason: str, until: d
         )  # fmt: skip
     except ValueError as error:
         raise cli.UsageError(str(error)) from error
+
+
+def whole_sources(asked: list[str] | None) -> list[tuple[str, str | None]]:
+    """The sources' own switches."""
+    return [(name, None) for name in asked or ()]
 
 
 def targets_of(

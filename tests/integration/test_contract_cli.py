@@ -125,6 +125,19 @@ def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Pat
     assert "tickets: nothing done" in done.stderr
 
 
+def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")
+    off = calmon(world, "automation", "disable", "--source", "tickets", "--reason", "audit")
+    assert (off.exit_code, off.stdout) == (0, "tickets/(the whole source): turned off\n")
+    label, whole = json.loads(calmon(world, "automation", "status", "--json").stdout)
+    assert (label["label"], label["state"], label["allowed"]) == ("steady", "on", False)
+    assert (whole["label"], whole["state"], whole["reason"]) == (None, "off", "audit")
+    on = calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit done")
+    assert "turned on; it forbids nothing, and its labels stand as they stood" in re.sub(r"\s+", " ", on.stdout)
+    assert json.loads(calmon(world, "automation", "status", "--label", "steady", "--json").stdout)[0]["allowed"]
+
+
 @pytest.mark.parametrize("words", [("run", "weekly"), ("automation", "status"), ("db", "upgrade"), ("check",)])
 def test_a_damaged_history_is_one_plain_message(tmp_path: Path, words: tuple[str, ...]) -> None:
     world = make_world(tmp_path)
