@@ -74,10 +74,12 @@ def _opened(verdict: Verdict, now: datetime) -> Incident:
 def _continued(incident: Incident, verdict: Verdict) -> Incident:
     return replace(
         incident, last_verdict=verdict.id, last_window_start=verdict.window.start, breaches=incident.breaches + 1,
-        severity=verdict.severity, reason=verdict.reason.value,
+        severity=verdict.severity, reason=verdict.reason.value, version=incident.version + 1,
     )  # fmt: skip
 
 
 def _resolved(incident: Incident, verdict: Verdict, now: datetime) -> Incident:
     """Closed; the last breach stays the last verdict."""
-    return replace(incident, state="resolved", resolved_at=now, resolved_window=verdict.window.name)
+    return replace(
+        incident, state="resolved", resolved_at=now, resolved_window=verdict.window.name, version=incident.version + 1
+    )

@@ -294,12 +294,17 @@ class SwitchEvent:
     verdict: str | None = None
 
 
-IncidentState = Literal["open", "resolved"]
+IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A run of breaches of one rule on one subject, from the first to resolved."""
+    """A run of breaches of one rule on one subject, from the first to resolved.
+
+    ``root`` is the delivery id of the living message that tells of it (None: no route took it).
+    ``ok_windows`` counts good windows in a row since the last breach, ``reopened`` how often it came back.
+    ``silenced_until`` is when a silence ends by itself. ``version`` makes updates conditional: 1 is as opened.
+    """
 
     id: str
     rule: str
@@ -317,6 +322,15 @@ class Incident:
     reason: str
     resolved_at: datetime | None = None
     resolved_window: str | None = None
+    resolved_by: str | None = None
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str | None = None
+    silenced_until: datetime | None = None
+    silenced_by: str | None = None
+    ok_windows: int = 0
+    reopened: int = 0
+    root: str | None = None
+    version: int = 1
 
     @property
     def fingerprint(self) -> str:
@@ -324,15 +338,41 @@ class Incident:
         return f"{self.rule}\x1f{self.source}\x1f{self.label or ''}"
 
 
-DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent"]
+@dataclass(frozen=True, slots=True)
+class IncidentEvent:
+    """One thing that happened to an incident. ``key`` makes it happen once, however often it is tried.
+
+    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, held_back,
+    refused (somebody asked for what they may not do); ``reason`` is the named reason of the decision.
+    """
+
+    key: str
+    incident: str
+    at: datetime
+    kind: str
+    reason: str
+    actor: str
+    window: str = ""
+    verdict: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent", "superseded"]
+DeliveryKind = Literal["incidents", "monitor", "test"]
+Operation = Literal["post", "edit", "reply", "file"]
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message and what became of it. ``id`` is the same however often it is composed."""
+    """One message, or one change of one, and what became of it. ``id`` is the same however often it is composed.
+
+    ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or put a *file*
+    into it. What has a root waits until that is sent. ``sequence`` orders the edits of one root: a later one
+    makes those before it *superseded*.
+    """
 
     id: str
-    kind: Literal["incidents", "monitor", "test"]
+    kind: DeliveryKind
     channel: str
     payload: Mapping[str, Any]
     created_at: datetime
@@ -345,3 +385,6 @@ class Delivery:
     external_channel: str | None = None
     external_id: str | None = None
     error: str | None = None
+    operation: Operation = "post"
+    root: str | None = None
+    sequence: int = 0

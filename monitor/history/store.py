@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
 from monitor.baselines import Baseline
-from monitor.history import alerting, evaluations, readings, schema, switches, thresholds
+from monitor.history import delivery_rows, evaluations, incident_rows, readings, schema, switches, thresholds
 from monitor.history.connect import Row, database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
@@ -38,6 +38,7 @@ from monitor.records import (
     DeliveryState,
     Estimate,
     Incident,
+    IncidentEvent,
     IncidentState,
     Outcome,
     Quality,
@@ -336,33 +337,42 @@ class Store:
     def incidents(self, state: IncidentState | None = None) -> list[Incident]:
         """The incidents, by the time they were opened."""
         with self._read() as connection:
-            return alerting.incidents(connection, state)
+            return incident_rows.incidents(connection, state)
 
     def open_incidents(self) -> dict[str, Incident]:
-        """The open incidents by fingerprint."""
-        return {incident.fingerprint: incident for incident in self.incidents("open")}
+        """The incidents that are not resolved, by fingerprint."""
+        return {incident.fingerprint: incident for incident in self.incidents() if incident.state != "resolved"}
+
+    def incident_events(self, incident: str | None = None) -> list[IncidentEvent]:
+        """What happened to one incident, or to all, in order."""
+        with self._read() as connection:
+            return incident_rows.events(connection, incident)
 
     def apply_incidents(
-        self, opened: Sequence[Incident], updated: Sequence[Incident], deliveries: Sequence[Delivery]
+        self,
+        opened: Sequence[Incident],
+        updated: Sequence[Incident],
+        deliveries: Sequence[Delivery],
+        events: Sequence[IncidentEvent] = (),
     ) -> None:
-        """Store decisions about incidents and the messages they call for, together."""
+        """Store decisions about incidents, their events and the messages they call for, together."""
         with self._write() as connection:
-            alerting.apply_incidents(connection, opened, updated, deliveries)
+            incident_rows.apply_incidents(connection, opened, updated, deliveries, events)
 
     def add_delivery(self, delivery: Delivery) -> None:
         """Add a message unless it is there."""
         with self._write() as connection:
-            alerting.add_deliveries(connection, [delivery])
+            delivery_rows.add_deliveries(connection, [delivery])
 
     def deliveries(self, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
         """The messages, by the time they were composed."""
         with self._read() as connection:
-            return alerting.deliveries(connection, states)
+            return delivery_rows.deliveries(connection, states)
 
     def due_deliveries(self, now: datetime, *, worker: str | None = None) -> list[Delivery]:
         """The messages to be sent now; with ``worker``, also those its earlier life left in sending."""
         with self._read() as connection:
-            return alerting.due_deliveries(connection, now, worker)
+            return delivery_rows.due_deliveries(connection, now, worker)
 
     def claim_delivery(
         self,
@@ -375,7 +385,7 @@ class Store:
     ) -> bool:
         """Take a message for sending: attempts + 1, True for exactly one caller."""
         with self._write() as connection:
-            return alerting.claim(
+            return delivery_rows.claim(
                 connection, delivery, from_state=from_state, worker=worker, now=now, claimed_at=claimed_at
             )
 
@@ -393,7 +403,7 @@ class Store:
     ) -> bool:
         """Note what became of a message that ``worker`` holds; False where it holds it no longer."""
         with self._write() as connection:
-            return alerting.settle(
+            return delivery_rows.settle(
                 connection, delivery, worker=worker, state=state, now=now, next_attempt_at=next_attempt_at,
                 external_channel=external_channel, external_id=external_id, error=error,
             )  # fmt: skip

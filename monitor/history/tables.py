@@ -152,11 +152,26 @@ incidents = Table(
     Column("first_verdict", String(32), nullable=False),
     Column("last_verdict", String(32), nullable=False), Column("last_window_start", _WHEN, nullable=False),
     Column("breaches", Integer, nullable=False), Column("reason", String(64), nullable=False),
-    Column("resolved_at", _WHEN), Column("resolved_window", String(32)),
+    Column("resolved_at", _WHEN), Column("resolved_window", String(32)), Column("resolved_by", Text),
+    Column("acknowledged_at", _WHEN), Column("acknowledged_by", Text),
+    Column("silenced_until", _WHEN), Column("silenced_by", Text),
+    Column("ok_windows", Integer, nullable=False, server_default="0"),
+    Column("reopened", Integer, nullable=False, server_default="0"),
+    Column("root", String(64)), Column("version", Integer, nullable=False, server_default="1"),
 )  # fmt: skip
 
-# Every message, written as pending before it is sent. state: pending, sending, sent, failed (will be
-# tried again), dead (will not), not_sent (no token).
+# What happened to incidents, who did it and why; written once by its key.
+incident_events = Table(
+    "incident_events", metadata,
+    _key("key", String(64)),
+    Column("incident", String(32), nullable=False, index=True), Column("at", _WHEN, nullable=False),
+    Column("kind", String(16), nullable=False), Column("reason", Text, nullable=False),
+    Column("actor", Text, nullable=False), Column("window", String(32), nullable=False),
+    Column("verdict", String(32)), Column("detail", JSON, nullable=False),
+)  # fmt: skip
+
+# Every message, and every change of one, written as pending before it is sent. state: pending, sending, sent,
+# failed (will be tried again), dead (will not), not_sent (no token), superseded (a later edit says it all).
 deliveries = Table(
     "deliveries", metadata,
     _key("id", String(64)),
@@ -166,6 +181,8 @@ deliveries = Table(
     Column("next_attempt_at", _WHEN, nullable=False), Column("claimed_at", _WHEN), Column("claimed_by", Text),
     Column("sent_at", _WHEN), Column("external_channel", String(64)), Column("external_id", String(64)),
     Column("error", Text),
+    Column("operation", String(16), nullable=False, server_default="post"),
+    Column("root", String(64), index=True), Column("sequence", Integer, nullable=False, server_default="0"),
 )  # fmt: skip
 
 switches = Table(

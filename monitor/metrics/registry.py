@@ -5,54 +5,13 @@ A new metric is one function, one row here, one section in docs/metrics.md and o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
 
 from monitor.metrics import calibration, classification, discrimination
+from monitor.metrics.definition import Band, Metric
 
-Direction = Literal["lower", "higher"]
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """A reading of values: it holds from ``low`` to ``high``, both included."""
-
-    low: float
-    high: float
-    reading: str
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric. ``direction`` says which values are better.
-
-    ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN: of
-    :class:`~monitor.counts.BinCounts` where ``binned``, else of :class:`~monitor.counts.Counts`.
-    ``bands`` stand best first; on a border the better one holds.
-    ``docs_anchor`` is the heading of its section in docs/metrics.md.
-    """
-
-    name: str
-    summary: str
-    direction: Direction
-    bands: tuple[Band, ...]
-    reference: str
-    docs_anchor: str
-    binned: bool
-    point: Callable[[Any], float | None]
-
-    def reading(self, value: float | None) -> str | None:
-        """What the value means, by the bands; None where there is no value or no band for it.
-
-        >>> METRICS["ece"].reading(0.05), METRICS["roc_auc"].reading(0.9), METRICS["brier"].reading(0.1)
-        ('well calibrated', 'strong', None)
-        """
-        if value is None:
-            return None
-        return next((band.reading for band in self.bands if band.low <= value <= band.high), None)
-
+__all__ = ["METRICS", "Band", "Metric"]
 
 _ECE_BANDS = (
     Band(0.0, 0.05, "well calibrated"),
@@ -71,7 +30,7 @@ _ALL = (
         bands=_ECE_BANDS,
         reference="Guo, Pleiss, Sun & Weinberger 2017; Nixon et al. 2019",
         docs_anchor="ece",
-        binned=True,
+        needs="bins",
         point=calibration.ece,
     ),
     Metric(
@@ -81,7 +40,7 @@ _ALL = (
         bands=_MCE_BANDS,
         reference="Naeini, Cooper & Hauskrecht 2015",
         docs_anchor="mce",
-        binned=True,
+        needs="bins",
         point=calibration.mce,
     ),
     Metric(
@@ -91,7 +50,7 @@ _ALL = (
         bands=(),
         reference="Brier 1950",
         docs_anchor="brier",
-        binned=False,
+        needs="counts",
         point=calibration.brier,
     ),
     Metric(
@@ -101,7 +60,7 @@ _ALL = (
         bands=(),
         reference="Good 1952",
         docs_anchor="nll",
-        binned=False,
+        needs="counts",
         point=calibration.nll,
     ),
     Metric(
@@ -111,7 +70,7 @@ _ALL = (
         bands=_AUC_BANDS,
         reference="Hanley & McNeil 1982; DeLong, DeLong & Clarke-Pearson 1988",
         docs_anchor="roc_auc",
-        binned=False,
+        needs="counts",
         point=discrimination.roc_auc,
     ),
     Metric(
@@ -121,7 +80,7 @@ _ALL = (
         bands=(),
         reference="Davis & Goadrich 2006; Boyd, Eng & Page 2013",
         docs_anchor="pr_auc",
-        binned=False,
+        needs="counts",
         point=discrimination.pr_auc,
     ),
     Metric(
@@ -131,7 +90,7 @@ _ALL = (
         bands=(),
         reference="Clopper & Pearson 1934 (interval)",
         docs_anchor="accuracy",
-        binned=False,
+        needs="counts",
         point=classification.accuracy,
     ),
     Metric(
@@ -141,7 +100,7 @@ _ALL = (
         bands=(),
         reference="Clopper & Pearson 1934 (interval)",
         docs_anchor="shortfall",
-        binned=False,
+        needs="counts",
         point=calibration.shortfall,
     ),
     Metric(
@@ -151,7 +110,7 @@ _ALL = (
         bands=(),
         reference="Clopper & Pearson 1934 (interval)",
         docs_anchor="false_negative_rate",
-        binned=False,
+        needs="counts",
         point=classification.false_negative_rate,
     ),
 )

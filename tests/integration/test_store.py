@@ -673,11 +673,11 @@ def test_incidents_and_their_messages_are_stored_together_and_once(store: Store)
 
 def test_a_resolved_incident_makes_room_for_the_next_and_stays_resolved(store: Store):
     store.apply_incidents([incident()], [], [])
-    resolved = incident(state="resolved", resolved_at=NOW, resolved_window="2026-W47")
+    resolved = incident(state="resolved", resolved_at=NOW, resolved_window="2026-W47", version=2)
     store.apply_incidents([incident("i2", opened_at=NOW + WEEK)], [resolved], [])
     assert store.incidents("resolved") == [resolved]
     assert [i.id for i in store.open_incidents().values()] == ["i2"]
-    store.apply_incidents([incident()], [incident(breaches=5)], [])
+    store.apply_incidents([incident()], [incident(breaches=5, version=2)], [])
     assert store.incidents("resolved") == [resolved]
 
 
@@ -691,7 +691,7 @@ def test_one_rule_and_subject_has_one_open_incident(store: Store):
 
 def test_a_continued_incident_is_updated(store: Store):
     store.apply_incidents([incident()], [], [])
-    store.apply_incidents([], [incident(breaches=2, last_verdict="b2", last_window_start=week(1).start)], [])
+    store.apply_incidents([], [incident(breaches=2, last_verdict="b2", last_window_start=week(1).start, version=2)], [])
     assert store.incidents("open")[0].breaches == 2
 
 

@@ -1,8 +1,7 @@
-"""Incidents and the messages about them, written in one transaction; messages are claimed before they are sent."""
+"""Messages and changes of messages: stored as pending, claimed before they are sent, settled afterwards."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,35 +10,10 @@ from sqlalchemy import Connection, RowMapping, and_, false, or_, select, update
 
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing
-from monitor.history.values import label_key, label_of, plain
-from monitor.records import Delivery, DeliveryState, Incident, IncidentState
+from monitor.history.values import plain
+from monitor.records import Delivery, DeliveryState
 
 CLAIM_EXPIRES = timedelta(minutes=5)
-_OPEN_KEY_LENGTH = 400
-
-
-def apply_incidents(
-    connection: Connection, opened: Sequence[Incident], updated: Sequence[Incident], deliveries: Sequence[Delivery]
-) -> None:
-    """Store decisions and the messages they call for. Doing it again changes nothing.
-
-    A resolved incident stays resolved, and an incident is not opened beside one that is open.
-    """
-    table = tables.incidents
-    for incident in updated:
-        is_open = and_(table.c.id == incident.id, table.c.state == "open")
-        connection.execute(update(table).where(is_open).values(_incident_row(incident)))
-    add_missing(connection, table, [_incident_row(incident) for incident in opened])
-    add_deliveries(connection, deliveries)
-
-
-def incidents(connection: Connection, state: IncidentState | None) -> list[Incident]:
-    """The incidents, by the time they were opened."""
-    table = tables.incidents
-    statement = select(table).order_by(table.c.opened_at, table.c.source, table.c.label, table.c.rule)
-    if state is not None:
-        statement = statement.where(table.c.state == state)
-    return [_incident(row) for row in connection.execute(statement).mappings()]
 
 
 def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> None:
@@ -118,30 +92,6 @@ def _deliveries(connection: Connection, where: Any) -> list[Delivery]:
     return [_delivery(row) for row in connection.execute(statement).mappings()]
 
 
-def _open_key(incident: Incident) -> str | None:
-    if incident.state != "open":
-        return None
-    name = incident.fingerprint
-    return name if len(name) <= _OPEN_KEY_LENGTH else hashlib.sha256(name.encode()).hexdigest()
-
-
-def _incident_row(incident: Incident) -> Row:
-    return {
-        "id": incident.id, "open_key": _open_key(incident), "rule": incident.rule, "source": incident.source,
-        "label": label_key(incident.label), "severity": incident.severity, "state": incident.state,
-        "schedule": incident.schedule, "opened_at": incident.opened_at, "opened_window": incident.opened_window,
-        "first_verdict": incident.first_verdict, "last_verdict": incident.last_verdict,
-        "last_window_start": incident.last_window_start, "breaches": int(incident.breaches),
-        "reason": str(incident.reason), "resolved_at": incident.resolved_at,
-        "resolved_window": incident.resolved_window,
-    }  # fmt: skip
-
-
-def _incident(row: RowMapping) -> Incident:
-    stored = {name: row[name] for name in row if name not in ("open_key", "label")}
-    return Incident(**stored, label=label_of(row["label"]))
-
-
 def _delivery_row(delivery: Delivery) -> Row:
     return {
         "id": delivery.id, "kind": delivery.kind, "channel": delivery.channel, "payload": plain(delivery.payload),
@@ -149,6 +99,7 @@ def _delivery_row(delivery: Delivery) -> Row:
         "next_attempt_at": delivery.next_attempt_at or delivery.created_at, "claimed_at": delivery.claimed_at,
         "claimed_by": delivery.claimed_by, "sent_at": delivery.sent_at,
         "external_channel": delivery.external_channel, "external_id": delivery.external_id, "error": delivery.error,
+        "operation": delivery.operation, "root": delivery.root, "sequence": int(delivery.sequence),
     }  # fmt: skip
 
 

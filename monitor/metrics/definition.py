@@ -1,0 +1,59 @@
+"""What the registry says of a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Direction = Literal["lower", "higher", "none"]
+Needs = Literal["counts", "bins", "ranked", "rows", "regression"]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A reading of values: it holds from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. ``direction`` says which values are better ("none": neither, as of lambda_v or a prevalence).
+
+    ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN. ``needs`` says of what:
+    ``counts``: :class:`~monitor.counts.Counts`; ``bins``: :class:`~monitor.counts.BinCounts`; ``ranked``: the
+    :class:`~monitor.counts.Counts` of the ``rank`` highest-scored labels of each item; ``rows``:
+    :class:`~monitor.rows.ProbabilityRows`; ``regression``: :class:`~monitor.rows.RegressionRows`.
+    ``bands`` stand best first; on a border the better one holds.
+    ``docs_anchor`` is the heading of its section in docs/metrics.md.
+    """
+
+    name: str
+    summary: str
+    direction: Direction
+    bands: tuple[Band, ...]
+    reference: str
+    docs_anchor: str
+    needs: Needs
+    point: Callable[[Any], float | None]
+    rank: int | None = None
+
+    @property
+    def binned(self) -> bool:
+        """Whether it is a function of bins."""
+        return self.needs == "bins"
+
+    def reading(self, value: float | None) -> str | None:
+        """What the value means, by the bands; None where there is no value or no band for it.
+
+        >>> bands = (Band(0.0, 0.05, "well calibrated"), Band(0.05, 0.10, "somewhat off"))
+        >>> metric = Metric("ece", "", "lower", bands, "", "ece", "bins", lambda bins: 0.0)
+        >>> metric.reading(0.05), metric.reading(0.07), metric.reading(0.2)
+        ('well calibrated', 'somewhat off', None)
+        """
+        if value is None:
+            return None
+        return next((band.reading for band in self.bands if band.low <= value <= band.high), None)
