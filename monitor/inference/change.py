@@ -7,6 +7,7 @@ with the *same* true error would show.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,17 +27,17 @@ from monitor.inference.gaps import (
     stack,
     tail,
 )
-from monitor.inference.intervals import MceInterval, mce_interval
-from monitor.inference.maximum import all_within, largest_gap, only_filled, stays_within
-from monitor.inference.maximum_change import unchanged
-from monitor.inference.memory import by_content
+from monitor.inference.intervals import MceInterval, mce_intervals
+from monitor.inference.maximum import largest_gap, only_filled, stays_within
+from monitor.inference.maximum_change import Pair, each_unchanged, together
+from monitor.inference.memory import each_by_content
 from monitor.inference.merging import merge_thin, pool_bins
 from monitor.inference.records import IncreaseTest
 from monitor.records import Interval
 
 __all__ = [
-    "Aligned", "Side", "align", "ece_increase", "ece_increase_p", "ece_level_p", "ece_rate_p", "mce_increase",
-    "mce_increase_p", "mce_level_p", "mover",
+    "Aligned", "Side", "align", "ece_increase", "ece_increase_p", "ece_increase_ps", "ece_level_p", "ece_level_ps",
+    "ece_rate_p", "mce_increase", "mce_increase_p", "mce_increase_ps", "mce_level_p", "mce_level_ps", "mover",
 ]  # fmt: skip
 
 Side = Literal["above", "below"]
@@ -97,10 +98,16 @@ def ece_increase_p(window: BinCounts, baseline: BinCounts, *, confidence: float 
     how likely were a change in plug-in ECE as large as the one seen? e is the baseline's lower limit, point and
     upper limit. It sees a rise that comes from traffic moving to where the model was always wrong.
     """
-    if not _filled(window, baseline):
-        return 1.0
-    same = same_error(window, baseline, confidence)
-    return float(tail(same.change, same.now - same.then).max())
+    return ece_increase_ps([(window, baseline)], confidence=confidence)[0]
+
+
+def ece_increase_ps(pairs: Sequence[Pair], *, confidence: float = 0.95) -> list[float]:
+    """:func:`ece_increase_p` of several windows, each with its baseline, worked out together."""
+    found = [1.0] * len(pairs)
+    filled = [row for row, pair in enumerate(pairs) if _filled(*pair)]
+    for row, same in zip(filled, same_errors([pairs[row] for row in filled], confidence), strict=True):
+        found[row] = float(tail(same.change, same.now - same.then).max())
+    return found
 
 
 def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> float:
@@ -113,10 +120,15 @@ def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.
     return float(tail(observed, _same_gaps(tables, _limits(pooled, confidence))).max())
 
 
-@by_content
 def _limits(table: BinCounts, confidence: float) -> Floats:
     """(low, point, high) of the ECE of one table by the analytic form."""
-    return np.concatenate(analytic_limits(stack([table]), confidence))
+    return _each_limits([(table,)], confidence)[0]
+
+
+@each_by_content
+def _each_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[Floats]:
+    """The same of several tables, worked out together."""
+    return list(np.stack(analytic_limits(stack([table for (table,) in tables]), confidence), axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,35 +136,44 @@ class SameError:
     """Two windows if their true ECE were the same: each of ``error`` (3,), the baseline's limits and point.
 
     ``change`` is the change in plug-in ECE that was seen; ``then`` and ``now`` are the moments of the plug-in
-    ECE of baseline and window, ``table`` is the window's.
+    ECE of baseline and window.
     """
 
     error: Floats
     change: float
     then: Moments
     now: Moments
-    table: GapTables
 
 
-@by_content
-def same_error(window: BinCounts, baseline: BinCounts, confidence: float) -> SameError:
-    """Both tables, which must hold rows, moved to the baseline's ECE, each with its own gaps."""
-    error = _limits(baseline, confidence)
-    table = stack([window])
-    change = float(table.plug_in[0] - stack([baseline]).plug_in[0])
-    return SameError(error, change, _at_limits(baseline, confidence), at_error(table, error), table)
+@each_by_content
+def same_errors(pairs: Sequence[Pair], confidence: float) -> list[SameError]:
+    """Pairs of tables, which must hold rows, moved to the baseline's ECE, each with its own gaps."""
+    baselines = [(baseline,) for _, baseline in pairs]
+    limits, then = _each_limits(baselines, confidence), _each_at_limits(baselines, confidence)
+    windows = stack([window for window, _ in pairs])
+    now = at_errors(windows, np.stack(limits))
+    change = windows.plug_in - stack([baseline for _, baseline in pairs]).plug_in
+    return [
+        SameError(limits[row], float(change[row]), then[row], _row(now, row)) for row in range(len(pairs))
+    ]  # fmt: skip
 
 
-@by_content
-def _at_limits(table: BinCounts, confidence: float) -> Moments:
-    """Moments of a table's plug-in ECE if its true one were its own lower limit, point or upper limit."""
-    return at_error(stack([table]), _limits(table, confidence))
+@each_by_content
+def _each_at_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[Moments]:
+    """Moments of each table's plug-in ECE if its true one were its own lower limit, point or upper limit."""
+    found = at_errors(stack([table for (table,) in tables]), np.stack(_each_limits(tables, confidence)))
+    return [_row(found, row) for row in range(len(tables))]
 
 
-def at_error(table: GapTables, error: Floats) -> Moments:
-    """Moments of one table's plug-in ECE if its true ECE were each of ``error`` (E,): shape (E,)."""
-    repeated = table.take(np.zeros(len(error), dtype=np.intp))
-    return exact_moments(repeated, hypothetical(repeated, position_of(repeated, error)))[0]
+def _row(at: Moments, row: int) -> Moments:
+    return Moments(at.mean[row], at.variance[row], at.third[row])
+
+
+def at_errors(tables: GapTables, error: Floats) -> Moments:
+    """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E)."""
+    repeated = tables.take(np.repeat(np.arange(len(error)), error.shape[1]))
+    found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
+    return Moments(*(part.reshape(error.shape) for part in (found.mean, found.variance, found.third)))
 
 
 def _same_gaps(tables: GapTables, error: Floats) -> Moments:
@@ -188,18 +209,35 @@ def mce_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 
 
 
 def mce_increase_p(window: BinCounts, baseline: BinCounts) -> float:
-    """The p-value of :func:`mce_increase`, of two tables whose thin bins are merged already; 1 without rows."""
-    if not _filled(window, baseline):
-        return 1.0
-    tables = stack([baseline, window])
-    observed = largest_gap(tables.take([1])) - largest_gap(tables.take([0]))
-    return unchanged(window, baseline).p_value(observed)
+    """The p-value of :func:`mce_increase`, of two tables whose thin bins are merged already; 1 without rows.
+
+    It is never below 1e-10, which covers what was left out of the baseline's distribution, and rounding.
+    """
+    return mce_increase_ps([(window, baseline)])[0]
 
 
-@by_content
+def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:
+    """:func:`mce_increase_p` of several windows, each with its baseline, worked out together."""
+    found = [1.0] * len(pairs)
+    filled = [row for row, pair in enumerate(pairs) if _filled(*pair)]
+    if not filled:
+        return found
+    asked = [pairs[row] for row in filled]
+    now, then = (np.abs(stack(tables).gap).max(axis=1, initial=0.0) for tables in zip(*asked, strict=True))
+    for row, p_value in zip(filled, together(each_unchanged(asked)).p_values(now - then).tolist(), strict=True):
+        found[row] = p_value
+    return found
+
+
 def interval_of_mce(bins: BinCounts, confidence: float) -> MceInterval:
     """``mce_interval``, kept for the other rules on the same bins and, of a baseline, for other weeks."""
-    return mce_interval(bins, confidence=confidence)
+    return intervals_of_mce([(bins,)], confidence)[0]
+
+
+@each_by_content
+def intervals_of_mce(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[MceInterval]:
+    """The same of several tables, worked out together."""
+    return mce_intervals([table for (table,) in tables], confidence=confidence)
 
 
 def _worst_bin(found: MceInterval) -> dict[str, object]:
@@ -217,19 +255,38 @@ def ece_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> f
     >>> ece_level_p(off, 0.1) < 0.001, ece_level_p(off, 0.3) > 0.999, ece_level_p(off, 0.3, side="below") < 0.001
     (True, True, True)
     """
-    if not _filled(bins):
-        return 1.0
-    table = stack([bins])
-    if side == "above":
-        at, tie = exact_moments(table, hypothetical(table, position_of(table, np.array([threshold]))))
-        return float(tail(table.plug_in - tie, at)[0])
-    observed = floor_of_upper(table)
-    both = away_from_walls(table, observed).take([0, 0])
-    uniform = np.array([False, True])
-    position = position_of(both, np.full(2, threshold), uniform)
+    return ece_level_ps([bins], threshold, side=side)[0]
+
+
+def ece_level_ps(tables: Sequence[BinCounts], threshold: float, *, side: Side = "above") -> list[float]:
+    """:func:`ece_level_p` of several tables, worked out together."""
+    found = [1.0] * len(tables)
+    filled = [row for row, bins in enumerate(tables) if _filled(bins)]
+    if not filled:
+        return found
+    stacked = stack([tables[row] for row in filled])
+    chances = _ece_above(stacked, threshold) if side == "above" else _ece_below(stacked, threshold)
+    for row, chance in zip(filled, chances.tolist(), strict=True):
+        found[row] = chance
+    return found
+
+
+def _ece_above(tables: GapTables, threshold: float) -> Floats:
+    position = position_of(tables, np.full(len(tables.n), threshold))
+    at, tie = exact_moments(tables, hypothetical(tables, position))
+    return tail(tables.plug_in - tie, at)
+
+
+def _ece_below(tables: GapTables, threshold: float) -> Floats:
+    """The larger one of what the two paths of the upper limit say, shape (T,)."""
+    size, observed = len(tables.n), floor_of_upper(tables)
+    both = away_from_walls(tables, observed).take(np.tile(np.arange(size), 2))
+    uniform = np.repeat([False, True], size)
+    position = position_of(both, np.full(2 * size, threshold), uniform)
     at, tie = exact_moments(both, hypothetical(both, position, uniform))
-    met = observed <= table.plug_in  # the floor of the upper limit is no outcome that could be met exactly
-    return float(1 - tail(observed + tie * met, at, strict=True).min())
+    met = np.tile(observed <= tables.plug_in, 2)  # the floor of the upper limit is no outcome that could be met exactly
+    chance = 1 - tail(np.tile(observed, 2) + tie * met, at, strict=True)
+    return np.asarray(chance.reshape(2, size).max(axis=0))
 
 
 def mce_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> float:
@@ -243,17 +300,32 @@ def mce_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> f
     >>> mce_level_p(off, 0.1) < 0.001, mce_level_p(off, 0.25, side="below") < 0.001
     (True, True)
     """
-    if not _filled(bins):
-        return 1.0
-    table = only_filled(stack(merge_thin([bins])))
-    largest = largest_gap(table)
-    return surely_above(table, largest, threshold) if side == "above" else surely_below(table, largest, threshold)
+    return mce_level_ps([merge_thin([bins])[0]], threshold, side=side)[0]
 
 
-def surely_above(table: GapTables, largest: float, threshold: float) -> float:
-    """P(MCE >= largest) if every bin of one table had a gap of ``threshold``, in the direction seen."""
-    rate = np.clip(table.score[0] + table.sign[0] * threshold, 0.0, 1.0)
-    return float(1 - all_within(largest, table.n[0], table.score[0], rate))
+def mce_level_ps(merged: Sequence[BinCounts], threshold: float, *, side: Side = "above") -> list[float]:
+    """:func:`mce_level_p` of several tables whose thin bins are merged already, worked out together."""
+    found = [1.0] * len(merged)
+    filled = [row for row, bins in enumerate(merged) if _filled(bins)]
+    if not filled:
+        return found
+    tables = stack([merged[row] for row in filled])
+    largest = np.abs(tables.gap).max(axis=1, initial=0.0)
+    if side == "above":
+        chances = surely_above(tables, largest, threshold).tolist()
+    else:
+        single = (only_filled(tables.take([row])) for row in range(len(filled)))
+        chances = [surely_below(table, largest_gap(table), threshold) for table in single]
+    for row, chance in zip(filled, chances, strict=True):
+        found[row] = chance
+    return found
+
+
+def surely_above(tables: GapTables, largest: Floats, threshold: float) -> Floats:
+    """P(MCE >= largest) if every bin of a table had a gap of ``threshold``, in the direction seen; shape (T,)."""
+    rate = np.clip(tables.score + tables.sign * threshold, 0.0, 1.0)
+    within = stays_within(largest[:, None], tables.n, tables.score, rate)
+    return np.asarray(1 - np.where(tables.share > 0, within, 1.0).prod(axis=1))
 
 
 def surely_below(table: GapTables, largest: float, threshold: float) -> float:

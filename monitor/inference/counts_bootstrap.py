@@ -123,6 +123,11 @@ def bootstrap(
     return Spread(min(max(value, least), most), se, skew, least, most)
 
 
+def draws(counts: Counts, rng: np.random.Generator, *, resamples: int = 1000, unseen: float = UNSEEN) -> Draws:
+    """The draws of one label by themselves, for many statistics at once; counts must hold a row of some weight."""
+    return _Strata.of(counts, unseen).drawn(rng, resamples)
+
+
 def by_prediction(counts: Counts) -> Counts:
     """The counts summed into two groups, not predicted and predicted: all that a confusion matrix needs.
 

@@ -6,18 +6,19 @@ given power at the unadjusted ``rate``. None: not even the largest possible one 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
-from monitor.counts import BinCounts, Floats
-from monitor.inference.change import Side, at_error, same_error, surely_above, surely_below
+from monitor.counts import BinCounts, Bools, Floats, Ints
+from monitor.inference.change import Side, at_errors, same_errors, surely_above, surely_below
 from monitor.inference.gaps import (
     ROUNDING,
     GapTables,
     Moments,
+    crossing,
     exact_moments,
     farther,
     hypothetical,
@@ -26,82 +27,103 @@ from monitor.inference.gaps import (
     stack,
     start_of,
     tail,
+    with_gaps,
 )
-from monitor.inference.maximum import all_within, only_filled, point, stays_within
-from monitor.inference.maximum_change import Unchanged, for_planning, unchanged
+from monitor.inference.maximum import all_within, bounds, only_filled, points, stays_within
+from monitor.inference.maximum_change import STEP, Nulls, Pair, each_unchanged, for_planning, together
 from monitor.inference.merging import merge_thin
-from monitor.inference.search import scaled, smallest
+from monitor.inference.search import scaled, smallest, smallest_of_each
 
 _FAR = 10.0  # standard deviations: beyond this nothing is looked for
 _HALVINGS = 40  # of 20 standard deviations
 _PRECISION = 1e-6  # of an ECE on a path, with room to spare
-_ONE = np.ones(1)
-_ROUNDS, _AT_ONCE = 2, 24  # looks at a path, and parts of it looked at together
-_LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
-_ROOT_TWO, _ROOT_TWO_PI = math.sqrt(2), math.sqrt(2 * math.pi)
+_NEAR = 1e-7  # standard errors: nearer to the power that is asked for no change need be
+_ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
+
+Limits = Sequence[float | None]
+"""For each question the change (or distance) beyond which any answer may be None; None: whatever it is."""
 
 
-def _value_at(at: Moments, probability: float) -> float:
-    """The plug-in value x (or change) with T(x) = ``probability``, of one table's moments."""
-    mean, sd = float(at.mean[0]), math.sqrt(float(at.variance[0]))
-    if sd < ROUNDING:  # the only value there is has T = 1: a rarer one lies beyond it
-        return mean + math.copysign(4 * ROUNDING, 0.5 - probability)
-    skew = float(at.third[0]) / sd**3
-    low, high = -_FAR, _FAR  # T falls from low to high
+def _numbers(found: Floats) -> list[float | None]:
+    return [None if np.isnan(number) else number for number in found.tolist()]
+
+
+def _filled(*tables: BinCounts) -> bool:
+    return all((table.w > 0).any() for table in tables)
+
+
+def _values_at(at: Moments, probability: float) -> Floats:
+    """The plug-in values x (or changes) with T(x) = ``probability``, of the moments of T tables."""
+    sd = np.sqrt(at.variance)
+    certain = sd < ROUNDING  # the only value there is has T = 1: a rarer one lies beyond it
+    skew = at.third / np.where(certain, 1.0, sd) ** 3
+    low, high = np.full(len(sd), -_FAR), np.full(len(sd), _FAR)  # T falls from low to high
     for _ in range(_HALVINGS):
         z = (low + high) / 2
-        bell = math.exp(-z * z / 2) / _ROOT_TWO_PI
-        short = math.erfc(z / _ROOT_TWO) / 2 + bell * skew * (z * z - 1) / 6 < probability
-        low, high = (low, z) if short else (z, high)
-    return mean + sd * (low + high) / 2
+        bell = np.exp(-z * z / 2) / _ROOT_TWO_PI
+        short = ndtr(-z) + bell * skew * (z * z - 1) / 6 < probability
+        low, high = np.where(short, low, z), np.where(short, z, high)
+    beyond = np.copysign(4 * ROUNDING, 0.5 - probability)
+    return np.asarray(at.mean + np.where(certain, beyond, sd * (low + high) / 2))
 
 
-def _first(chance: Callable[[Floats], Floats], target: float) -> float | None:
-    """The first part of a path, in (0, 1], at which ``chance``, (K,) -> (K,), reaches ``target``; None: nowhere.
-
-    Many parts are looked at together, and the last step is by interpolation on the scale of the normal quantile.
-    """
-    low, high, lead = 0.0, 1.0, np.zeros(2)
-    for _ in range(_ROUNDS):
-        parts = np.linspace(low, high, _AT_ONCE + 1)
-        ahead = ndtri(np.minimum(np.maximum(chance(parts), _LEAST), 1 - _LEAST)) - ndtri(target)
-        if ahead[-1] < 0:
-            return None
-        first = max(int(np.argmax(ahead >= 0)), 1)
-        low, high, lead = float(parts[first - 1]), float(parts[first]), ahead[first - 1 : first + 1]
-    return high if lead[0] >= 0 else high - (high - low) * float(lead[1] / (lead[1] - lead[0]))
-
-
-def _ece_path(
-    table: GapTables,
-    start: float,
-    chance: Callable[[Moments], Floats],
+def _ece_paths(
+    tables: GapTables,
+    start: Floats,
+    chance: Callable[[Moments, Ints], Floats],
     power: float,
     *,
     up: bool,
-    within: float | None = None,
-) -> float | None:
-    """The smallest distance from the ECE ``start`` along the shrunk path whose moments are seen with ``power``.
+    within: Limits,
+) -> Floats:
+    """The smallest distances from the ECEs ``start`` along the shrunk paths whose moments are seen with ``power``.
 
-    None also where these scores cannot have an ECE of ``start`` at all, or it is surely more than ``within``.
+    ``chance(moments, which)`` is about the tables ``which``. NaN where even the end of a path is not seen, where these
+    scores cannot have an ECE of ``start`` at all, or where the distance is surely more than ``within``.
     """
-    if within is not None:
-        end = np.array([start + within if up else max(start - within, 0.0)])
-        if float(chance(at_error(table, end))[0]) < power:
-            return None
-    origin = position_of(table, np.array([start]))
-    if float(realised(table, hypothetical(table, origin))[0]) < start - _PRECISION:
-        return None
-    end = _ONE if up else start_of(table)
+    origin = position_of(tables, start)
+    held = realised(tables, hypothetical(tables, origin)) >= start - _PRECISION
+    end = np.ones(len(start)) if up else start_of(tables)
 
-    def rate_at(part: Floats) -> Floats:
-        return hypothetical(table, origin + part * (end - origin))
+    def lead(part: Floats, which: Ints) -> Floats:
+        some = tables.take(which)
+        position = origin[which] + part * (end[which] - origin[which])
+        return scaled(chance(exact_moments(some, hypothetical(some, position))[0], which)) - float(ndtri(power))
 
-    def at(parts: Floats) -> Moments:
-        return exact_moments(table.take(np.zeros(len(parts), dtype=np.intp)), rate_at(parts))[0]
+    asked = np.flatnonzero(held)
+    asked = asked[
+        ~_surely_more(tables.take(asked), asked, start[asked], chance, power, up, [within[i] for i in asked.tolist()])
+    ]
+    asked = asked[lead(np.ones(len(asked)), asked) >= 0]
+    stride = 2 * tables.noise[asked] / np.maximum(np.abs(end[asked] - origin[asked]), ROUNDING)
+    part = crossing(lambda at, which: lead(at, asked[which]), np.zeros(len(asked)), stride, near=_NEAR)
+    some = tables.take(asked)
+    position = origin[asked] + part * (end[asked] - origin[asked])
+    found = np.full(len(start), np.nan)
+    found[asked] = np.abs(realised(some, hypothetical(some, position)) - start[asked])
+    return found
 
-    part = _first(lambda parts: chance(at(parts)), power)
-    return None if part is None else abs(float(realised(table, rate_at(np.array([part])))[0]) - start)
+
+def _surely_more(
+    tables: GapTables,
+    which: Ints,
+    start: Floats,
+    chance: Callable[[Moments, Ints], Floats],
+    power: float,
+    up: bool,
+    within: Limits,
+) -> Bools:
+    """Whether what is allowed ``within`` is seen too rarely: the distance is more, and need not be searched."""
+    limit = np.array([np.nan if each is None else each for each in within])
+    more = np.zeros(len(limit), dtype=bool)
+    limited = np.flatnonzero(~np.isnan(limit))
+    if limited.size:
+        reach = limit[limited] if up else -limit[limited]
+        end = np.maximum(start[limited] + reach, 0.0)
+        at = at_errors(tables.take(limited), end[:, None])
+        moments = Moments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0])
+        more[limited] = chance(moments, which[limited]) < power
+    return more
 
 
 def ece_increase_detectable(
@@ -125,18 +147,37 @@ def ece_increase_detectable(
     >>> round(ece_increase_detectable(now, then, rate=0.01), 2)
     0.04
     """
-    if not ((window.w > 0).any() and (baseline.w > 0).any()):
-        return None
-    same = same_error(window, baseline, confidence)
-    then, now = _of_point(same.then), _of_point(same.now)
-    critical = _value_at(now - then, rate)
-    start = float(same.error[1])
-    return _ece_path(same.table, start, lambda at: tail(critical, at - then), power, up=True, within=within)
+    asked = [(window, baseline)]
+    return ece_increase_detectables(asked, rate=rate, power=power, confidence=confidence, within=[within])[0]
 
 
-def _of_point(at: Moments) -> Moments:
-    """The moments at the baseline's point, from those at (lower limit, point, upper limit)."""
-    return Moments(at.mean[1:2], at.variance[1:2], at.third[1:2])
+def ece_increase_detectables(
+    pairs: Sequence[Pair], *, rate: float, power: float = 0.8, confidence: float = 0.95, within: Limits
+) -> list[float | None]:
+    """:func:`ece_increase_detectable` of several windows, each with its baseline, worked out together."""
+    found = np.full(len(pairs), np.nan)
+    filled = [row for row, pair in enumerate(pairs) if _filled(*pair)]
+    if filled:
+        asked = [pairs[row] for row in filled]
+        same = same_errors(asked, confidence)
+        then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
+        critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
+
+        def chance(at: Moments, which: Ints) -> Floats:
+            return tail(critical[which], at - _some(then, which))
+
+        limits = [within[row] for row in filled]
+        found[filled] = _ece_paths(stack([now for now, _ in asked]), start, chance, power, up=True, within=limits)
+    return _numbers(found)
+
+
+def _of_points(parts: Sequence[Moments]) -> Moments:
+    """The moments at each baseline's point, from those at (lower limit, point, upper limit)."""
+    return Moments(*(np.array([getattr(at, name)[1] for at in parts]) for name in ("mean", "variance", "third")))
+
+
+def _some(at: Moments, which: Ints) -> Moments:
+    return Moments(at.mean[which], at.variance[which], at.third[which])
 
 
 def ece_level_detectable(
@@ -157,20 +198,42 @@ def ece_level_detectable(
     >>> round(ece_level_detectable(rows, 0.08, rate=0.01), 2)
     0.05
     """
-    table = stack([bins])
-    if not (table.share > 0).any():
-        return None
-    at = at_error(table, np.array([threshold]))
-    if side == "above":
-        critical = _value_at(at, rate)
-        return _ece_path(table, threshold, lambda moved: tail(critical, moved), power, up=True, within=within)
-    lowest = _value_at(at, 1 - rate)
-    return _ece_path(table, threshold, lambda moved: 1 - tail(lowest, moved), power, up=False, within=within)
+    return ece_level_detectables([bins], threshold, rate=rate, power=power, side=side, within=[within])[0]
 
 
-def _middle_bin(n: Floats, rate: Floats) -> int:
-    """The bin whose hit rate has the median variance, shapes (M,)."""
-    return int(np.argsort(rate * (1 - rate) / n, kind="stable")[len(n) // 2])
+def ece_level_detectables(
+    tables: Sequence[BinCounts],
+    threshold: float,
+    *,
+    rate: float,
+    power: float = 0.8,
+    side: Side = "above",
+    within: Limits,
+) -> list[float | None]:
+    """:func:`ece_level_detectable` of several tables, worked out together."""
+    found = np.full(len(tables), np.nan)
+    filled = [row for row, bins in enumerate(tables) if _filled(bins)]
+    if filled:
+        stacked, start = stack([tables[row] for row in filled]), np.full(len(filled), threshold)
+        at = at_errors(stacked, start[:, None])
+        above = side == "above"
+        critical = _values_at(Moments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0]), rate if above else 1 - rate)
+
+        def chance(moved: Moments, which: Ints) -> Floats:
+            reached = tail(critical[which], moved)
+            return reached if above else 1 - reached
+
+        limits = [within[row] for row in filled]
+        found[filled] = _ece_paths(stacked, start, chance, power, up=above, within=limits)
+    return _numbers(found)
+
+
+def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
+    """The ``filled`` bin of each table whose hit rate has the median variance, shapes (T, M)."""
+    variance = np.where(filled, rate * (1 - rate) / n, -1.0)  # the others come first
+    held = filled.sum(axis=1)
+    order = np.argsort(variance, axis=1, kind="stable")
+    return np.asarray(order[np.arange(len(n)), n.shape[1] - held + held // 2])
 
 
 def mce_increase_detectable(
@@ -179,7 +242,7 @@ def mce_increase_detectable(
     """The smallest rise of the MCE that ``mce_increase`` would see, if the bin of median variance rose.
 
     With ``within``: None also where it is surely more than that, found sooner. Never too small, and too large by
-    less than 1e-4 in nearly all cases; by up to 1e-3 where a step of the p-value lies within the search's precision.
+    less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
 
     >>> from monitor.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
@@ -188,43 +251,95 @@ def mce_increase_detectable(
     0.04
     """
     now, then = merge_thin([window, baseline])
-    if not ((now.w > 0) & (then.w > 0)).any():
-        return None
-    null = for_planning(unchanged(now, then), rate)
-    n, score, own = null.n[1], null.score[1], null.rate[1]
-    moved = _middle_bin(n, own)
-    way, room = float(farther(score[moved])), float(max(score[moved], 1 - score[moved]))
-
-    def risen(rise: float) -> float:
-        return float(score[moved]) + way * (null.error + rise)
-
-    if within is not None and _surely_unseen(null, moved, risen(within), rate, power):
-        return None
-    critical = null.critical(rate, 2.2 * null.noise)
-    if critical is None:
-        return None
-    seen = null.at(critical).power_of(moved)
-    sd = float(np.sqrt(own * (1 - own) / n)[moved])
-    guess = critical + float(null.mass @ null.middle) + 0.6 * sd - null.error
-    return smallest(lambda rise: seen(risen(rise)), power, room - null.error, guess, sd)
+    return mce_increase_detectables([(now, then)], rate=rate, power=power, within=[within])[0]
 
 
-def _surely_unseen(null: Unchanged, moved: int, own: float, rate: float, power: float) -> bool:
-    """Whether a hit rate ``own`` of the bin ``moved`` is seen with less than ``power``; False: not known.
+def mce_increase_detectables(
+    merged: Sequence[Pair], *, rate: float, power: float = 0.8, within: Limits
+) -> list[float | None]:
+    """:func:`mce_increase_detectable` of several pairs whose thin bins are merged already, worked out together."""
+    found = np.full(len(merged), np.nan)
+    filled = [row for row, (now, then) in enumerate(merged) if ((now.w > 0) & (then.w > 0)).any()]
+    if filled:
+        nulls = [for_planning(null, rate) for null in each_unchanged([merged[row] for row in filled])]
+        found[filled] = _Rising.of(together(nulls)).detectable(rate, power, [within[row] for row in filled])
+    return _numbers(found)
 
-    The larger the change that is asked for, the less is seen: if too little is seen already with a change that is
-    not enough for a p-value of ``rate``, the one that is enough need not be searched.
-    """
-    change = 1.9 * null.noise
-    for _ in range(2):
-        reached = null.at(change)
-        short = scaled(1 - rate) - scaled(1 - reached.p_value)
-        if short <= 0:
-            return False
-        if reached.power_of(moved)(own) < power:
-            return True
-        change += 0.7 * short * null.noise  # less than what is short, so that it is not enough again
-    return False
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rising:
+    """Pairs of windows of which one bin, ``moved`` (T,), may get worse in the direction ``way``, as far as ``room``."""
+
+    null: Nulls
+    moved: Ints
+    way: Floats
+    room: Floats
+
+    @classmethod
+    def of(cls, null: Nulls) -> _Rising:
+        moved = _middle_bins(null.n, null.rate, null.filled)
+        score = null.score[np.arange(len(moved)), moved]
+        return cls(null, moved, farther(score), np.maximum(score, 1 - score))
+
+    def detectable(self, rate: float, power: float, within: Limits) -> Floats:
+        """The smallest rises that are seen, (T,); NaN where there is none, or it is surely more than ``within``."""
+        null, noise = self.null, self.null.noise
+        left = np.flatnonzero(~self._surely_unseen(rate, power, within))
+        found = np.full(len(noise), np.nan)
+        if not left.size:
+            return found
+        critical = null.critical(rate, 2.2 * noise[left], left)
+        left, critical = left[~np.isnan(critical)], critical[~np.isnan(critical)]
+        seen = self._power(critical, left)
+        rows, moved = null.n[left, self.moved[left]], null.rate[left, self.moved[left]]
+        sd = np.sqrt(moved * (1 - moved) / rows)
+        guess = critical + (null.mass[left] * null.middle[left]).sum(axis=1) + 0.6 * sd - null.error[left]
+        found[left] = smallest_of_each(seen, power, (self.room - null.error)[left], guess, sd)
+        return found
+
+    def _risen(self, rise: Floats, which: Ints) -> Floats:
+        """The hit rate of the bin that moves, if its gap is the common one and ``rise`` more."""
+        null = self.null
+        at = null.score[which, self.moved[which]] + self.way[which] * (null.error[which] + rise)
+        return np.asarray(np.minimum(np.maximum(at, 0.0), 1.0))
+
+    def _power(self, change: Floats, pairs: Ints) -> Callable[[Floats, Ints], Floats]:
+        """How likely a ``change`` or more is in ``pairs``, as a function of (rise, which of these pairs)."""
+        null, row = self.null, np.arange(len(pairs))
+        within = 1 - null.beyond(change, pairs)
+        within[row, :, self.moved[pairs]] = 1.0
+        rest = within.prod(axis=2)
+        bins = pairs, self.moved[pairs]
+        ready = bounds(change[:, None] + null.middle[pairs], null.n[bins][:, None], null.score[bins][:, None])
+
+        def power(rise: Floats, which: Ints) -> Floats:
+            own = ready.take(which).chance(self._risen(rise, pairs[which])[:, None])
+            return null.chance(rest[which] * own, pairs[which])
+
+        return power
+
+    def _surely_unseen(self, rate: float, power: float, within: Limits) -> Bools:
+        """Whether a rise of ``within`` is seen with less than ``power``; False: not known.
+
+        The larger the change that is asked for, the less is seen: if too little is seen already with a change that is
+        not enough for a p-value of ``rate``, the one that is enough need not be searched.
+        """
+        null = self.null
+        limit = np.array([np.nan if each is None else each for each in within])
+        unseen = np.zeros(len(limit), dtype=bool)
+        left = np.flatnonzero(~np.isnan(limit))
+        noise = null.noise
+        change = 1.9 * noise
+        for _ in range(2):
+            short = float(scaled(np.array(1 - rate))) - scaled(1 - null.reached(change[left], left))
+            left, short = left[short > 0], short[short > 0]
+            if not left.size:
+                break
+            few = self._power(change[left], left)(limit[left], np.arange(len(left))) < power
+            unseen[left[few]] = True
+            left, short = left[~few], short[~few]
+            change[left] += 0.7 * short * noise[left]  # less than what is short, so that it is not enough again
+        return unseen
 
 
 def mce_level_detectable(
@@ -241,38 +356,61 @@ def mce_level_detectable(
     >>> round(mce_level_detectable(rows, 0.2, rate=0.01), 2)
     0.05
     """
-    if not (bins.w > 0).any():
-        return None
-    table = only_filled(stack(merge_thin([bins])))
-    return _above(table, threshold, rate, power) if side == "above" else _below(table, threshold, rate, power)
+    return mce_level_detectables([merge_thin([bins])[0]], threshold, rate=rate, power=power, side=side)[0]
 
 
-def _above(table: GapTables, threshold: float, rate: float, power: float) -> float | None:
-    n, score, size = table.n[0], table.score[0], np.abs(table.gap[0])
-    noise = 1 / math.sqrt(float(np.median(n)))
-    critical = smallest(
-        lambda largest: 1 - surely_above(table, largest, threshold), 1 - rate, 1.0, threshold + 1.2 * noise, noise / 3
-    )
-    if critical is None:
-        return None
-    gap = np.minimum(np.maximum(0.0, size - (size.max() - point(table))), threshold)
-    own = np.clip(score + table.sign[0] * gap, 0.0, 1.0)
-    moved = _middle_bin(n, own)
-    way, room = float(farther(score[moved])), float(max(score[moved], 1 - score[moved]))
-    others = np.delete(np.arange(len(n)), moved)
-    rest = float(all_within(critical, n[others], score[others], own[others]))
+def mce_level_detectables(
+    merged: Sequence[BinCounts], threshold: float, *, rate: float, power: float = 0.8, side: Side = "above"
+) -> list[float | None]:
+    """:func:`mce_level_detectable` of several tables whose thin bins are merged already, worked out together."""
+    found = np.full(len(merged), np.nan)
+    filled = [row for row, bins in enumerate(merged) if _filled(bins)]
+    if filled and side == "above":
+        found[filled] = _above(stack([merged[row] for row in filled]), threshold, rate, power)
+    answers = _numbers(found)
+    if side == "below":
+        for row in filled:
+            answers[row] = _below(only_filled(stack([merged[row]])), threshold, rate, power)
+    return answers
 
-    def seen(distance: float) -> float:
-        risen = min(max(float(score[moved]) + way * (threshold + distance), 0.0), 1.0)
-        return 1 - rest * float(stays_within(critical, n[moved], score[moved], np.asarray(risen)))
 
-    sd = 0.4 / math.sqrt(float(n[moved]))
-    return smallest(seen, power, room - threshold, critical - threshold + sd, sd)
+def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
+    filled = tables.share > 0
+    noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
+    critical = smallest_of_each(
+        lambda largest, which: 1 - surely_above(tables.take(which), largest, threshold),
+        1 - rate, np.ones(len(noise)), threshold + 1.2 * noise, noise / 3, near=STEP,
+    )  # fmt: skip
+    found = np.full(len(noise), np.nan)
+    left = np.flatnonzero(~np.isnan(critical))
+    if left.size:
+        found[left] = _seen_above(tables.take(left), critical[left], threshold, power)
+    return found
+
+
+def _seen_above(tables: GapTables, critical: Floats, threshold: float, power: float) -> Floats:
+    """How far beyond the threshold one bin of each table must lie for a largest gap of ``critical``, (T,)."""
+    filled, size, row = tables.share > 0, np.abs(tables.gap), np.arange(len(critical))
+    shrunk = size - (size.max(axis=1) - points(tables))[:, None]
+    own = with_gaps(tables, np.minimum(np.maximum(0.0, shrunk), threshold))
+    moved = _middle_bins(tables.n, own, filled)
+    n, score = tables.n[row, moved], tables.score[row, moved]
+    way, room = farther(score), np.maximum(score, 1 - score)
+    others = np.where(filled, stays_within(critical[:, None], tables.n, tables.score, own), 1.0)
+    others[row, moved] = 1.0
+    rest, ready = others.prod(axis=1), bounds(critical, n, score)
+
+    def seen(distance: Floats, which: Ints) -> Floats:
+        risen = np.minimum(np.maximum(score[which] + way[which] * (threshold + distance), 0.0), 1.0)
+        return np.asarray(1 - rest[which] * ready.take(which).chance(risen))
+
+    sd = 0.4 / np.sqrt(n)
+    return smallest_of_each(seen, power, room - threshold, critical - threshold + sd, sd)
 
 
 def _below(table: GapTables, threshold: float, rate: float, power: float) -> float | None:
     n, score = table.n[0], table.score[0]
-    noise = 1 / math.sqrt(float(np.median(n)))
+    noise = 1 / float(np.sqrt(np.median(n)))
     # the largest "largest gap" that is still surely below: searched downwards from the threshold
     down = smallest(
         lambda step: 1 - surely_below(table, threshold - step, threshold), 1 - rate, threshold, noise, noise / 2

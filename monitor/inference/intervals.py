@@ -20,6 +20,7 @@ from monitor.inference.gaps import GapTables, analytic_limits, curves, stack
 from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions, filled_bins
+from monitor.inference.shared import at_least_shared
 from monitor.records import Interval
 
 __all__ = ["Form", "MceInterval", "breaching_bins", "ece_intervals", "mce_interval", "mce_intervals", "merge_thin"]
@@ -41,7 +42,9 @@ def ece_intervals(
     """The ECE of each table, debiased, with its interval; all None for a table without rows.
 
     ``rngs`` has one generator a table (not used, and may be empty, for ``form="analytic"``), so
-    that a result does not depend on which other tables are asked about at the same time.
+    that a result does not depend on which other tables are asked about at the same time. Where rows are
+    clustered (fewer effective rows than rows), the upper limit of both forms that invert also allows for
+    noise that bins share: see ``monitor.inference.shared``.
 
     * ``bootstrap``: hits drawn per bin, ``resamples`` times, under each hypothesis (the default);
     * ``analytic``: the same inversion with an Edgeworth expansion, for very many tables;
@@ -73,15 +76,18 @@ def ece_intervals(
     return found
 
 
-def _records(limits: tuple[Floats, Floats, Floats], plug_in: Floats) -> list[Interval]:
-    low, value, high = (limit.tolist() for limit in limits)
-    textbook = np.clip(plug_in, 0.0, 1.0).tolist()
-    return [Interval(*numbers) for numbers in zip(value, low, high, textbook, strict=True)]
+def _records(
+    tables: Sequence[BinCounts], limits: tuple[Floats, Floats, Floats], plug_in: Floats, confidence: float
+) -> list[Interval]:
+    low, value, inverted = limits
+    high = at_least_shared(tables, inverted, confidence)
+    columns = (column.tolist() for column in (value, low, high, np.clip(plug_in, 0.0, 1.0)))
+    return [Interval(*numbers) for numbers in zip(*columns, strict=True)]
 
 
 def _analytic(tables: Sequence[BinCounts], confidence: float) -> list[Interval]:
     stacked = stack(tables)
-    return _records(analytic_limits(stacked, confidence), stacked.plug_in)
+    return _records(tables, analytic_limits(stacked, confidence), stacked.plug_in, confidence)
 
 
 def _bootstrap(
@@ -93,7 +99,7 @@ def _bootstrap(
     for row, rng in enumerate(rngs):
         own = np.arange(4) * len(tables) + row
         position[own] = bootstrap_positions(asked.take(own), position[own], rng, resamples)
-    return _records(asked.limits(position), stacked.plug_in)
+    return _records(tables, asked.limits(position), stacked.plug_in, confidence)
 
 
 def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:

@@ -9,28 +9,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.counts import Counts
 from monitor.inference.change import Side, mover
 from monitor.inference.records import IncreaseTest
+from monitor.inference.registered import Drawn
+from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
-from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, nll, shortfall, squared_losses
+from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, shortfall, squared_losses
 from monitor.metrics.classification import Share, agreed, missed, positives_found, predicted_right, right
 from monitor.metrics.discrimination import (
+    Classes,
     area_of_precision_recall,
     area_of_roc,
     classes,
     with_unseen_hit,
+    with_unseen_miss_on_top,
     with_unseen_pair,
 )
 from monitor.metrics.standard_errors import loss_moments
 from monitor.records import Interval
 
-Law = Proportion | FScore | Mean | Ranking | LogitArea
+Law = Proportion | FScore | Mean | Ranking | LogitArea | Drawn
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
+_NOTHING = Interval(None, None, None, None)
 
 
 def interval(name: str, counts: Counts, confidence: float) -> Interval:
@@ -46,7 +52,7 @@ def interval(name: str, counts: Counts, confidence: float) -> Interval:
     """
     law = law_of(name, counts)
     if law is None:
-        return Interval(None, None, None, None)
+        return _NOTHING
     low, high = law.interval(confidence)
     return Interval(law.value, low, high, law.value)
 
@@ -103,13 +109,16 @@ def increase_detectable(
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         return _share_increase(found, frozen, float(ndtri(power) - ndtri(rate)))
     increase = _seen_increase(found, frozen, rate, power)
-    most = found.most if isinstance(found, Mean) else 1.0
+    most = found.most if isinstance(found, Mean | Drawn) else 1.0
     return increase if frozen.value + increase <= most else None
 
 
 def law_of(name: str, counts: Counts) -> Law | None:
     """The law by which this metric of these counts varies; None where the metric is undefined."""
-    return _LAWS[name](counts)
+    if not len(counts.cell):
+        return None
+    made = _LAWS.get(name)
+    return registered_law(name, counts) if made is None else made(counts)
 
 
 def _share(share: Share | None) -> Law | None:
@@ -134,7 +143,9 @@ def _brier(counts: Counts) -> Law | None:
 
 
 def _nll(counts: Counts) -> Law | None:
-    return _mean_loss(log_losses(counts), nll(counts), counts.effective_rows, most=-math.log(EPSILON))
+    losses = log_losses(counts)
+    value = None if losses is None else max(losses.mean, 0.0)
+    return _mean_loss(losses, value, counts.effective_rows, most=-math.log(EPSILON))
 
 
 def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most: float) -> Law | None:
@@ -144,8 +155,14 @@ def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most:
     return Mean(value, found.se, found.skew, losses.rise / rows, value / rows, most)
 
 
+@lru_cache(maxsize=8)
+def _classes(counts: Counts) -> Classes:
+    """The classes of these very counts (two are equal only where they are one): both areas ask for them in turn."""
+    return classes(counts)
+
+
 def _roc_auc(counts: Counts) -> Law | None:
-    two = classes(counts)
+    two = _classes(counts)
     if not (two.hit.any() and two.miss.any()):
         return None
     wider = area_of_roc(with_unseen_pair(two))
@@ -153,14 +170,21 @@ def _roc_auc(counts: Counts) -> Law | None:
 
 
 def _pr_auc(counts: Counts) -> Law | None:
-    two = classes(counts)
+    two = _classes(counts)
     if not two.hit.any():
         return None
     if not two.miss.any():
         return Proportion(1.0, 0.0)  # 1 whatever the scores: no row speaks about the truth
-    wider = area_of_precision_recall(with_unseen_hit(two))
-    freedom = max(min(two.hits, two.misses) - 0.5, _LEAST)
-    return LogitArea(area_of_precision_recall(two).value, wider.value, math.sqrt(wider.variance), freedom)
+    with_hit = with_unseen_hit(two)
+    wider, lower = (area_of_precision_recall(each) for each in (with_hit, with_unseen_miss_on_top(with_hit)))
+    return LogitArea(
+        area_of_precision_recall(two).value,
+        wider.value,
+        math.sqrt(wider.variance),
+        freedom=max(min(two.hits, two.misses) - 0.5, _LEAST),
+        low_centre=lower.value,
+        low_se=math.sqrt(lower.variance),
+    )
 
 
 _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {

@@ -18,6 +18,9 @@ from monitor.inference.gaps import ROUNDING, GapTables, crossing, with_gaps
 
 _PRECISE = 1e-9  # standard errors
 _LEAST = 1e-15
+_WHOLE = 1e-6  # sums of weights are rounded
+_FAR, _FEW = 8.0, 15.0  # standard deviations, and hits, that are summed up on either side of the mean
+_AT_ONCE = 32  # bins summed up together: their arrays stay in the processor's cache
 _MANY = 1000.0  # hits and misses from which a beta quantile is nearly normal
 
 
@@ -77,12 +80,8 @@ class Bounds:
         return np.asarray(np.maximum(reached[0] - reached[1], 0.0))
 
     def take(self, rows: Ints) -> Bounds:
-        """Those of some tables, where the shape is (2, T, M)."""
+        """Those of some tables, the second axis."""
         return Bounds(self.a[:, rows], self.b[:, rows], self.known[:, rows], self.sure[:, rows])
-
-    def column(self, index: int) -> Bounds:
-        """Those of one bin, the last axis."""
-        return Bounds(self.a[..., index], self.b[..., index], self.known[..., index], self.sure[..., index])
 
 
 def bounds(limit: npt.ArrayLike, n: Floats, score: Floats) -> Bounds:
@@ -95,13 +94,87 @@ def bounds(limit: npt.ArrayLike, n: Floats, score: Floats) -> Bounds:
     slack = ROUNDING * np.maximum(rows, 1.0)
     over, under = rows * (score + x), rows * (score - x)
     high, low = np.ceil(over - slack), np.floor(under + slack)
-    fractional = np.abs(rows - np.rint(rows)) >= 1e-6
+    fractional = _fractional(rows)
     if fractional.any():
         high, low = np.where(fractional, over, high), np.where(fractional, under, low)
     sure = np.array([low < 0, high <= 0])
     known = sure | np.array([low >= rows, high > rows])
     a = np.where(known, 1.0, np.array([low + 1, high]))
     return Bounds(a, np.where(known, 1.0, rows + 1 - a), known, sure)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
+    """K ~ Binomial(n, p) of T tables of M bins, for many limits at the same hit rates; arrays of shape (T, M).
+
+    ``first`` is the fewest hits that are worth a place, ``row`` where a bin's own begin in ``lower`` and ``upper``,
+    which hold P(K < first + i) and P(K >= first + i) one bin after the other. Where more hits than misses are
+    expected misses are counted instead: ``score`` and ``rate`` are theirs. What is left out on either side, beyond
+    eight standard deviations and fifteen hits, has a probability of about 1e-15.
+    """
+
+    n: Floats
+    score: Floats
+    rate: Floats
+    first: Floats
+    row: Ints
+    lower: Floats
+    upper: Floats
+
+    def beyond(self, limit: Floats, which: Ints | slice = slice(None)) -> Floats:
+        """P(|K/n - c| >= x) of the tables ``which`` at J limits each: (K, J) -> (K, J, M)."""
+        n, score, first, row = (
+            getattr(self, name)[which][:, None, :] for name in ("n", "score", "first", "row")
+        )  # fmt: skip
+        slack = ROUNDING * np.maximum(n, 1.0)
+        centre, reach = n * score - first, n * limit[:, :, None]
+        most = len(self.lower) // self.row.size - 1
+        fewer = np.floor(centre - reach + slack) + 1
+        more = np.ceil(centre + reach - slack)
+        places = [(row + np.minimum(np.maximum(place, 0), most)).astype(np.intp) for place in (fewer, more)]
+        found = np.minimum(self.lower[places[0]] + self.upper[places[1]], 1.0)
+        broken = _fractional(self.n[which])
+        if broken.any():
+            table, bin_ = np.nonzero(broken)
+            own = (getattr(self, name)[which][table, bin_, None] for name in ("n", "score", "rate"))
+            found[table, :, bin_] = 1 - stays_within(limit[table], *own)
+        return np.asarray(found)
+
+
+def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
+    """The distribution functions of all bins, each summed up once.
+
+    From the ratios of neighbouring probabilities, (n - k + 1) p / (k (1 - p)): no logarithm, and both tails keep their
+    digits. A fractional n has no whole hits: there the incomplete beta function is asked at every limit.
+
+    >>> one = np.array([[2.0]]), np.array([[0.5]]), np.array([[0.5]])
+    >>> hits(*one).beyond(np.array([[0.3, 0.6]])).tolist()  # none or two hits of two
+    [[[0.5], [0.0]]]
+    """
+    flipped = rate > 0.5
+    score, rate = np.where(flipped, 1 - score, score), np.where(flipped, 1 - rate, rate)
+    rows = np.where(_fractional(n), 1.0, np.rint(n))
+    mean = rows * rate
+    wide = _FAR * np.sqrt(mean * (1 - rate)) + _FEW
+    first = np.maximum(np.floor(mean - wide), 0.0)
+    width = int((np.minimum(np.ceil(mean + wide), rows) - first).max(initial=0.0)) + 1
+    lower, upper = np.zeros((2, n.size, width + 1))
+    odds = (rate / (1 - rate)).reshape(-1, 1)
+    for part in (slice(at, at + _AT_ONCE) for at in range(0, n.size, _AT_ONCE)):
+        k = first.reshape(-1, 1)[part] + np.arange(width)
+        k[:, 0] = 1.0  # the first probability is set below, and k may be 0
+        ratio: Floats = (rows.reshape(-1, 1)[part] + 1) * odds[part] / k - odds[part]
+        ratio[:, 0] = 1.0
+        chance = np.cumprod(np.maximum(ratio, 0.0, out=ratio), axis=1, out=ratio)
+        chance = np.divide(chance, chance.sum(axis=1, keepdims=True), out=chance)
+        np.cumsum(chance, axis=1, out=lower[part, 1:])
+        np.cumsum(chance[:, ::-1], axis=1, out=upper[part, -2::-1])
+    row = (np.arange(n.size) * (width + 1)).reshape(n.shape)
+    return Hits(n, score, rate, first, row, lower.ravel(), upper.ravel())
+
+
+def _fractional(n: Floats) -> Bools:
+    return np.asarray(np.abs(n - np.rint(n)) >= _WHOLE)
 
 
 def stays_within(limit: npt.ArrayLike, n: Floats, score: Floats, rate: Floats) -> Floats:

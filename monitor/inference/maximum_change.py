@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.counts import BinCounts, Floats
+from monitor.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.gaps import GapTables, stack
-from monitor.inference.maximum import Bounds, all_within, bounds, only_filled, point
-from monitor.inference.memory import by_content
+from monitor.inference.maximum import Hits, hits, points
+from monitor.inference.memory import each_by_content
 from monitor.inference.merging import pool_bins
-from monitor.inference.search import smallest
+from monitor.inference.search import smallest_of_each
 
 CELLS = 48
+LEAST_P = 1e-10  # what cells left out and rounding may come to: nearer to 0 a p-value is not worked out
+STEP = 1e-7  # nearer to each other than this no two steps of a p-value are told apart
 _UNSEEN = 1e-12  # cells of the baseline's distribution with less probability are left out
+
+Pair = tuple[BinCounts, BinCounts]
+"""A window and its baseline, in the same (merged) bins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +29,7 @@ class Unchanged:
 
     ``n``, ``score`` and ``rate`` are each window's own, ``gap`` (M,) the common signed gaps,
     ``error`` their largest; ``middle`` and ``mass`` (at most CELLS + 1) are the values of the baseline's
-    plug-in MCE and their probabilities.
+    plug-in MCE and their probabilities, ``lost`` is the probability of those that were left out.
     """
 
     n: Floats
@@ -34,96 +39,155 @@ class Unchanged:
     error: float
     middle: Floats
     mass: Floats
+    lost: float
 
     @property
     def noise(self) -> float:
         """The largest standard deviation of a hit rate of the window."""
-        return float(np.sqrt(self.rate[1] * (1 - self.rate[1]) / self.n[1]).max(initial=0.0))
+        return float(together([self]).noise[0])
 
     def p_value(self, change: float) -> float:
         """The probability that the plug-in MCE is larger by ``change`` or more in the window."""
-        return self.at(change).p_value
-
-    def at(self, change: float) -> Reached:
-        """What the bins of the window say about this change."""
-        ready = bounds((change + self.middle)[:, None], self.n[1], self.score[1])
-        return Reached(self.mass, ready, ready.chance(self.rate[1]))
+        return float(together([self]).p_values(np.array([change]))[0])
 
     def critical(self, rate: float, guess: float) -> float | None:
-        """The smallest change with a p-value of at most ``rate``, to 4e-5; None where there is none.
+        """The smallest change with a p-value of at most ``rate``, to 1e-7; None where there is none."""
+        found = float(together([self]).critical(rate, np.array([guess]))[0])
+        return None if np.isnan(found) else found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nulls:
+    """T pairs that did not change: the window's bins (T, M), J values of the baseline's MCE each (T, J).
+
+    Bins that are not ``filled`` hold no hit of one row at a score of 0: they have no gap. ``error`` and ``lost`` (T,)
+    as in :class:`Unchanged`.
+    """
+
+    hits: Hits
+    n: Floats
+    score: Floats
+    rate: Floats
+    filled: Bools
+    error: Floats
+    middle: Floats
+    mass: Floats
+    lost: Floats
+
+    @property
+    def noise(self) -> Floats:
+        """The largest standard deviation of a hit rate of each window, (T,)."""
+        return np.asarray(np.sqrt(self.rate * (1 - self.rate) / self.n).max(axis=1, initial=0.0))
+
+    def beyond(self, change: Floats, which: Ints) -> Floats:
+        """P(a bin's gap >= change + each value of the baseline's MCE) of the pairs ``which``: (K,) -> (K, J, M)."""
+        return self.hits.beyond(change[:, None] + self.middle[which], which)
+
+    def chance(self, within: Floats, which: Ints) -> Floats:
+        """The probability of a change, given that of staying below it for each of the baseline's values (K, J)."""
+        found = (self.mass[which] * (1 - within)).sum(axis=1) + self.lost[which]
+        return np.asarray(np.minimum(np.maximum(found, 0.0), 1.0))
+
+    def reached(self, change: Floats, which: Ints) -> Floats:
+        """The probability of ``change`` or more, (K,) -> (K,)."""
+        return self.chance((1 - self.beyond(change, which)).prod(axis=2), which)
+
+    def p_values(self, change: Floats) -> Floats:
+        """The same of every pair, with the digits that small ones have, (T,) -> (T,); not below 1e-10."""
+        every = np.arange(len(change))
+        with np.errstate(divide="ignore"):  # a bin that is surely beyond
+            beyond = -np.expm1(np.log1p(-self.beyond(change, every)).sum(axis=2))
+        found = (self.mass * beyond).sum(axis=1) + self.lost
+        return np.asarray(np.minimum(np.maximum(found, LEAST_P), 1.0))
+
+    def critical(self, rate: float, guess: Floats, which: Ints | None = None) -> Floats:
+        """The smallest change of the pairs ``which`` with a p-value of at most ``rate``, to 1e-7; NaN: there is none.
 
         The p-value falls in steps, at each number of hits of each bin, so that neither it nor what a change shows
         can be read off the one a little beside it: the search goes on until it has the step.
         """
-        return smallest(lambda change: 1 - self.p_value(change), 1 - rate, 1.0, guess, 0.8 * self.noise)
+        chosen = np.arange(len(self.n)) if which is None else which
+
+        def chance(change: Floats, some: Ints) -> Floats:
+            return 1 - self.reached(change, chosen[some])
+
+        sd = 0.8 * self.noise[chosen]
+        return smallest_of_each(chance, 1 - rate, np.ones(len(chosen)), guess, sd, near=STEP)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reached:
-    """A change + each of J values of the baseline's MCE, and how likely the window's M bins stay below it.
-
-    ``mass`` (J,) as in :class:`Unchanged`, ``ready`` what is needed for other hit rates, ``within`` (J, M) the
-    probabilities with the window's own.
-    """
-
-    mass: Floats
-    ready: Bounds
-    within: Floats
-
-    @property
-    def p_value(self) -> float:
-        """The probability of this change or more."""
-        return self._chance(self.within.prod(axis=1))
-
-    def power_of(self, moved: int) -> Callable[[float], float]:
-        """The same as a function of the hit rate of the bin ``moved``, the others at their own."""
-        rest = np.delete(self.within, moved, axis=1).prod(axis=1)
-        alone = self.ready.column(moved)
-        return lambda rate: self._chance(rest * alone.chance(np.asarray(min(max(rate, 0.0), 1.0))))
-
-    def _chance(self, within: Floats) -> float:
-        return min(max(float(self.mass @ (1 - within)), 0.0), 1.0)
+def together(nulls: Sequence[Unchanged]) -> Nulls:
+    """Several pairs side by side, padded with bins without rows and with values that the baseline's MCE never has."""
+    bins, values = max(1, *(len(null.gap) for null in nulls)), max(len(null.mass) for null in nulls)
+    score, rate = np.zeros((2, len(nulls), bins))
+    n, filled = np.ones((len(nulls), bins)), np.zeros((len(nulls), bins), dtype=bool)
+    middle, mass = np.zeros((2, len(nulls), values))
+    for row, null in enumerate(nulls):
+        count, size = len(null.gap), len(null.mass)
+        n[row, :count], score[row, :count], rate[row, :count] = null.n[1], null.score[1], null.rate[1]
+        filled[row, :count] = True
+        middle[row, :size], mass[row, :size] = null.middle, null.mass
+    error, lost = np.array([null.error for null in nulls]), np.array([null.lost for null in nulls])
+    return Nulls(hits(n, score, rate), n, score, rate, filled, error, middle, mass, lost)
 
 
-@by_content
 def unchanged(window: BinCounts, baseline: BinCounts) -> Unchanged:
     """What two (merged) windows would be if both had the gaps of their pooled rows, debiased.
 
     A bin that only one window has is left out.
     """
-    tables = stack([pool_bins([window, baseline]), baseline, window])
-    both = tables.take([1, 2])
-    keep = (both.share > 0).all(axis=0)
-    error = point(only_filled(tables))
-    gap = _common_gaps(tables, error)[keep]
-    n, score = both.n[:, keep], both.score[:, keep]
-    rate = np.minimum(np.maximum(score + gap, 0.0), 1.0)
-    spread = np.sqrt(rate[0] * (1 - rate[0]) / n[0])
-    edges = np.linspace(0.0, (np.abs(gap) + 5 * spread).max(initial=0.0), CELLS + 1)
-    reached = np.append(all_within(edges, n[0], score[0], rate[0]), 1.0)
-    middle, mass = np.append((edges[1:] + edges[:-1]) / 2, edges[-1]), np.diff(reached)
-    return _without_rare(Unchanged(n, score, rate, gap, error, middle, mass), _UNSEEN)
+    return each_unchanged([(window, baseline)])[0]
+
+
+@each_by_content
+def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
+    """:func:`unchanged` of several pairs, worked out together."""
+    pooled = stack([pool_bins([window, baseline]) for window, baseline in pairs])
+    both = [stack([pair[place] for pair in pairs]) for place in (1, 0)]
+    keep = (both[0].share > 0) & (both[1].share > 0)
+    error = points(pooled)
+    gap = np.where(keep, _common_gaps(pooled, error), 0.0)
+    rates = [np.minimum(np.maximum(table.score + gap, 0.0), 1.0) for table in both]
+    spread = np.sqrt(rates[0] * (1 - rates[0]) / both[0].n)
+    top = np.where(keep, np.abs(gap) + 5 * spread, 0.0).max(axis=1, initial=0.0)
+    edges = np.linspace(0.0, top, CELLS + 1, axis=1)
+    # a bin that is left out is no row's: its gap is 0
+    columns = ((both[0].n, 1.0), (both[0].score, 0.0), (rates[0], 0.0))
+    frozen = hits(*(np.where(keep, column, empty) for column, empty in columns))
+    reached = np.concatenate([(1 - frozen.beyond(edges)).prod(axis=2), np.ones((len(pairs), 1))], axis=1)
+    middle = np.concatenate([(edges[:, 1:] + edges[:, :-1]) / 2, edges[:, -1:]], axis=1)
+    mass = np.diff(reached, axis=1)
+    n, score = np.stack([table.n for table in both], axis=1), np.stack([table.score for table in both], axis=1)
+    rate = np.stack(rates, axis=1)
+    every = [
+        Unchanged(
+            n[row][:, own], score[row][:, own], rate[row][:, own],
+            gap[row, own], float(error[row]), middle[row], mass[row], 0.0,
+        )
+        for row, own in enumerate(keep)
+    ]  # fmt: skip
+    return [_without_rare(full, _UNSEEN) for full in every]
 
 
 def _without_rare(full: Unchanged, least: float) -> Unchanged:
     """Without the values of the baseline's MCE that have less probability than ``least``."""
     seen = full.mass > least
-    return replace(full, middle=full.middle[seen], mass=full.mass[seen])
+    mass = full.mass[seen]
+    return replace(full, middle=full.middle[seen], mass=mass, lost=max(0.0, 1.0 - float(mass.sum())))
 
 
 def for_planning(full: Unchanged, rate: float) -> Unchanged:
     """With fewer values of the baseline's MCE, enough for what is asked at p-values of ``rate``: to half a percent."""
-    return _without_rare(full, 1e-4 * rate)
+    return replace(_without_rare(full, 1e-4 * rate), lost=0.0)
 
 
-def _common_gaps(pooled: GapTables, error: float) -> Floats:
-    """The signed gaps (M,) of one table (the first) if its MCE is ``error``, the largest ones nearly alike.
+def _common_gaps(pooled: GapTables, error: Floats) -> Floats:
+    """The signed gaps (T, M) of tables if their MCE is ``error`` (T,), the largest ones nearly alike.
 
     All are shrunk by the same amount, which leaves their noise in them: one bin then stands out more than it
     does in truth, while of several with nearly the same gap the largest one varies upwards. So each gap is taken
     one of its standard errors larger, up to ``error``. Without this the level of .05 was .053 on average.
     """
-    size = np.abs(pooled.gap[0])
-    shrunk = np.maximum(0.0, size - (size.max(initial=0.0) - error))
-    rate = np.minimum(np.maximum(pooled.score[0] + pooled.sign[0] * shrunk, 0.0), 1.0)
-    return np.asarray(pooled.sign[0] * np.minimum(shrunk + np.sqrt(rate * (1 - rate) / pooled.n[0]), error))
+    size = np.abs(pooled.gap)
+    shrunk = np.maximum(0.0, size - (size.max(axis=1, initial=0.0) - error)[:, None])
+    rate = np.minimum(np.maximum(pooled.score + pooled.sign * shrunk, 0.0), 1.0)
+    return np.asarray(pooled.sign * np.minimum(shrunk + np.sqrt(rate * (1 - rate) / pooled.n), error[:, None]))

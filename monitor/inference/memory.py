@@ -7,18 +7,21 @@ functions are pure; how much is kept is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import wraps
+from operator import attrgetter
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from monitor.counts import BinCounts, Counts
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST = 4096  # results a function: a few kilobytes each
+
+_arrays = attrgetter(*(field.name for field in fields(BinCounts)))
 
 _forget: list[Callable[[], None]] = []
 _kept: WeakKeyDictionary[Counts, dict[Hashable, Any]] = WeakKeyDictionary()
@@ -34,41 +37,42 @@ class _Table:
 
 def _hashable(argument: Any) -> Hashable:
     if isinstance(argument, BinCounts):
-        return _Table(b"|".join(getattr(argument, f.name).tobytes() for f in fields(argument)), argument)
+        return _Table(b"|".join([array.tobytes() for array in _arrays(argument)]), argument)
     hashable: Hashable = argument
     return hashable
 
 
-def _given(argument: Any) -> Any:
-    return argument.table if isinstance(argument, _Table) else argument
+def each_by_content(function: Callable[..., Sequence[R]]) -> Callable[..., list[R]]:
+    """``function(asked, *others)``, which answers many questions together, with its last results kept.
 
-
-def by_content(function: Callable[P, R]) -> Callable[P, R]:
-    """``function`` with its last results kept, told apart by the content of the tables it is given.
-
-    Its arguments are :class:`~monitor.counts.BinCounts` or hashable; its result must not be changed by
-    those who get it.
+    ``asked`` is a list of tuples of tables, told apart by their content, and of what is hashable; ``others`` are
+    hashable. There must be one result a tuple, which must not depend on what else is asked nor be changed by those who
+    get it. Only what is not known yet is worked out, all of it together.
 
     >>> import numpy as np
-    >>> asked = []
-    >>> rows = by_content(lambda table: asked.append(1) or int(table.n.sum()))
+    >>> given = []
+    >>> rows = each_by_content(lambda asked: given.append(len(asked)) or [int(table.n.sum()) for (table,) in asked])
     >>> some = lambda n: BinCounts(np.array([10000]), np.array([n]), *np.full((4, 1), float(n)))
-    >>> rows(some(5)), rows(some(5)), rows(some(6)), len(asked)
-    (5, 5, 6, 2)
+    >>> rows([(some(5),), (some(6),)]), rows([(some(6),), (some(7),)]), given
+    ([5, 6], [6, 7], [2, 1])
     """
-
-    @lru_cache(maxsize=MOST)
-    def kept(given: tuple[Hashable, ...], named: tuple[tuple[str, Hashable], ...]) -> R:
-        call: Any = function
-        result: R = call(*map(_given, given), **{name: _given(value) for name, value in named})
-        return result
+    results: OrderedDict[Hashable, R] = OrderedDict()
 
     @wraps(function)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
-        return kept(tuple(map(_hashable, args)), tuple((name, _hashable(value)) for name, value in kwargs.items()))
+    def answered(asked: Sequence[tuple[Any, ...]], *others: Hashable) -> list[R]:
+        keys = [(others, *map(_hashable, tables)) for tables in asked]
+        new = {key: tables for key, tables in zip(keys, asked, strict=True) if key not in results}
+        found = dict(zip(new, function(list(new.values()), *others), strict=True)) if new else {}
+        answers = [found[key] if key in found else results[key] for key in keys]
+        for key, answer in zip(keys, answers, strict=True):
+            results[key] = answer
+            results.move_to_end(key)
+        while len(results) > MOST:
+            results.popitem(last=False)
+        return answers
 
-    _forget.append(kept.cache_clear)
-    return asked
+    _forget.append(results.clear)
+    return answered
 
 
 def kept_with(counts: Counts, name: Hashable, make: Callable[[], R]) -> R:

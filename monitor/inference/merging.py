@@ -52,16 +52,12 @@ def _merged(table: BinCounts, starts: Sequence[int]) -> BinCounts:
 
 def pool_bins(tables: Sequence[BinCounts]) -> BinCounts:
     """Several windows with the same edges as one table."""
-    w = np.sum([table.w for table in tables], axis=0)
-    squares = np.sum([_squares(table) for table in tables], axis=0)
-    return BinCounts(
-        upper=tables[0].upper,
-        n=np.sum([table.n for table in tables], axis=0),
-        w=w,
-        ws=np.sum([table.ws for table in tables], axis=0),
-        wy=np.sum([table.wy for table in tables], axis=0),
-        n_eff=_effective(w, squares),
-    )
+    first, *others = tables
+    n, w, ws, wy, squares = first.n, first.w, first.ws, first.wy, _squares(first)
+    for table in others:
+        n, w, ws, wy = n + table.n, w + table.w, ws + table.ws, wy + table.wy
+        squares = squares + _squares(table)
+    return BinCounts(upper=first.upper, n=n, w=w, ws=ws, wy=wy, n_eff=_effective(w, squares))
 
 
 def _squares(table: BinCounts) -> Floats:

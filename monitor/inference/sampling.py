@@ -375,6 +375,8 @@ def _below_ranking(value: float, rows: float, threshold: float) -> float:
 class LogitArea:
     """An average precision: ``value`` as found, ``centre`` in (0, 1) and ``se`` > 0 with an unseen hit added.
 
+    ``low_centre`` and ``low_se`` are with part of an unseen miss on top as well, the row that would cost most. They
+    bound the truth from below, the others from above.
     The interval is on the logit scale (Boyd, Eng & Page 2013) with Student's quantile instead of the normal one,
     ``freedom`` being about the number of rows of the rarer class: with few of them ``se`` is a poor guess. The p-value
     is the larger one of the plain and of the logit scale: against "above" the plain one is too small near 1, against
@@ -385,37 +387,48 @@ class LogitArea:
     centre: float
     se: float
     freedom: float
+    low_centre: float
+    low_se: float
 
     @property
     def variance(self) -> float:
-        """Variance of the metric."""
-        return self.se**2
+        """Variance of the metric; with an unseen miss where that is larger."""
+        return max(self.se, self.low_se) ** 2
 
     @property
-    def _logit_se(self) -> float:
-        return self.se / (self.centre * (1 - self.centre))
+    def _below(self) -> tuple[float, float]:
+        # centre and standard error of the logit that bounds the truth from below
+        return float(logit(self.low_centre)), self.low_se / (self.low_centre * (1 - self.low_centre))
+
+    @property
+    def _above(self) -> tuple[float, float]:
+        return float(logit(self.centre)), self.se / (self.centre * (1 - self.centre))
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Limits in [0, 1], widened to the value where it is outside of them."""
-        half = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self._logit_se
-        low, high = (float(expit(logit(self.centre) + step)) for step in (-half, half))
+        quantile = float(stdtrit(self.freedom, (1 + confidence) / 2))
+        ends = [centre - quantile * se for centre, se in (self._below, self._above)]
+        centre, se = self._above
+        low, high = float(expit(min(ends))), float(expit(centre + quantile * se))
         return min(low, self.value), max(high, self.value)
 
     def p_value(self, threshold: float, side: Side) -> float:
         """One-sided p-value for a truth beyond the threshold."""
         if not 0 < threshold < 1:
             return 0.0 if _beyond(0.5, threshold, side) else 1.0
-        sign = -1 if side == "above" else 1
-        plain = (self.value - threshold) / self.se
-        logits = float(logit(self.centre) - logit(threshold)) / self._logit_se
-        return float(max(stdtr(self.freedom, sign * plain), stdtr(self.freedom, sign * logits)))
+        at = float(logit(threshold))
+        if side == "above":
+            steps = [(self.value - threshold) / self.se, *((c - at) / se for c, se in (self._below, self._above))]
+        else:
+            steps = [(threshold - self.value) / self.se, (at - self._above[0]) / self._above[1]]
+        return float(stdtr(self.freedom, -min(steps)))
 
     def risen_from(self, other: LogitArea) -> float:
         """One-sided p-value for a truth above that of an independent area; again the larger one of two scales."""
-        freedom = self.freedom_with(other)
         plain = (self.value - other.value) / math.hypot(self.se, other.se)
-        logits = float(logit(self.centre) - logit(other.centre)) / math.hypot(self._logit_se, other._logit_se)
-        return float(max(stdtr(freedom, -plain), stdtr(freedom, -logits)))
+        centre, se = other._above
+        logits = [(own - centre) / math.hypot(spread, se) for own, spread in (self._below, self._above)]
+        return float(stdtr(self.freedom_with(other), -min(plain, *logits)))
 
     def freedom_with(self, other: LogitArea) -> float:
         """Degrees of freedom of the difference of two areas (Satterthwaite 1946)."""
@@ -428,7 +441,7 @@ class LogitArea:
             return 0.0
         ratio = threshold * (1 - threshold) / (self.centre * (1 - self.centre))
         reach = float(ndtri(power) - stdtrit(self.freedom, rate))
-        distance = self.se * math.sqrt(max(ratio, 1.0)) * reach
+        distance = (math.sqrt(self.variance) if side == "above" else self.se) * math.sqrt(max(ratio, 1.0)) * reach
         room = 1 - threshold if side == "above" else threshold
         return distance if distance <= room else None
 

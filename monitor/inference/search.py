@@ -2,93 +2,141 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
+import numpy as np
 from scipy.special import ndtri
+
+from monitor.counts import Bools, Floats, Ints
 
 PRECISION = 4e-5
 _LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
+
+Chance = Callable[[Floats, Ints], Floats]
+"""``chance(distance, which)``: the probability at one distance for each of the questions ``which``; all (K,)."""
 
 
 def smallest(chance: Callable[[float], float], target: float, most: float, guess: float, sd: float) -> float | None:
     """The smallest distance in [0, most] with ``chance`` >= ``target``; None where not even ``most`` has it.
 
-    The answer has ``chance`` >= ``target``, and 4e-5 less has not. ``chance`` must not fall; it may rise in steps, and
-    the answer then lies behind the step. ``guess``, and ``sd``, the distance of about one standard error, need not
-    be right: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
-    straight, and never needs more than one step above halving (ITP, Oliveira & Takahashi 2021).
+    One question of :func:`smallest_of_each`.
 
     >>> found = smallest(lambda x: min(1.0, x * x), 0.25, 1.0, 0.1, 0.3)
     >>> round(found, 2), smallest(lambda x: x / 2, 0.8, 1.0, 0.1, 0.3)
     (0.5, None)
     """
-    if most < 0:
-        return None
-    goal = scaled(target)
 
-    def lead(distance: float) -> float:
-        return scaled(chance(distance)) - goal
+    def one(distance: Floats, _: Ints) -> Floats:
+        return np.array([chance(float(distance[0]))])
 
-    at = min(max(guess, 0.0), most)
-    found = lead(at)
-    return _downwards(lead, at, found, sd) if found >= 0 else _upwards(lead, at, found, most, sd)
+    (found,) = smallest_of_each(one, target, *(np.array([float(each)]) for each in (most, guess, sd))).tolist()
+    return None if np.isnan(found) else float(found)
 
 
-def scaled(probability: float) -> float:
-    """The normal quantile of a probability, finite also at 0 and 1."""
-    return float(ndtri(min(max(probability, _LEAST), 1 - _LEAST)))
+def smallest_of_each(
+    chance: Chance, target: float, most: Floats, guess: Floats, sd: Floats, *, near: float = PRECISION
+) -> Floats:
+    """The smallest distance in [0, most] with ``chance`` >= ``target``, of Q questions; NaN where there is none.
+
+    The answer has ``chance`` >= ``target``, and ``near`` less (4e-5) has not. ``chance`` must not fall; it may rise in
+    steps, and the answer then lies behind the step. ``guess``, and ``sd``, the distance of about one standard error,
+    need not be right: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
+    straight, and never needs more than one step above halving (ITP, Oliveira & Takahashi 2021).
+    """
+    found = np.full(len(most), np.nan)
+    left = np.flatnonzero(most >= 0)
+    if not left.size:
+        return found
+    goal = float(scaled(np.array(target)))
+
+    def lead(distance: Floats, which: Ints) -> Floats:
+        return scaled(chance(distance, which)) - goal
+
+    low, high, before, after = np.zeros((4, len(most)))
+    at = np.minimum(np.maximum(guess[left], 0.0), most[left])
+    start = lead(at, left)
+    low[left], before[left], high[left], after[left] = at, start, at, start
+    left = left[_bracketed(lead, left, start < 0, (low, high, before, after), most, sd, found)]
+    _narrowed(lead, left, (low, high, before, after), near)
+    found[left] = high[left]
+    return found
 
 
-def _stride(found: float, sd: float) -> float:
+def scaled(probability: Floats) -> Floats:
+    """The normal quantile of probabilities, finite also at 0 and 1."""
+    return np.asarray(ndtri(np.minimum(np.maximum(probability, _LEAST), 1 - _LEAST)))
+
+
+_Bracket = tuple[Floats, Floats, Floats, Floats]  # low and high end, and the lead there (before: < 0, after: >= 0)
+_Lead = Callable[[Floats, Ints], Floats]
+
+
+def _stride(found: Floats, sd: Floats) -> Floats:
     """A little farther than where a straight tail would be crossed."""
-    return max(1.2 * min(abs(found), 4.0) * sd, PRECISION)
+    return np.maximum(1.2 * np.minimum(np.abs(found), 4.0) * sd, PRECISION)
 
 
-def _upwards(lead: Callable[[float], float], low: float, before: float, most: float, sd: float) -> float | None:
-    step = _stride(before, sd)
-    while low < most:
-        high = min(low + step, most)
-        after = lead(high)
-        if after >= 0:
-            return _narrowed(lead, low, high, before, after)
-        low, before, step = high, after, max(2 * step, _stride(after, sd))
-    return None
+def _bracketed(
+    lead: _Lead, asked: Ints, upwards: Bools, bracket: _Bracket, most: Floats, sd: Floats, found: Floats
+) -> Bools:
+    """Steps out from the first look, ever larger, until the target is passed; True where it is.
 
-
-def _downwards(lead: Callable[[float], float], high: float, after: float, sd: float) -> float:
-    step = _stride(after, sd)
-    while high > 0:
-        low = max(high - step, 0.0)
-        before = lead(low)
-        if before < 0:
-            return _narrowed(lead, low, high, before, after)
-        high, after, step = low, before, max(2 * step, _stride(before, sd))
-    return high
-
-
-def _narrowed(lead: Callable[[float], float], low: float, high: float, before: float, after: float) -> float:
-    """The upper end of a narrow bracket; ``lead`` is ``before`` < 0 at low, ``after`` >= 0 at high."""
-    shrink = 0.2 / (high - low)
-    halvings = max(0, math.ceil(math.log2((high - low) / PRECISION))) + 1
-    for left in range(halvings, -1, -1):
-        if high - low <= PRECISION:
+    Upwards to ``most``, where nothing is found; downwards to 0, which is then the answer.
+    """
+    low, high, before, after = bracket
+    passed = np.zeros(len(asked), dtype=bool)
+    step = _stride(before[asked], sd[asked])
+    open_ = np.arange(len(asked))
+    while open_.size:
+        which, up = asked[open_], upwards[open_]
+        ended = np.where(up, high[which] >= most[which], low[which] <= 0)
+        found[which[ended & ~up]] = 0.0
+        open_, which, up = open_[~ended], which[~ended], up[~ended]
+        if not open_.size:
             break
-        at = _between(low, high, before, after, shrink, PRECISION / 2 * 2.0**left)
-        found = lead(at)
-        if found < 0:
-            low, before = at, found
-        else:
-            high, after = at, found
-    return high
+        at = np.where(up, np.minimum(high[which] + step[open_], most[which]), np.maximum(low[which] - step[open_], 0))
+        value = lead(at, which)
+        crossed = (value >= 0) == up
+        # the end that was looked at last, and what lies on the other side of it once the target is passed
+        ahead, behind = which[up], which[~up]
+        low[ahead], before[ahead] = high[ahead], after[ahead]
+        high[ahead], after[ahead] = at[up], value[up]
+        high[behind], after[behind] = low[behind], before[behind]
+        low[behind], before[behind] = at[~up], value[~up]
+        passed[open_[crossed]] = True
+        step[open_] = np.maximum(2 * step[open_], _stride(value, sd[which]))
+        open_ = open_[~crossed]
+    return passed
 
 
-def _between(low: float, high: float, before: float, after: float, shrink: float, reach: float) -> float:
+def _narrowed(lead: _Lead, left: Ints, bracket: _Bracket, near: float) -> None:
+    """Brackets narrowed until their upper end is an answer."""
+    low, high, before, after = bracket
+    width = np.maximum(high - low, near)  # what is narrower is not looked at
+    shrink = 0.2 / width
+    halvings = np.maximum(0.0, np.ceil(np.log2(width / near))) + 1
+    while True:
+        left = left[(high[left] - low[left] > near) & (halvings[left] >= 0)]
+        if not left.size:
+            return
+        reach = near / 2 * 2.0 ** halvings[left]
+        at = _between(low[left], high[left], before[left], after[left], shrink[left], reach, near)
+        value = lead(at, left)
+        short = value < 0
+        under, over = left[short], left[~short]
+        low[under], before[under] = at[short], value[short]
+        high[over], after[over] = at[~short], value[~short]
+        halvings[left] -= 1
+
+
+def _between(
+    low: Floats, high: Floats, before: Floats, after: Floats, shrink: Floats, reach: Floats, near: float
+) -> Floats:
     """The next place to look: by interpolation, moved towards the middle, and never out of ``reach`` of halving."""
     middle, width = (low + high) / 2, high - low
     straight = (after * low - before * high) / (after - before)
-    inwards = math.copysign(1.0, middle - straight)
-    moved = max(shrink * width**2, 0.45 * PRECISION)  # far enough that two looks around the place end the search
-    nearer = straight + inwards * moved if moved <= abs(middle - straight) else middle
-    radius = max(reach - width / 2, 0.0)
-    return nearer if abs(nearer - middle) <= radius else middle - inwards * radius
+    inwards = np.copysign(1.0, middle - straight)
+    moved = np.maximum(shrink * width**2, 0.45 * near)  # far enough that two looks around the place end the search
+    nearer = np.where(moved <= np.abs(middle - straight), straight + inwards * moved, middle)
+    radius = np.maximum(reach - width / 2, 0.0)
+    return np.where(np.abs(nearer - middle) <= radius, nearer, middle - inwards * radius)

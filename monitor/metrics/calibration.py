@@ -1,14 +1,30 @@
-"""Calibration: do the scores mean what they say? ECE, MCE, Brier score, log loss, shortfall."""
+"""Calibration: do the scores mean what they say? ECE, MCE, Brier score and its parts, log loss, shortfall."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import BinCounts, Counts, Floats
+from monitor.counts import (
+    CELLS,
+    BinCounts,
+    Counts,
+    Floats,
+    Ints,
+    bin_counts,
+    equal_frequency_edges,
+    equal_width_edges,
+)
+from monitor.metrics.definition import Band, Metric
+from monitor.metrics.groups import Core, Groups, on_bins, on_counts, over
 
 EPSILON = 1e-15
+BINS = 15  # of ace and equal_width_ece, whatever alerts.yaml says for the others
+POSITIVE_WEIGHT = 5.0  # a positive (urgent) ticket weighs as much as five others
 
 
 def ece(bins: BinCounts) -> float | None:
@@ -148,3 +164,250 @@ def log_losses(counts: Counts) -> Losses | None:
     score = np.round(counts.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
     hit, miss = -np.log(score + EPSILON), -np.log(1 - score + EPSILON)
     return Losses(hit, miss, counts.w, counts.w2, counts.rate, counts.design_effect)
+
+
+def ace_bins(counts: Counts, bins: int = BINS) -> BinCounts:
+    """The counts in ``bins`` bins of equal row numbers, made from these very rows."""
+    return bin_counts(counts, equal_frequency_edges(counts, bins))
+
+
+def equal_width_bins(counts: Counts, bins: int = BINS) -> BinCounts:
+    """The counts in ``bins`` bins of equal width."""
+    return bin_counts(counts, equal_width_edges(bins))
+
+
+def ace(counts: Counts, bins: int = BINS) -> float | None:
+    """Adaptive calibration error (plug-in): the ECE over equal-frequency bins, whatever binning is configured.
+
+    In [0, 1]; None without rows. Nixon et al. 2019.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(ace(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0])), 6)
+    0.333333
+    """
+    return ece(ace_bins(counts, bins))
+
+
+def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
+    """Expected calibration error (plug-in) over bins of equal width, whatever binning is configured.
+
+    In [0, 1]; None without rows. Naeini, Cooper & Hauskrecht 2015; Guo et al. 2017.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(equal_width_ece(counts_from_rows([0.61, 0.62, 0.2], [1, 0, 0])), 6)  # .61 and .62 share a bin
+    0.143333
+    """
+    return ece(equal_width_bins(counts, bins))
+
+
+@dataclass(frozen=True, slots=True)
+class BrierParts:
+    """The parts of a Brier score over bins: reliability - resolution + uncertainty + ``within`` is the score.
+
+    ``reliability`` is what recalibration could gain, ``resolution`` what the bins tell apart, ``uncertainty``
+    that of the outcomes alone, ``within`` the rest: scores that differ inside a bin (0 where they do not).
+    """
+
+    reliability: float
+    resolution: float
+    uncertainty: float
+    within: float
+
+    @property
+    def brier(self) -> float:
+        """The Brier score that the parts add up to."""
+        return self.reliability - self.resolution + self.uncertainty + self.within
+
+
+def brier_parts(counts: Counts, edges: Sequence[int]) -> BrierParts | None:
+    """Murphy's (1973) parts of the Brier score over bins with these upper edges; None without rows.
+
+    With c_m, y_m and w_m of a bin: reliability = sum w_m / W (c_m - y_m)^2, resolution = sum w_m / W (y_m - ybar)^2,
+    uncertainty = ybar (1 - ybar); the rest within bins is their variance of scores minus twice their covariance of
+    score and outcome (Stephenson, Coelho & Jolliffe 2008).
+
+    >>> from monitor.counts import counts_from_rows
+    >>> parts = brier_parts(counts_from_rows([0.9, 0.7, 0.2, 0.2], [1, 0, 0, 0]), (5000, 10000))
+    >>> [round(x, 6) for x in (parts.reliability, parts.resolution, parts.uncertainty, parts.within, parts.brier)]
+    [0.065, 0.0625, 0.1875, -0.045, 0.145]
+    """
+    total = float(counts.w.sum())
+    if total <= 0:
+        return None
+    bins = bin_counts(counts, edges)
+    between = float((bins.w * bins.score * (bins.score - 2 * bins.rate)).sum())
+    rest = float((counts.ws2 - 2 * counts.wsy).sum()) - between
+    rate = float(counts.wy.sum()) / total
+    gap, apart = (bins.score - bins.rate) ** 2, (bins.rate - rate) ** 2
+    return BrierParts(
+        reliability=float((bins.w * gap).sum()) / total,
+        resolution=float((bins.w * apart).sum()) / total,
+        uncertainty=rate * (1 - rate),
+        within=rest / total,
+    )
+
+
+def reliability_core(groups: Groups) -> Floats:
+    """Murphy's reliability, each group being a bin."""
+    held = groups.hit + groups.miss
+    return over((held * (groups.score - over(groups.hit, held, 0.0)) ** 2).sum(axis=-1), held.sum(axis=-1))
+
+
+def resolution_core(groups: Groups) -> Floats:
+    """Murphy's resolution, each group being a bin."""
+    held = groups.hit + groups.miss
+    total = held.sum(axis=-1)
+    mean = over(groups.hit.sum(axis=-1), total, 0.0)[..., None]
+    return over((held * (over(groups.hit, held, 0.0) - mean) ** 2).sum(axis=-1), total)
+
+
+def uncertainty_core(groups: Groups) -> Floats:
+    """Murphy's uncertainty: the variance of the outcomes."""
+    hit, miss = groups.hit.sum(axis=-1), groups.miss.sum(axis=-1)
+    return over(hit * miss, (hit + miss) ** 2)
+
+
+def class_weighted_nll(counts: Counts, positive_weight: float = POSITIVE_WEIGHT) -> float | None:
+    """Log loss with the actual positives weighing ``positive_weight`` times as much as the negatives.
+
+    sum k w loss / sum k w with k the weight of the true class: scikit-learn's ``log_loss`` with these sample weights.
+    In nats, from 0 up to 34.5; None without rows. King & Zeng 2001.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> counts = counts_from_rows([0.5, 0.9], [1, 0])
+    >>> round(class_weighted_nll(counts, 1.0), 4), round(class_weighted_nll(counts, 5.0), 4)  # .6931 and 2.3026
+    (1.4979, 0.9614)
+    """
+    return on_counts(lambda groups: class_weighted_nll_core(groups, positive_weight), counts)
+
+
+def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
+    """:func:`class_weighted_nll` of groups."""
+    score = np.round(groups.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
+    of_hits = np.where(groups.truth_is_outcome, positive_weight, 1.0)
+    of_misses = np.where(groups.truth_is_outcome, 1.0, positive_weight)
+    loss = groups.hit @ (-np.log(score + EPSILON) * of_hits) + groups.miss @ (-np.log(1 - score + EPSILON) * of_misses)
+    return np.clip(over(loss, groups.hit @ of_hits + groups.miss @ of_misses), 0.0, -math.log(EPSILON))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GapMatrix:
+    """Hit rate minus mean score by label and bin: below 0 where more was promised than kept.
+
+    ``gap`` has shape (L, M), NaN where a bin holds no row (or a label has fewer bins), ``rows`` the rows of each bin,
+    ``upper`` its upper edge as a score (NaN where a label has fewer bins).
+    """
+
+    labels: tuple[str, ...]
+    gap: Floats
+    rows: Ints
+    upper: Floats
+
+
+def gap_matrix(tables: Mapping[str, BinCounts]) -> GapMatrix:
+    """The label x bin matrix of hit rate minus mean score, of one table of bins a label.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> counts = counts_from_rows([0.9] * 4 + [0.2] * 4, [1, 1, 0, 0, 0, 0, 0, 1])
+    >>> found = gap_matrix({"billing": equal_width_bins(counts, 2)})
+    >>> found.labels, found.gap.round(3).tolist(), found.rows.tolist()
+    (('billing',), [[0.05, -0.4]], [[4, 4]])
+    """
+    shape = (len(tables), max((len(bins.w) for bins in tables.values()), default=0))
+    gap, rows, upper = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
+    for k, bins in enumerate(tables.values()):
+        size = len(bins.w)
+        gap[k, :size] = np.where(bins.w > 0, bins.rate - bins.score, np.nan)
+        rows[k, :size], upper[k, :size] = bins.n, bins.upper / CELLS
+    return GapMatrix(tuple(tables), gap, rows, upper)
+
+
+CALIBRATION_BANDS = (
+    Band(0.0, 0.05, "well calibrated"),
+    Band(0.05, 0.10, "somewhat off"),
+    Band(0.10, 0.20, "recalibrate"),
+    Band(0.20, 1.0, "severely miscalibrated"),
+)
+
+ON_GROUPS: Mapping[str, Core] = MappingProxyType(
+    {
+        "brier_reliability": reliability_core,
+        "brier_resolution": resolution_core,
+        "brier_uncertainty": uncertainty_core,
+        "class_weighted_nll": class_weighted_nll_core,
+    }
+)
+"""Metrics that a bootstrap may draw many samples of at once; of ``needs="bins"``, each bin is a group."""
+
+RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "brier_reliability": (0.0, 1.0),
+        "brier_resolution": (0.0, 0.25),
+        "brier_uncertainty": (0.0, 0.25),
+        "class_weighted_nll": (0.0, -math.log(EPSILON)),
+    }
+)
+"""What values are possible, where that is not [0, 1]."""
+
+REGISTERED: tuple[Metric, ...] = (
+    Metric(
+        name="ace",
+        summary="Adaptive calibration error: the ECE over equal-frequency bins, whatever binning is configured",
+        direction="lower",
+        bands=CALIBRATION_BANDS,
+        reference="Nixon et al. 2019",
+        docs_anchor="ace",
+        needs="counts",
+        point=ace,
+    ),
+    Metric(
+        name="equal_width_ece",
+        summary="Equal-width calibration error: the ECE over bins of equal width, whatever binning is configured",
+        direction="lower",
+        bands=CALIBRATION_BANDS,
+        reference="Naeini, Cooper & Hauskrecht 2015; Guo, Pleiss, Sun & Weinberger 2017",
+        docs_anchor="equal_width_ece",
+        needs="counts",
+        point=equal_width_ece,
+    ),
+    Metric(
+        name="brier_reliability",
+        summary="Reliability: the part of the Brier score that recalibration could gain",
+        direction="lower",
+        bands=(),
+        reference="Murphy 1973",
+        docs_anchor="brier_reliability",
+        needs="bins",
+        point=lambda bins: on_bins(reliability_core, bins),
+    ),
+    Metric(
+        name="brier_resolution",
+        summary="Resolution: how far the hit rates of the bins lie apart, the part of the Brier score that scores earn",
+        direction="higher",
+        bands=(),
+        reference="Murphy 1973",
+        docs_anchor="brier_resolution",
+        needs="bins",
+        point=lambda bins: on_bins(resolution_core, bins),
+    ),
+    Metric(
+        name="brier_uncertainty",
+        summary="Uncertainty: the Brier score of always saying the prevalence",
+        direction="none",
+        bands=(),
+        reference="Murphy 1973",
+        docs_anchor="brier_uncertainty",
+        needs="counts",
+        point=lambda counts: on_counts(uncertainty_core, counts),
+    ),
+    Metric(
+        name="class_weighted_nll",
+        summary="Class-weighted log loss: the log loss with an actual positive weighing five times a negative",
+        direction="lower",
+        bands=(),
+        reference="King & Zeng 2001",
+        docs_anchor="class_weighted_nll",
+        needs="counts",
+        point=class_weighted_nll,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Classification: was the decision right? Accuracy, false-negative rate, precision, recall and F1.
+"""Classification: was the decision right? The confusion matrix and what is made of it.
 
 With ``probability_of_label`` the outcome y is the truth of the label, so a row that was predicted is
 right where y = 1 and one that was not where y = 0. With ``confidence_in_prediction`` y already says
@@ -7,11 +7,17 @@ whether the decision was right, and the truth is y where predicted, 1 - y where 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from monitor.counts import Counts, Floats
+from monitor.metrics.definition import Metric
+from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
+
+POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five wrong alarms
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +158,248 @@ def _where_predicted(counts: Counts) -> Floats:
 
 def _within_one(share: float) -> float:
     return min(max(share, 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confusion:
+    """The weights of true and false positives and negatives: numbers, or (B,) of draws.
+
+    A soft outcome y counts as y of a positive and 1 - y of a negative.
+    """
+
+    tp: Floats
+    fp: Floats
+    fn: Floats
+    tn: Floats
+
+    @property
+    def total(self) -> Floats:
+        """The weight of all rows."""
+        return self.tp + self.fp + self.fn + self.tn
+
+    @property
+    def positives(self) -> Floats:
+        """The weight of the actual positives."""
+        return self.tp + self.fn
+
+    @property
+    def negatives(self) -> Floats:
+        """The weight of the actual negatives."""
+        return self.fp + self.tn
+
+
+def confusion(counts: Counts) -> Confusion:
+    """The confusion matrix of the decisions, with weights.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> found = confusion(counts_from_rows([0.9, 0.8, 0.8, 0.2, 0.1], [1, 0, 1, 0, 1]))
+    >>> [float(x) for x in (found.tp, found.fp, found.fn, found.tn)]
+    [2.0, 1.0, 1.0, 1.0]
+    """
+    return confusion_of(groups_of(counts))
+
+
+def confusion_of(groups: Groups) -> Confusion:
+    """The confusion matrix of groups, of shape () or (B,)."""
+    yes = groups.predicted.astype(np.float64)
+    tp, fp = groups.hit @ yes, groups.miss @ yes
+    first, second = groups.hit @ (1 - yes), groups.miss @ (1 - yes)
+    fn, tn = (second, first) if groups.score_is == "confidence_in_prediction" else (first, second)
+    return Confusion(tp, fp, fn, tn)
+
+
+def error_rate(found: Confusion) -> Floats:
+    """(fp + fn) / all."""
+    return over(found.fp + found.fn, found.total)
+
+
+def prevalence(found: Confusion) -> Floats:
+    """(tp + fn) / all."""
+    return over(found.positives, found.total)
+
+
+def true_positive_rate(found: Confusion) -> Floats:
+    """tp / (tp + fn): the recall, or sensitivity."""
+    return over(found.tp, found.positives)
+
+
+def false_positive_rate(found: Confusion) -> Floats:
+    """fp / (fp + tn)."""
+    return over(found.fp, found.negatives)
+
+
+def specificity(found: Confusion) -> Floats:
+    """tn / (fp + tn): the true-negative rate, or the recall of the negatives."""
+    return over(found.tn, found.negatives)
+
+
+def balanced_accuracy(found: Confusion) -> Floats:
+    """The mean of the true-positive and the true-negative rate. Brodersen et al. 2010."""
+    return (true_positive_rate(found) + specificity(found)) / 2
+
+
+def balanced_error(found: Confusion) -> Floats:
+    """1 - balanced accuracy: the mean of the false-negative and the false-positive rate."""
+    return 1 - balanced_accuracy(found)
+
+
+def class_weighted_error(found: Confusion, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
+    """The error with an actual positive weighing ``positive_weight`` times a negative: (k fn + fp) / (k P + N).
+
+    With k = N / P it is the balanced error.
+
+    >>> one = Confusion(*(np.array(x) for x in (3.0, 2.0, 1.0, 14.0)))
+    >>> float(class_weighted_error(one, 1.0)), round(float(class_weighted_error(one, 5.0)), 6)
+    (0.15, 0.194444)
+    """
+    wrong = positive_weight * found.fn + found.fp
+    return over(wrong, positive_weight * found.positives + found.negatives)
+
+
+def matthews(found: Confusion) -> Floats:
+    """Matthews' correlation: (tp tn - fp fn) / sqrt(predicted, not predicted, P and N multiplied).
+
+    In [-1, 1]; NaN where nothing (or everything) is predicted or positive, where scikit-learn says 0. Matthews 1975.
+
+    >>> round(float(matthews(Confusion(*(np.array(x) for x in (2.0, 0.0, 0.0, 3.0))))), 6)
+    1.0
+    """
+    yes, no = found.tp + found.fp, found.fn + found.tn
+    # roots before products: weights of millions of rows would leave the range of floats
+    whole = np.sqrt(yes) * np.sqrt(no) * np.sqrt(found.positives) * np.sqrt(found.negatives)
+    return np.clip(over(found.tp * found.tn - found.fp * found.fn, whole), -1.0, 1.0)
+
+
+def wrong(counts: Counts) -> Share | None:
+    """The share of wrong decisions with its effective rows; None without rows."""
+    share = right(counts)
+    return None if share is None else Share(1 - share.value, share.rows)
+
+
+def positive(counts: Counts) -> Share | None:
+    """The prevalence as a share of all rows; None without rows."""
+    total = float(counts.w.sum())
+    return Share(_within_one(float(_actual(counts).sum()) / total), counts.effective_rows) if total > 0 else None
+
+
+def alarmed(counts: Counts) -> Share | None:
+    """The share of predicted ones among the actual negatives, with their effective number; None without one."""
+    counts = counts.take(counts.w > 0)
+    negative = counts.w - np.minimum(_actual(counts), counts.w)
+    total = float(negative.sum())
+    if total <= 0:
+        return None
+    squares = float((counts.w2 * negative / counts.w).sum())
+    value = float(negative[counts.predicted].sum()) / total
+    return Share(_within_one(value), total**2 / squares / counts.design_effect)
+
+
+def left_alone(counts: Counts) -> Share | None:
+    """The specificity as a share of the actual negatives; None without one."""
+    share = alarmed(counts)
+    return None if share is None else Share(1 - share.value, share.rows)
+
+
+def _core(function: Callable[[Confusion], Floats]) -> Core:
+    return lambda groups: function(confusion_of(groups))
+
+
+ON_GROUPS: Mapping[str, Core] = MappingProxyType(
+    {
+        "error_rate": _core(error_rate),
+        "precision": _core(lambda found: over(found.tp, found.tp + found.fp)),
+        "recall": _core(true_positive_rate),
+        "f1": _core(lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn)),
+        "false_positive_rate": _core(false_positive_rate),
+        "specificity": _core(specificity),
+        "balanced_accuracy": _core(balanced_accuracy),
+        "balanced_error": _core(balanced_error),
+        "class_weighted_error": _core(class_weighted_error),
+        "prevalence": _core(prevalence),
+        "matthews_correlation": _core(matthews),
+    }
+)
+"""Metrics that a bootstrap may draw many samples of at once; groups summed by prediction are all they need."""
+
+SHARES: Mapping[str, Callable[[Counts], Share | None]] = MappingProxyType(
+    {
+        "error_rate": wrong,
+        "precision": predicted_right,
+        "recall": positives_found,
+        "false_positive_rate": alarmed,
+        "specificity": left_alone,
+        "prevalence": positive,
+    }
+)
+"""Metrics that are a share of rows: they have exact binomial limits."""
+
+RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"matthews_correlation": (-1.0, 1.0)})
+"""What values are possible, where that is not [0, 1]."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "error": "error_rate",
+        "true_positive_rate": "recall",
+        "tpr": "recall",
+        "sensitivity": "recall",
+        "fpr": "false_positive_rate",
+        "fnr": "false_negative_rate",
+        "true_negative_rate": "specificity",
+        "tnr": "specificity",
+        "mcc": "matthews_correlation",
+    }
+)
+"""Other names of the field for metrics that are registered under one."""
+
+
+def _registered(name: str, summary: str, reference: str, *, higher: bool | None = False) -> Metric:
+    core = ON_GROUPS[name]
+    return Metric(
+        name=name,
+        summary=summary,
+        direction="none" if higher is None else "higher" if higher else "lower",
+        bands=(),
+        reference=reference,
+        docs_anchor=name,
+        needs="counts",
+        point=lambda counts: on_counts(core, counts),
+    )
+
+
+_EXACT = "Clopper & Pearson 1934 (interval)"
+
+REGISTERED: tuple[Metric, ...] = (
+    _registered("error_rate", "Error rate: the share of decisions that were wrong", _EXACT),
+    _registered("precision", "Precision: the share of the predicted rows that are positive", _EXACT, higher=True),
+    _registered("recall", "Recall: the share of the actual positives that were predicted", _EXACT, higher=True),
+    _registered("f1", "F1: the harmonic mean of precision and recall", "van Rijsbergen 1979", higher=True),
+    _registered(
+        "false_positive_rate", "False-positive rate: the share of the actual negatives that were predicted", _EXACT
+    ),
+    _registered(
+        "specificity", "Specificity: the share of the actual negatives that were not predicted", _EXACT, higher=True
+    ),
+    _registered(
+        "balanced_accuracy",
+        "Balanced accuracy: the mean of the true-positive and the true-negative rate",
+        "Brodersen, Ong, Stephan & Buhmann 2010",
+        higher=True,
+    ),
+    _registered(
+        "balanced_error",
+        "Balanced error: the mean of the false-negative and the false-positive rate",
+        "Brodersen, Ong, Stephan & Buhmann 2010",
+    ),
+    _registered(
+        "class_weighted_error",
+        "Class-weighted error: the error rate with an actual positive weighing five times a negative",
+        "Elkan 2001",
+    ),
+    _registered("prevalence", "Prevalence: the share of rows that are actual positives", _EXACT, higher=None),
+    _registered(
+        "matthews_correlation",
+        "Matthews' correlation: the correlation of decision and truth",
+        "Matthews 1975; Chicco & Jurman 2020",
+        higher=True,
+    ),
+)

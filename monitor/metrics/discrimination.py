@@ -1,17 +1,22 @@
-"""Discrimination: do rows that came true score higher than the others? ROC-AUC and PR-AUC.
+"""Discrimination: do rows that came true score higher than the others? Areas and curves, Cohen's d, correlation.
 
-Both read cells as tied scores (but see :func:`classes`), so that they cost O(cells), and both come
+The areas read cells as tied scores (but see :func:`classes`), so that they cost O(cells), and come
 with the variance of their influence function, at the same cost.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import Bools, Counts, Floats
+from monitor.counts import CELLS, Bools, Counts, Floats, Ints
 from monitor.metrics.calibration import bessel
+from monitor.metrics.definition import Band, Metric
+from monitor.metrics.groups import Core, Groups, on_counts, over
 
 _NOTHING = 1e-12  # a share of weight this small is a rounding error of two sums of the same rows
 _DISTINCT = 7.3e-7  # scores closer than this are one: their squares are lost in the sums
@@ -202,6 +207,22 @@ def with_unseen_hit(two: Classes, *, at_top: bool = False) -> Classes:
     )
 
 
+def with_unseen_miss_on_top(two: Classes) -> Classes:
+    """The classes with a quarter of a miss more, above all scores.
+
+    A precision-recall curve begins with the highest scores: a single miss there costs more than any other row, and
+    where it is rare it has not been seen. Half of one, as of a hit, would be more than intervals need.
+    """
+    mass, square = float(two.miss.sum()) / two.misses / 4, float(two.miss_square.sum()) / two.misses / 4
+    return replace(
+        two,
+        hit=_put(two.hit, -1, 0.0),
+        hit_square=_put(two.hit_square, -1, 0.0),
+        miss=_put(two.miss, -1, mass),
+        miss_square=_put(two.miss_square, -1, square),
+    )
+
+
 def with_unseen_pair(two: Classes) -> Classes:
     """The classes with half a hit and half a miss more, both where they contradict the order found."""
     reversed_order = area_of_roc(two).value < 0.5 - _NOTHING  # no rounding error decides
@@ -215,3 +236,201 @@ def _swap(two: Classes) -> Classes:
 
 def _put(values: Floats, side: int, value: float) -> Floats:
     return np.concatenate(([value], values) if side == 0 else (values, [value]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RocCurve:
+    """A ROC curve from (0, 0) to (1, 1), highest threshold first; every array has shape (T + 1,).
+
+    Point k is the decision "score >= threshold[k]"; the first threshold is infinite (nothing predicted).
+    """
+
+    threshold: Floats
+    fpr: Floats
+    tpr: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrecisionRecallCurve:
+    """A precision-recall curve, highest threshold first; every array has shape (T,).
+
+    Point k is the decision "score >= threshold[k]". ``prevalence`` is the precision of a blind classifier.
+    """
+
+    threshold: Floats
+    precision: Floats
+    recall: Floats
+    prevalence: float
+
+
+def roc_curve(counts: Counts) -> RocCurve | None:
+    """The ROC curve by cell: one point a distinct cell, thresholds rounded to cells; None unless both classes occur.
+
+    Its area by trapezia is :func:`roc_auc`, but for rows of one cell that have different scores. Fawcett 2006.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> curve = roc_curve(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
+    >>> curve.threshold.tolist(), curve.fpr.tolist(), curve.tpr.tolist()
+    ([inf, 0.9, 0.8, 0.2], [0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
+    """
+    threshold, hits, misses = _steps(counts)
+    if not (len(threshold) and hits[-1] > 0 and misses[-1] > 0):
+        return None
+    start = np.zeros(1)
+    return RocCurve(
+        np.concatenate(([math.inf], threshold)),
+        np.concatenate((start, misses / misses[-1])),
+        np.concatenate((start, hits / hits[-1])),
+    )
+
+
+def precision_recall_curve(counts: Counts) -> PrecisionRecallCurve | None:
+    """The precision-recall curve by cell, highest threshold first; None without hits.
+
+    sum of (R_k - R_k-1) P_k over its points is :func:`pr_auc`, but for rows of one cell that have different scores.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> curve = precision_recall_curve(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
+    >>> curve.precision.round(4).tolist(), curve.recall.tolist(), curve.prevalence
+    ([1.0, 0.6667, 0.5], [0.5, 1.0, 1.0], 0.5)
+    """
+    threshold, hits, misses = _steps(counts)
+    if not (len(threshold) and hits[-1] > 0):
+        return None
+    reached = hits + misses
+    return PrecisionRecallCurve(threshold, hits / reached, hits / hits[-1], float(hits[-1] / reached[-1]))
+
+
+def _steps(counts: Counts) -> tuple[Floats, Floats, Floats]:
+    """Distinct cells as thresholds, highest first, with the hits and the misses that score at least that."""
+    cells = counts.by_cell()
+    cells = cells.take(cells.w > 0)
+    hit = np.clip(cells.wy, 0.0, cells.w)[::-1]
+    miss = cells.w[::-1] - hit
+    hit, miss = (np.where(part < _NOTHING * (hit + miss), 0.0, part) for part in (hit, miss))
+    return cells.cell[::-1] / CELLS, np.cumsum(hit), np.cumsum(miss)
+
+
+_CONSTANT = 1e-15  # a variance of scores this small is a rounding error: they never differ
+
+
+def cohens_d_core(groups: Groups) -> Floats:
+    """Cohen's d: (mean score of hits - that of misses) / sqrt(mean of both variances)."""
+    (mean1, var1), (mean0, var0) = (_mean_and_variance(part, groups.score) for part in (groups.hit, groups.miss))
+    pooled = (var1 + var0) / 2
+    return over(mean1 - mean0, np.sqrt(np.where(pooled > _CONSTANT, pooled, np.nan)))
+
+
+def point_biserial_core(groups: Groups) -> Floats:
+    """(mean score of hits - that of misses) / sd of all scores * sqrt(n1 n0) / N."""
+    hits, misses = groups.hit.sum(axis=-1), groups.miss.sum(axis=-1)
+    mean1, mean0 = (over(part @ groups.score, part.sum(axis=-1)) for part in (groups.hit, groups.miss))
+    _, variance = _mean_and_variance(groups.hit + groups.miss, groups.score)
+    spread = np.sqrt(np.where(variance > _CONSTANT, variance, np.nan))
+    return np.clip((mean1 - mean0) / spread * over(np.sqrt(hits * misses), hits + misses), -1.0, 1.0)
+
+
+def _mean_and_variance(weight: Floats, score: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance (over W, not W - 1) of scores with these weights; shapes () or (B,)."""
+    total = weight.sum(axis=-1)
+    mean = over(weight @ score, total)
+    # about a fixed centre: no difference of large sums, and no array of shape (B, G)
+    centre = 0.5 if mean.ndim else float(mean)
+    return mean, np.maximum(over(weight @ (score - centre) ** 2, total) - (mean - centre) ** 2, 0.0)
+
+
+def cohens_d(counts: Counts) -> float | None:
+    """Cohen's d of the scores: (mean of hits - mean of misses) / sqrt((var1 + var0) / 2), weighted.
+
+    How many standard deviations hits score above misses; any sign. Variances divide by W. None unless both
+    classes occur and scores vary within one. Cohen 1988.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(cohens_d(counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])), 6)
+    6.0
+    """
+    return on_counts(cohens_d_core, counts)
+
+
+def point_biserial(counts: Counts) -> float | None:
+    """Point-biserial correlation of score and outcome, weighted: Pearson's r with a 0/1 variable.
+
+    In [-1, 1]; None unless both classes occur and scores vary. Tate 1954.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(point_biserial(counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])), 6)
+    0.948683
+    """
+    return on_counts(point_biserial_core, counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactorCorrelations:
+    """Correlation of score and outcome by label and by the values of one factor (channel, language, version).
+
+    ``correlation`` and ``rows`` have shape (labels, values); NaN where a correlation is not defined or a label has no
+    row with that value.
+    """
+
+    factor: str
+    labels: tuple[str, ...]
+    values: tuple[str, ...]
+    correlation: Floats
+    rows: Ints
+
+
+def factor_correlations(factor: str, parts: Mapping[str, Mapping[str, Counts]]) -> FactorCorrelations:
+    """The matrix of point-biserial correlations, of ``parts[label][value]``; values in the order first seen.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> web = counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])
+    >>> found = factor_correlations("channel", {"billing": {"web": web}, "spam": {"mail": web, "web": web}})
+    >>> found.values, found.correlation.round(3).tolist(), found.rows.tolist()
+    (('web', 'mail'), [[0.949, nan], [0.949, 0.949]], [[4, 0], [4, 4]])
+    """
+    values = tuple(dict.fromkeys(value for by_value in parts.values() for value in by_value))
+    correlation, rows = np.full((len(parts), len(values)), np.nan), np.zeros((len(parts), len(values)), dtype=np.int64)
+    for i, by_value in enumerate(parts.values()):
+        for j, value in enumerate(values):
+            if value in by_value:
+                found = point_biserial(by_value[value])
+                correlation[i, j] = np.nan if found is None else found
+                rows[i, j] = by_value[value].rows
+    return FactorCorrelations(factor, tuple(parts), values, correlation, rows)
+
+
+ON_GROUPS: Mapping[str, Core] = MappingProxyType({"cohens_d": cohens_d_core, "point_biserial": point_biserial_core})
+"""Metrics that a bootstrap may draw many samples of at once."""
+
+RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"cohens_d": (-math.inf, math.inf), "point_biserial": (-1.0, 1.0)}
+)
+"""What values are possible, where that is not [0, 1]."""
+
+REGISTERED: tuple[Metric, ...] = (
+    Metric(
+        name="cohens_d",
+        summary="Cohen's d: how many standard deviations hits score above misses",
+        direction="higher",
+        bands=(
+            Band(0.8, math.inf, "large"),
+            Band(0.5, 0.8, "medium"),
+            Band(0.2, 0.5, "small"),
+            Band(-math.inf, 0.2, "negligible"),
+        ),
+        reference="Cohen 1988",
+        docs_anchor="cohens_d",
+        needs="counts",
+        point=cohens_d,
+    ),
+    Metric(
+        name="point_biserial",
+        summary="Point-biserial correlation: the correlation of score and outcome",
+        direction="higher",
+        bands=(Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak")),
+        reference="Tate 1954",
+        docs_anchor="point_biserial",
+        needs="counts",
+        point=point_biserial,
+    ),
+)

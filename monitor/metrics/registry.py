@@ -5,13 +5,42 @@ A new metric is one function, one row here, one section in docs/metrics.md and o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from monitor.metrics import calibration, classification, discrimination
-from monitor.metrics.definition import Band, Metric
+from monitor.metrics import (
+    calibration,
+    certainty,
+    classification,
+    cost,
+    discrimination,
+    information,
+    multiclass,
+    regression,
+    selective,
+    top_k,
+)
+from monitor.metrics.definition import Band, Metric, Needs
+from monitor.metrics.groups import Core
 
-__all__ = ["METRICS", "Band", "Metric"]
+__all__ = [
+    "ALIASES", "CONTRACT", "GIVES", "METRICS", "ON_GROUPS", "TOTALS", "WHOLE", "Band", "Metric", "given_by", "range_of",
+]  # fmt: skip
+
+GIVES: Mapping[str, frozenset[Needs]] = MappingProxyType(
+    {
+        "multilabel": frozenset({"counts", "bins"}),
+        "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
+        "top_k": frozenset({"counts", "bins", "ranked"}),
+        "regression": frozenset({"regression"}),
+    }
+)
+"""Kind of a source -> what its metrics may need."""
+
+WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
+"""Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""
 
 _ECE_BANDS = (
     Band(0.0, 0.05, "well calibrated"),
@@ -22,7 +51,7 @@ _ECE_BANDS = (
 _MCE_BANDS = (Band(0.0, 0.15, "acceptable"), Band(0.15, 0.20, "risky"), Band(0.20, 1.0, "critical"))
 _AUC_BANDS = (Band(0.9, 1.0, "strong"), Band(0.8, 0.9, "acceptable"), Band(0.0, 0.8, "weak: retrain"))
 
-_ALL = (
+_CONTRACT = (
     Metric(
         name="ece",
         summary="Expected calibration error: how far scores are from hit rates, on average over the rows",
@@ -115,4 +144,76 @@ _ALL = (
     ),
 )
 
-METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
+
+TOTALS: frozenset[str] = frozenset({"excess_errors"})
+"""Metrics of counts that grow with the rows: of one window alone, and with no baseline, which holds more of them."""
+
+CONTRACT: tuple[str, ...] = tuple(metric.name for metric in _CONTRACT)
+"""The metrics that stand in every JSON document of a run."""
+
+# Modules whose ``REGISTERED`` is joined, in this order.
+_MODULES: tuple[Any, ...] = (
+    calibration, discrimination, classification, cost, selective, information, top_k, multiclass, certainty, regression,
+)  # fmt: skip
+
+
+def _joined(modules: Iterable[Any]) -> dict[str, Metric]:
+    found: dict[str, Metric] = {}
+    for metric in (*_CONTRACT, *(metric for module in modules for metric in module.REGISTERED)):
+        if metric.name in found:
+            raise AssertionError(f"two metrics are called {metric.name}")
+        found[metric.name] = metric
+    return found
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(_joined(_MODULES))
+"""Every metric by its name: those of the contract first."""
+
+ON_GROUPS: Mapping[str, Core] = MappingProxyType(
+    {name: core for module in _MODULES for name, core in getattr(module, "ON_GROUPS", {}).items()}
+)
+"""Metrics that many draws of one sample can be put into at once, as functions of groups."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "auc": "roc_auc",
+        "auroc": "roc_auc",
+        "auprc": "pr_auc",
+        "average_precision": "pr_auc",
+        "log_loss": "nll",
+        "miss_rate": "false_negative_rate",
+        **classification.ALIASES,
+    }
+)
+"""Words from other tools, and what they are called here."""
+
+_UNIT = (0.0, 1.0)
+_NLL = (0.0, -math.log(calibration.EPSILON))
+_RANGES: dict[str, tuple[float, float]] = {
+    "nll": _NLL,
+    "shortfall": (-1.0, 1.0),
+    "mutual_information": (0.0, math.log(2)),
+    **{f"nll_at_{rank}": _NLL for rank in top_k.RANKS},
+    **{each.name: (each.least, each.most) for module in _MODULES for each in getattr(module, "STATISTICS", ())},
+    **{name: limits for module in _MODULES for name, limits in getattr(module, "RANGES", {}).items()},
+    # a source may say what its mistakes cost
+    **dict.fromkeys(cost.ON_GROUPS, (0.0, math.inf)),
+}
+
+
+def range_of(name: str) -> tuple[float, float]:
+    """The least and the largest value that a metric can have.
+
+    >>> range_of("ece"), range_of("shortfall")
+    ((0.0, 1.0), (-1.0, 1.0))
+    """
+    return _RANGES.get(name, _UNIT)
+
+
+def given_by(kind: str) -> tuple[str, ...]:
+    """The metrics that a source of this kind can give, in the order of the registry.
+
+    >>> given_by("multilabel")[:3]
+    ('ece', 'mce', 'brier')
+    """
+    return tuple(metric.name for metric in METRICS.values() if metric.needs in GIVES[kind])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from benchmarks.findings import tables
 from benchmarks.plan import FULL, QUICK, Done, Notebook, done, gathered, key_of, run
 from benchmarks.populations import POPULATIONS
 from benchmarks.power import seen_within
-from benchmarks.simulate import main, section
+from benchmarks.simulate import durations, main, measured, section, waited
 from benchmarks.tables import write_between
 from benchmarks.tally import Tally, together
 from benchmarks.targets import Findings, held
@@ -229,6 +230,20 @@ def test_an_interrupted_study_goes_on_and_finds_the_same(tmp_path: Path) -> None
     assert gathered(tasks, book.resume()) == gathered(tasks, after)
 
 
+def test_what_was_waited_for_adds_up_over_all_sittings(tmp_path: Path) -> None:
+    tasks = replace(QUICK, elsewhere=(3, 2)).tasks(["elsewhere"])
+    book = Notebook(tmp_path / "notes.jsonl", "this study")
+    book.begin()
+    first = measured(tasks[:2], {}, book, workers=1)
+    both = measured(tasks, book.resume(), book, workers=1)
+    again = book.resume()
+    assert {key: each.wall for key, each in again.items()} == pytest.approx(
+        {key: each.wall for key, each in both.items()}, abs=0.001
+    )
+    assert waited(tasks, both) > waited(tasks[:2], first) > 0
+    assert durations(tasks, both)["elsewhere"] == pytest.approx(sum(each.seconds for each in again.values()), abs=0.01)
+
+
 def test_results_of_another_study_are_not_mixed_in(tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     Notebook(path, "one").begin()
@@ -248,6 +263,10 @@ def test_the_command_runs_some_parts_and_goes_on_after_them(tmp_path: Path, caps
     assert "Populations that nobody chose" in first
     assert "Nothing changes" not in first
     assert len(written.splitlines()) == 1 + QUICK.elsewhere[0]
+    assert "processor: elsewhere " in first
+    assert "; from beginning to end " in first
+    times = [json.loads(row)[1] for row in written.splitlines()[1:]]
+    assert all(seconds > 0 and wall > 0 for seconds, wall in times)
     main([*call, "--resume"])
     assert book.read_text(encoding="utf-8") == written
     assert capsys.readouterr().out == first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from sklearn.metrics import f1_score, roc_auc_score
 from monitor.counts import Counts, counts_from_rows, empty_counts
 from monitor.inference.change import mover
 from monitor.inference.levels import increase_detectable, increase_test, interval, law_of, level_detectable, level_p
-from monitor.inference.sampling import Ranking, Skewed
+from monitor.inference.sampling import LogitArea, Ranking, Skewed
 from monitor.metrics.classification import f1, precision, recall
 from monitor.metrics.registry import METRICS
 from monitor.metrics.standard_errors import moments
 from monitor.records import Interval
 
-POINTS = {name: metric.point for name, metric in METRICS.items() if not metric.binned}
+IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
+POINTS = {name: METRICS[name].point for name in IN_CLOSED_FORM}
 POINTS |= {"precision": precision, "recall": recall, "f1": f1}
 NAMES = list(POINTS)
 HIGHER = ("roc_auc", "pr_auc", "accuracy", "precision", "recall", "f1")
@@ -215,11 +217,11 @@ def test_few_rows_of_the_rarer_class_widen_the_interval_of_the_average_precision
     score, truth = rng.random(400), rng.random(400) < 0.5
     few = np.concatenate([np.flatnonzero(truth)[:4], np.flatnonzero(~truth)])
     for index, freedom in ((few, 3.5), (np.arange(400), min(truth.sum(), (~truth).sum()) - 0.5)):
-        _, low, high = known(interval("pr_auc", counts_from_rows(score[index], truth[index]), 0.95))
-        _, low9, high9 = known(interval("pr_auc", counts_from_rows(score[index], truth[index]), 0.9))
-        logits = [math.log(x / (1 - x)) for x in (low, high, low9, high9)]
-        ratio = (logits[1] - logits[0]) / (logits[3] - logits[2])
-        assert ratio == pytest.approx(stats.t.ppf(0.975, freedom) / stats.t.ppf(0.95, freedom), rel=1e-6)
+        counts = counts_from_rows(score[index], truth[index])
+        found = np.array([known(interval("pr_auc", counts, level))[1:] for level in (0.8, 0.9, 0.95)])
+        steps = np.diff(np.log(found / (1 - found)), axis=0)  # each end's own centre falls out of the differences
+        quantiles = np.diff(stats.t.ppf([0.9, 0.95, 0.975], freedom))
+        assert steps[1] / steps[0] == pytest.approx(quantiles[1] / quantiles[0], rel=1e-6)
 
 
 def test_a_few_rare_and_well_separated_hits_still_get_an_honest_interval() -> None:
@@ -420,3 +422,15 @@ def test_a_single_row_never_gives_strong_evidence(name: str, outcome: int) -> No
     assert p is None or p >= 0.05
     found = interval(name, counts, 0.95)
     assert found.value is None or defined(found.high) - defined(found.low) > 0.25
+
+
+def test_a_miss_that_was_not_seen_on_top_lowers_the_lower_limit_of_the_average_precision_alone() -> None:
+    rng = np.random.default_rng(43)
+    score = rng.beta(0.8, 0.6, 200)
+    law = law_of("pr_auc", counts_from_rows(score, rng.random(200) < score))
+    assert isinstance(law, LogitArea)
+    seen = replace(law, low_centre=law.centre, low_se=law.se)
+    assert law.interval(0.95)[1] == seen.interval(0.95)[1]
+    assert law.interval(0.95)[0] < seen.interval(0.95)[0] - 0.005
+    assert law.p_value(0.8, "above") > seen.p_value(0.8, "above")
+    assert law.p_value(0.95, "below") == seen.p_value(0.95, "below")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.counts import BinCounts, bin_counts, counts_from_rows
-from monitor.inference.memory import by_content, forget, kept_with
+from monitor.inference.memory import each_by_content, forget, kept_with
 
 
 def bins(hits: int) -> BinCounts:
@@ -20,23 +20,23 @@ def bins(hits: int) -> BinCounts:
 def test_equal_tables_are_answered_once_and_other_ones_by_themselves() -> None:
     asked: list[float] = []
 
-    @by_content
-    def hits(table: BinCounts, times: int = 1) -> float:
-        asked.append(float(table.wy.sum()))
-        return times * asked[-1]
+    @each_by_content
+    def hits(tables: list[tuple[BinCounts]], times: int = 1) -> list[float]:
+        asked.extend(float(table.wy.sum()) for (table,) in tables)
+        return [times * float(table.wy.sum()) for (table,) in tables]
 
-    assert [hits(bins(70)), hits(bins(70)), hits(bins(71)), hits(bins(70), times=2), hits(bins(70), 2)] == [
-        70, 70, 71, 140, 140,
-    ]  # fmt: skip
-    assert asked == [70, 71, 70, 70]
+    assert hits([(bins(70),), (bins(70),), (bins(71),)]) == [70, 70, 71]
+    assert [hits([(bins(70),)], 2), hits([(bins(71),)])] == [[140], [71]]
+    assert asked == [70, 71, 70]
 
 
 @pytest.mark.parametrize("name", ["upper", "n", "w", "ws", "wy", "n_eff"])
 def test_every_array_of_a_table_tells_it_from_others(name: str) -> None:
-    seen = by_content(lambda table: float(getattr(table, name)[-1]))
+    seen = each_by_content(lambda tables: [float(getattr(table, name)[-1]) for (table,) in tables])
     one = bins(70)
     other = replace(one, **{name: getattr(one, name) + 1})
-    assert seen(other) == seen(one) + 1
+    assert seen([(other,)])[0] == seen([(one,)])[0] + 1
+    assert seen([(one,), (other,)]) == [seen([(one,)])[0], seen([(other,)])[0]]
 
 
 def test_what_is_kept_with_counts_goes_with_them() -> None:
@@ -52,6 +52,13 @@ def test_what_is_kept_with_counts_goes_with_them() -> None:
 
 def test_forgotten_is_worked_out_again() -> None:
     asked: list[int] = []
-    rows = by_content(lambda table: asked.append(1) or int(table.n.sum()))
-    assert [rows(bins(1)), forget(), rows(bins(1))] == [100, None, 100]
-    assert len(asked) == 2
+
+    @each_by_content
+    def rows(tables: list[tuple[BinCounts]]) -> list[int]:
+        asked.append(len(tables))
+        return [int(table.n.sum()) for (table,) in tables]
+
+    first = rows([(bins(1),)])
+    forget()
+    assert [first, rows([(bins(1),)])] == [[100], [100]]
+    assert asked == [1, 1]

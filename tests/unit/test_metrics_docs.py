@@ -27,7 +27,8 @@ def test_a_section_says_summary_direction_and_every_part(metric: Metric) -> None
     text = sections()[metric.docs_anchor]
     assert metric.name == metric.docs_anchor
     assert f"{metric.summary.split(',')[0].split(':')[0]}:" in text
-    assert f"{metric.direction.capitalize()} is better." in text
+    side = "neither" if metric.direction == "none" else metric.direction
+    assert f"{side.capitalize()} is better." in text
     assert [part for part in PARTS if f"- **{part}.**" not in text] == []
 
 

@@ -1,0 +1,124 @@
+"""Few clusters of many rows: how often the ECE's interval holds the truth, with and without the noise that bins share.
+
+A cluster has one outcome, and its rows have scores of their own, drawn as rows of that outcome have them. So each row
+by itself is one of the population, while all bins of a label are right or wrong together.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+
+from benchmarks.coverage import TARGET
+from benchmarks.populations import POPULATIONS, Bools, Curve, Floats, Ints, Population, endless, true_ece
+from benchmarks.sampling import Sampling
+from benchmarks.tables import Table, console
+from monitor.counts import CELLS, BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.inference.dependence import design_effect, sums_of_rows
+from monitor.inference.gaps import analytic_limits, stack
+from monitor.inference.intervals import ece_intervals
+
+CLUSTERS, ROWS = (5, 10, 15, 30, 60, 120), (10, 100, 600)
+SEED = 20260104
+BLIND = Population("blind", curve=Curve(1e6))
+"""One in two comes true, whatever the score."""
+FAR = Population("shifted by -1.5", curve=Curve(offset=-1.5))
+_SHOWN = ("calibrated", "temperature 1.5", "shifted by -0.5", "rare, temperature 1.5")
+ASKED = (*(each for each in POPULATIONS if each.name in _SHOWN), FAR, BLIND)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOutcome(Sampling):
+    """Clusters of ``rows`` rows each that came true together or not at all; the relation has a `cluster` column."""
+
+    rows: int
+
+    def drawn(self, population: Population, rng: np.random.Generator, n: int) -> tuple[Floats, Bools, Ints]:
+        """(scores, outcomes, cluster) of the rows of n / ``rows`` clusters, each of shape (n,)."""
+        key = np.repeat(np.arange(n // self.rows), self.rows)
+        made = endless(population)
+        outcome = (rng.random(n // self.rows) < made.worth.mean())[key]
+        true, false = (np.cumsum(part) / part.sum() for part in (made.worth, 1 - made.worth))
+        chance = rng.random(len(key))
+        picked = np.where(outcome, np.searchsorted(true, chance), np.searchsorted(false, chance))
+        return made.cell[np.minimum(picked, len(made.cell) - 1)] / CELLS, outcome, key
+
+    def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
+        """The counts of these rows, with the design effect that the warehouse would find."""
+        score, outcome, key = self.drawn(population, rng, n)
+        effect = design_effect(sums_of_rows(score, outcome, key))
+        return counts_from_rows(score, outcome, automate_at=population.automate_at, design_effect=effect)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Shares of intervals that held the truth, and their mean width: of single bins' noise alone, and as they are."""
+
+    alone: float
+    found: float
+    alone_width: float
+    width: float
+
+
+def samples(
+    population: Population, clusters: int, rows: int, repetitions: int, seed: int = SEED, bins: int = 15
+) -> tuple[list[BinCounts], Floats]:
+    """Tables of as many samples, and the ECE that the endless population has in the bins of each."""
+    tables = []
+    for repetition in range(repetitions):
+        rng = np.random.default_rng((seed, crc32(population.name.encode()), clusters, rows, repetition))
+        counts = OneOutcome(rows).draw(population, rng, clusters * rows)
+        tables.append(bin_counts(counts, equal_frequency_edges(counts, bins)))
+    return tables, np.array([true_ece(population, table.upper) for table in tables])
+
+
+def held(population: Population, clusters: int, rows: int, repetitions: int) -> Held:
+    """The analytic form on so many samples."""
+    tables, truth = samples(population, clusters, rows, repetitions)
+    low, _, high = analytic_limits(stack(tables), 0.95)
+    found = np.array([(each.low, each.high) for each in ece_intervals(tables, [], form="analytic")], dtype=np.float64)
+    alone, now = (
+        float(((bottom <= truth + 1e-9) & (truth <= top + 1e-9)).mean()) for bottom, top in ((low, high), found.T)
+    )
+    return Held(alone, now, float((high - low).mean()), float((found[:, 1] - found[:, 0]).mean()))
+
+
+def table(repetitions: int, clusters: Sequence[int] = CLUSTERS, rows: Sequence[int] = ROWS) -> Table:
+    """A line for each number of clusters and of rows in them, over the populations."""
+    lines = []
+    for count in clusters:
+        for size in rows:
+            of = [held(population, count, size, repetitions) for population in ASKED]
+            alone, found = [each.alone for each in of], [each.found for each in of]
+            widths = [float(np.mean(part)) for part in ([e.alone_width for e in of], [e.width for e in of])]
+            lines.append((str(count), str(size), *_shares(alone), *_shares(found), *(f"{each:.2f}" for each in widths)))
+    columns = ("clusters", "rows in each", "bins alone", "lowest", "with shared noise", "lowest ", "width", "width now")
+    names = ", ".join(population.name for population in ASKED)
+    notes = (
+        f"Mean over {len(ASKED)} populations and the lowest of them: {names}. {repetitions:,} samples of each, by the "
+        "analytic form.",
+        f"Wanted: {TARGET} and more. A cluster has one outcome, its rows have scores of their own.",
+    )
+    return Table("Few clusters: share of 95% intervals of the ECE that held the truth", columns, tuple(lines), notes, 0)
+
+
+def _shares(found: Sequence[float]) -> tuple[str, str]:
+    return f"{np.mean(found):.3f}", f"{min(found):.3f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clusters", description=str(__doc__).split("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=400, help="samples a population and line (default: 400)")
+    parser.add_argument("--markdown", action="store_true", help="print the table as the docs have it")
+    given = parser.parse_args(arguments)
+    made = table(given.repetitions)
+    print(made.markdown()) if given.markdown else made.show(console())
+
+
+if __name__ == "__main__":
+    main()

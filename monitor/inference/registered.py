@@ -1,0 +1,168 @@
+"""The law of every registered metric of counts that has no closed form of its own in ``levels.py``.
+
+Shares of rows are exact binomials. All others are drawn: Poisson draws of the hits and misses of coarse groups
+(:mod:`monitor.inference.counts_bootstrap`), one set for all metrics of a sample, put into the metric's core at once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from monitor.counts import Counts, Floats, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.inference.counts_bootstrap import Spread, draws
+from monitor.inference.sampling import Proportion, Skewed
+from monitor.metrics import calibration, classification, cost, selective
+from monitor.metrics.classification import Share
+from monitor.metrics.groups import Core, Groups, groups_of
+from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, range_of
+
+RESAMPLES = 400  # a standard error is known to 1 / sqrt(2 x 400) = 3.5%
+COARSE = 32  # bins of scores in which draws are made; what varies within one does not matter for a standard error
+BINS = calibration.BINS
+_DEFINED = 0.5  # of fewer defined draws than this share nothing is concluded
+_SHARES: Mapping[str, Callable[[Counts], Share | None]] = {**classification.SHARES, **selective.SHARES}
+_COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
+    "misclassification_cost": cost.cost_core,
+    "expected_cost": cost.expected_cost_core,
+}
+_WITH_COSTS = re.compile(r"(?P<name>\w+)\[(?P<missed>[^,]+),(?P<alarmed>[^\]]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn(Spread):
+    """A spread that can be compared with that of other rows."""
+
+    @property
+    def above(self) -> Skewed:
+        """The law from which the upper limit comes."""
+        return self.law
+
+    @property
+    def below(self) -> Skewed:
+        """The law from which the lower limit comes: the same."""
+        return self.law
+
+
+def with_costs(name: str, costs: cost.Costs) -> str:
+    """A metric of cost with costs of its own, by a name that :func:`law` knows; any other metric as it is.
+
+    >>> with_costs("expected_cost", cost.Costs(false_negative=25.0)), with_costs("f1", cost.Costs())
+    ('expected_cost[25.0,1.0]', 'f1')
+    """
+    return f"{name}[{costs.false_negative!r},{costs.false_positive!r}]" if name in _COSTS else name
+
+
+def largest_allowed(name: str, threshold: float) -> float:
+    """The largest detectable distance from a threshold with which "nothing was found" still says something.
+
+    A quarter of the farthest way that a share can go. A metric beside the contract's whose values may lie outside
+    [-1, 1] has no farthest way: as much as the threshold itself.
+
+    >>> largest_allowed("ece", 0.05), largest_allowed("excess_errors", 40.0)
+    (0.2375, 40.0)
+    """
+    plain = found["name"] if (found := _WITH_COSTS.fullmatch(name)) else name
+    least, most = range_of(plain)
+    if plain in CONTRACT or plain not in METRICS or (least >= -1 and most <= 1):
+        return max(threshold, 1 - threshold) / 4
+    return abs(threshold) if threshold else math.inf
+
+
+def law(name: str, counts: Counts) -> Proportion | Drawn | None:
+    """The law by which the metric varies; None where it is not defined. KeyError for one that needs no counts.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> counts = counts_from_rows([0.9] * 60 + [0.2] * 40, [1] * 50 + [0] * 50)
+    >>> law("precision", counts).value == 50 / 60
+    True
+    >>> low, high = law("balanced_accuracy", counts).interval(0.95)
+    >>> 0.8 < low < law("balanced_accuracy", counts).value < high < 0.97
+    True
+    """
+    share = _SHARES.get(name)
+    if share is not None:
+        found = share(counts)
+        return None if found is None else Proportion(found.value, found.rows)
+    plain, core = _core_of(name)
+    value = _value(plain, core, counts)
+    if value is None:
+        return None
+    least, most = range_of(plain)
+    drawn = np.asarray(core(_draws_of(counts, in_bins=METRICS[plain].needs == "bins")), dtype=np.float64)
+    return _spread(value - _bias(plain, counts), drawn, least, most)
+
+
+def _core_of(name: str) -> tuple[str, Core]:
+    """The registered name and the function of groups behind a name, which may carry costs."""
+    found = _WITH_COSTS.fullmatch(name)
+    if found is None:
+        return name, ON_GROUPS[name]
+    costs = cost.Costs(false_negative=float(found["missed"]), false_positive=float(found["alarmed"]))
+    return found["name"], _COSTS[found["name"]](costs)
+
+
+def _value(name: str, core: Core, counts: Counts) -> float | None:
+    groups = _bins_of(counts) if METRICS[name].needs == "bins" else groups_of(counts)
+    value = float(core(groups)) if len(groups.hit) else float("nan")
+    return value if np.isfinite(value) else None
+
+
+def _spread(value: float, drawn: Floats, least: float, most: float) -> Drawn | None:
+    held = drawn[np.isfinite(drawn)]
+    if len(held) < max(2.0, _DEFINED * len(drawn)):
+        return None
+    se = float(held.std(ddof=1))
+    skew = float(((held - held.mean()) ** 3).mean()) / se**3 if se > 0 else 0.0
+    return Drawn(min(max(value, least), most), se, skew, least, most)
+
+
+def _bias(name: str, counts: Counts) -> float:
+    """By how much the textbook value of a part of the Brier score is too large (Ferro & Fricker 2012)."""
+    if name not in ("brier_reliability", "brier_resolution"):
+        return 0.0
+    bins = bin_counts(counts, equal_frequency_edges(counts, BINS)).filled()
+    share, noise = bins.w / bins.w.sum(), bins.rate * (1 - bins.rate)
+    inner = float((share * noise / np.maximum(bins.n_eff - 1, 1.0)).sum())
+    if name == "brier_reliability":
+        return inner
+    rate = float(bins.wy.sum() / bins.w.sum())
+    return inner - rate * (1 - rate) / max(counts.effective_rows - 1, 1.0)
+
+
+@lru_cache(maxsize=8)  # told apart by what they are, not by content: all metrics of a sample are asked in turn
+def _draws_of(counts: Counts, *, in_bins: bool) -> Groups:
+    """The draws of a sample as groups with hits and misses of shape (resamples, groups); the same every time."""
+    groups = coarse(counts, by_decision=not in_bins)
+    rng = np.random.default_rng(int(groups.digest(), 16))
+    drawn = draws(groups, rng, resamples=RESAMPLES)
+    return groups_of(groups).drawn(drawn.hit, drawn.miss)
+
+
+@lru_cache(maxsize=8)
+def _bins_of(counts: Counts) -> Groups:
+    return groups_of(coarse(counts, by_decision=False))
+
+
+def coarse(counts: Counts, *, by_decision: bool) -> Counts:
+    """Cells put together into bins of equally many rows, apart by what was decided.
+
+    Without ``by_decision`` these are the :data:`BINS` bins of the parts of the Brier score.
+    """
+    edges = np.asarray(equal_frequency_edges(counts, COARSE if by_decision else BINS), dtype=np.int64)
+    index = np.minimum(np.searchsorted(edges, counts.cell, side="left"), len(edges) - 1)
+    key = index * 4 + (counts.predicted * 2 + counts.automated if by_decision else 0)
+    keys, group = np.unique(key, return_inverse=True)
+    sums: dict[str, Any] = {
+        name: np.bincount(group, weights=getattr(counts, name), minlength=len(keys))
+        for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+    }
+    columns = {"cell": edges[keys // 4], "predicted": keys % 4 >= 2, "automated": keys % 2 == 1, **sums}
+    found = counts_from_groups(columns, design_effect=counts.design_effect, score_is=counts.score_is)
+    return replace(found, acting_effects=counts.acting_effects)

@@ -1,0 +1,235 @@
+"""The spread of metrics of whole rows: items drawn anew, all scores of an item together.
+
+Each item of a draw counts a Poisson number of times (mean 1). Metrics that are functions of weighted sums
+(:class:`~monitor.metrics.row_sums.RowStatistic`) are drawn from sums by block of items, made once: the cost does not
+grow with items x draws. Areas under curves have a closed form. Any other function of rows goes through
+:func:`item_bootstrap`. Limits and p-values come from the standard error and the skewness of the draws
+(:class:`~monitor.inference.counts_bootstrap.Spread`), never from counting draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.counts import Floats
+from monitor.inference.counts_bootstrap import Spread
+from monitor.metrics import certainty, information, multiclass, regression
+from monitor.metrics.row_sums import RowStatistic, Sums, scores
+from monitor.rows import ProbabilityRows, RegressionRows
+
+Rows = TypeVar("Rows", bound=ProbabilityRows | RegressionRows)
+
+STATISTICS: Mapping[str, RowStatistic] = {
+    statistic.name: statistic
+    for module in (multiclass, certainty, information, regression)
+    for statistic in module.STATISTICS
+}
+BLOCKS = 1000  # blocks know a standard error to 1 / sqrt(2 x 1000) = 2%
+UNSEEN = 1.0  # items, wrongly predicted, that draws may hold beyond those seen
+_CLASSES = 25  # of which unseen items are made: of more, some all over the labels
+_FEWEST = 100  # blocks, however large the sums are
+_AT_ONCE = 8_000_000  # numbers in one array of sums: 64 MB
+_DEFINED = 0.5  # of fewer defined draws than this share nothing is concluded
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSpread(Spread):
+    """A spread whose ``value`` is debiased where the metric is known to need it; ``plug_in`` is the textbook value."""
+
+    plug_in: float = math.nan
+
+
+def row_spreads(
+    rows: ProbabilityRows | RegressionRows,
+    names: Iterable[str],
+    rng: np.random.Generator,
+    *,
+    resamples: int = 1000,
+) -> dict[str, ItemSpread | None]:
+    """The value and the spread of registered metrics of whole rows, by name; None where rows do not define one.
+
+    ``names`` are those of metrics that need ``rows`` or ``regression``, as the rows given are (KeyError for another).
+    ``rng`` puts the items into blocks and draws these; the same draws serve all metrics. A draw holds one item more
+    than was seen, predicted wrongly (or with the largest error seen and outside its interval): where every item was
+    right, the spread would otherwise be nothing. Entropies, mutual information and the divergence are debiased by the
+    draws of the items seen: from few items their textbook values are too small or too large.
+
+    >>> rng = np.random.default_rng(1)
+    >>> label = rng.integers(0, 2, 400)
+    >>> told = np.where(rng.random(400) < 0.8, label, 1 - label)
+    >>> rows = ProbabilityRows(("a", "b"), np.eye(2)[told] * 0.8 + 0.1, np.eye(2)[label], np.ones(400), 400)
+    >>> found = row_spreads(rows, ["top1_accuracy"], rng)["top1_accuracy"]
+    >>> bool(0.75 < found.value < 0.85), bool(0.017 < found.se < 0.023)
+    (True, True)
+    """
+    wanted = list(names)
+    found: dict[str, ItemSpread | None] = {}
+    if isinstance(rows, ProbabilityRows) and not set(wanted).isdisjoint(multiclass.AREAS):
+        found.update(_areas(rows))
+    statistics = [STATISTICS[name] for name in wanted if name not in multiclass.AREAS]
+    found.update(_by_blocks(rows, statistics, rng, resamples))
+    return {name: found.get(name) for name in wanted}
+
+
+def _areas(rows: ProbabilityRows) -> dict[str, ItemSpread | None]:
+    estimates = multiclass.area_estimates(rows)
+    return {name: ItemSpread(area.value, area.se, area.skew, plug_in=area.value) for name, area in estimates.items()}
+
+
+def _by_blocks(
+    rows: ProbabilityRows | RegressionRows,
+    statistics: Sequence[RowStatistic],
+    rng: np.random.Generator,
+    resamples: int,
+) -> dict[str, ItemSpread | None]:
+    if not statistics or not float(rows.weight.sum()) > 0:
+        return {}
+    arranged, blocks = _arranged(rows, rng)
+    # the blocks that were seen, then the unseen items, each a block of its own
+    parts = dict.fromkeys(part for statistic in statistics for part in statistic.sums)
+    sums = {part: np.concatenate((part(arranged, blocks), _unseen(rows, part))) for part in parts}
+    extra = len(next(iter(sums.values()))) - blocks
+    rate = np.concatenate((np.ones(blocks), np.full(extra, UNSEEN / extra)))
+    drawn: dict[str, list[Floats]] = {statistic.name: [] for statistic in statistics}
+    again: dict[str, list[Floats]] = {statistic.name: [] for statistic in statistics if statistic.biased}
+    step = max(1, min(resamples, _AT_ONCE // _numbers(rows)))
+    for start in range(0, resamples, step):
+        times = rng.poisson(rate, (min(step, resamples - start), len(rate))).astype(np.float64)
+        _put_in(statistics, sums, times, drawn)
+        _put_in([each for each in statistics if each.biased], sums, times[:, :blocks], again)
+    found: dict[str, ItemSpread | None] = {}
+    for statistic in statistics:
+        value = statistic.value(*(sums[part][:blocks].sum(axis=0) for part in statistic.sums))
+        of_seen = np.concatenate(again[statistic.name]) if statistic.biased else None
+        bias = 0.0 if value is None or of_seen is None else _bias(value, of_seen)
+        draws = np.concatenate(drawn[statistic.name])
+        found[statistic.name] = spread_of(value, draws, least=statistic.least, most=statistic.most, bias=bias)
+    return found
+
+
+def _put_in(
+    statistics: Sequence[RowStatistic], sums: Mapping[Sums, Floats], times: Floats, into: dict[str, list[Floats]]
+) -> None:
+    """The value of each statistic in draws that hold each block so many times, shape (B, blocks)."""
+    parts = dict.fromkeys(part for statistic in statistics for part in statistic.sums)
+    totals = {part: np.tensordot(times, sums[part][: times.shape[1]], axes=1) for part in parts}
+    for statistic in statistics:
+        into[statistic.name].append(statistic.of(*(totals[part] for part in statistic.sums)))
+
+
+def _bias(value: float, drawn: Floats) -> float:
+    """By how much draws of the items seen are too large on average, and so the value too (Efron & Tibshirani 1993)."""
+    held = drawn[np.isfinite(drawn)]
+    return float(held.mean()) - value if len(held) else 0.0
+
+
+def spread_of(
+    value: float | None,
+    drawn: Floats,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    scale: float = 1.0,
+    bias: float = 0.0,
+) -> ItemSpread | None:
+    """The spread of draws (B,), NaN where undefined; None without a value, or where most draws are undefined.
+
+    ``scale`` is what the standard error of the rows is to that of the draws: below 1 where draws held fewer items.
+    ``bias`` is taken off the value.
+    """
+    held = drawn[np.isfinite(drawn)]
+    if value is None or len(held) < max(2.0, _DEFINED * len(drawn)):
+        return None
+    se = float(held.std(ddof=1))
+    # a spread of rounding errors is none
+    se = se if se > 1e-12 * max(1.0, float(np.abs(held).max())) else 0.0
+    skew = float(((held - held.mean()) ** 3).mean()) / se**3 if se > 0 else 0.0
+    return ItemSpread(min(max(value - bias, least), most), se * scale, skew * scale, least, most, value)
+
+
+def item_bootstrap(
+    rows: Rows,
+    functions: Mapping[str, Callable[[Rows], float | None]],
+    rng: np.random.Generator,
+    *,
+    resamples: int = 200,
+    at_most: int = 20_000,
+) -> dict[str, ItemSpread | None]:
+    """The spread of any functions of whole rows that take their weights into account; None where undefined.
+
+    The value is that of all rows. Beyond ``at_most`` items, draws are of a random part of them and the standard
+    error is brought to the size of all, by the root of the effective items (m out of n; Bickel, Götze & van Zwet
+    1997): right for smooth functions, not for a maximum. Costs ``resamples`` calls of each function. 200 draws know a
+    standard error to 5%.
+    """
+    total = len(rows.weight)
+    part = rows if total <= at_most else take(rows, np.sort(rng.choice(total, at_most, replace=False)))
+    scale = math.sqrt(_effective(part.weight) / _effective(rows.weight)) if total > at_most else 1.0
+    drawn: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(resamples):
+        again = replace(part, weight=part.weight * rng.poisson(1.0, len(part.weight)))
+        for name, function in functions.items():
+            value = function(again)
+            drawn[name].append(math.nan if value is None else value)
+    return {name: spread_of(function(rows), np.array(drawn[name]), scale=scale) for name, function in functions.items()}
+
+
+def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
+    """The items at these positions; they stand for as many as before."""
+    arrays: dict[str, Any] = {
+        field.name: getattr(rows, field.name)[index]
+        for field in fields(rows)
+        if isinstance(getattr(rows, field.name), np.ndarray)
+    }
+    return replace(rows, **arrays)
+
+
+def _effective(weight: Floats) -> float:
+    squares = float((weight**2).sum())
+    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def _numbers(rows: ProbabilityRows | RegressionRows) -> int:
+    """How many sums a block has, whichever are asked for: what decides the draws must not depend on that."""
+    return len(rows.labels) ** 2 if isinstance(rows, ProbabilityRows) else 1
+
+
+def _arranged(rows: Rows, rng: np.random.Generator) -> tuple[Rows, int]:
+    """The items in random order, filled up with items of no weight so that they divide into the blocks."""
+    total = len(rows.weight)
+    blocks = min(total, max(_FEWEST, min(BLOCKS, _AT_ONCE // _numbers(rows))))
+    each = -(-total // blocks)
+    filling = each * blocks - total
+    order = rng.permutation(np.concatenate((np.arange(total), np.zeros(filling, dtype=np.intp))))
+    arranged = take(rows, order)
+    if filling:
+        # the first item stands in for the fillers: one of its places keeps its weight
+        weight = arranged.weight.copy()
+        weight[np.flatnonzero(order == 0)[1:]] = 0.0
+        arranged = replace(arranged, weight=weight)
+    return arranged, blocks
+
+
+def _unseen(rows: ProbabilityRows | RegressionRows, part: Sums) -> Floats:
+    """The sums of items that were not seen, by item: for (up to 25) true classes one with the next class on top.
+
+    Or, of numbers, one with the largest error. Scores are as high as they are on average.
+    """
+    usual = float((rows.weight**2).sum() / rows.weight.sum())
+    if isinstance(rows, RegressionRows):
+        return regression.worst_sums(rows, usual)
+    k = len(rows.labels)
+    known = scores(rows)
+    top = float(np.average(known.max(axis=1), weights=rows.weight))
+    rest = float(np.average(known.sum(axis=1), weights=rows.weight)) - top
+    true = np.unique(np.linspace(0, k - 1, min(k, _CLASSES)).astype(np.intp))
+    probability = np.full((len(true), k), max(rest, 0.0) / max(k - 1, 1))
+    probability[np.arange(len(true)), (true + 1) % k] = top
+    unseen = ProbabilityRows(rows.labels, probability, np.eye(k)[true], np.full(len(true), usual), len(true))
+    return part(unseen, len(true))

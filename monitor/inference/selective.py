@@ -1,0 +1,196 @@
+"""The threshold that keeps a promise of accuracy, and how many errors more than promised: with honest limits.
+
+A threshold chosen on the same rows that measure it looks better than it is. So a candidate counts as meeting the
+target only where the exact binomial lower limit of its accuracy does, and candidates are tested in a fixed order, from
+the highest threshold down, each sequence ending at its first failure ("learn then test"). Several sequences start at
+different coverages and share the chance of error, since the few rows at the top often cannot show anything alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import betainc
+
+from monitor.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.inference.levels import interval
+from monitor.inference.sampling import clopper_pearson
+from monitor.metrics.selective import looked_at
+
+STARTS = 8
+CANDIDATES = 100
+
+Reason = Literal["met", "not_shown", "too_few_rows", "no_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """The lowest threshold whose accuracy is shown to meet ``target``; its numbers are None where there is none.
+
+    ``reason``: ``met``; ``not_shown`` (no threshold passed), ``too_few_rows`` (not even a faultless sample of this size
+    could pass), ``no_rows``. ``coverage`` is the share of the rows looked at that would act alone, ``rows`` their
+    number. Limits hold with ``confidence`` although the threshold was chosen on these rows; ``accuracy_low`` is at
+    least the target.
+    """
+
+    target: float
+    confidence: float
+    reason: Reason
+    threshold: float | None = None
+    rows: int = 0
+    coverage: float | None = None
+    coverage_low: float | None = None
+    coverage_high: float | None = None
+    accuracy: float | None = None
+    accuracy_low: float | None = None
+    accuracy_high: float | None = None
+
+    @property
+    def to_people(self) -> float | None:
+        """The share that would be left to people."""
+        return None if self.coverage is None else 1 - self.coverage
+
+
+def threshold_for(counts: Counts, target: float, *, confidence: float = 0.95) -> OperatingPoint:
+    """The lowest score from which the rows are shown to be right in at least ``target`` of the cases.
+
+    The rows are those of the risk-coverage curve (:func:`~monitor.metrics.selective.looked_at`), candidates at most 100
+    thresholds, chosen by the numbers of rows alone. With probability (1 + confidence) / 2 or more the true accuracy
+    above the threshold meets the target (fixed-sequence testing with eight starts: Angelopoulos, Bates, Candes, Jordan
+    & Lei 2021; Clopper & Pearson 1934, conservative for scores that differ: Hoeffding 1956). The other limits are
+    Bonferroni's over the candidates. Raises ValueError unless 0 < target < 1.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> score = np.repeat([0.95, 0.85, 0.55], 400)
+    >>> right = np.concatenate([np.arange(400) >= 4, np.arange(400) >= 12, np.arange(400) >= 160])
+    >>> found = threshold_for(counts_from_rows(score, right), 0.95)
+    >>> found.threshold, round(found.coverage, 4), found.accuracy, round(found.accuracy_low, 4)
+    (0.85, 0.6667, 0.98, 0.9648)
+    """
+    if not 0 < target < 1:
+        raise ValueError(f"a target accuracy lies between 0 and 1, not at {target}: 0.95 is right in 95 of 100 cases")
+    cells = looked_at(counts).by_cell()
+    steps = _Steps.of(cells.take(cells.w > 0))
+    if len(steps.cell) == 0:
+        return OperatingPoint(target, confidence, "no_rows")
+    tail = (1 - confidence) / 2
+    candidates = _candidates(steps, math.log(tail / STARTS) / math.log(target))
+    if len(candidates) == 0:
+        return OperatingPoint(target, confidence, "too_few_rows")
+    passed = _passed(steps.tails(candidates, target) <= tail / STARTS, steps.coverage[candidates])
+    if not passed.any():
+        return OperatingPoint(target, confidence, "not_shown")
+    return _point(steps, int(candidates[np.flatnonzero(passed)[-1]]), len(candidates), target, confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """Of "score >= cell", highest cell first, shape (T,): rows, effective rows, coverage and accuracy."""
+
+    cell: Ints
+    n: Ints
+    effective: Floats
+    coverage: Floats
+    accuracy: Floats
+
+    @classmethod
+    def of(cls, cells: Counts) -> _Steps:
+        sums = (cells.w, cells.w2, np.clip(cells.wy, 0.0, cells.w))
+        w, w2, wy = (np.cumsum(part[::-1], dtype=np.float64) for part in sums)
+        whole = w[-1] if len(w) else 1.0
+        effective = w**2 / w2 / cells.design_effect
+        return cls(cells.cell[::-1], np.cumsum(cells.n[::-1]), effective, w / whole, np.minimum(wy / w, 1.0))
+
+    def tails(self, at: Ints, target: float) -> Floats:
+        """P(as many right ones or more) if the accuracy were the target."""
+        rows, hits = self.effective[at], self.accuracy[at] * self.effective[at]
+        tails = betainc(np.maximum(hits, 1e-12), np.maximum(rows - hits, 0.0) + 1, target)
+        return np.asarray(np.where(hits > 0, tails, 1.0))
+
+
+def _candidates(steps: _Steps, least: float) -> Ints:
+    """At most ``CANDIDATES`` steps of enough rows to show anything, evenly spaced in coverage; the last is one."""
+    enough = np.flatnonzero(np.maximum.accumulate(steps.effective) >= least)
+    if len(enough) <= CANDIDATES:
+        return enough
+    coverage = steps.coverage[enough]
+    places = np.searchsorted(coverage, np.linspace(coverage[0], coverage[-1], CANDIDATES))
+    return np.asarray(enough[np.unique(np.minimum(places, len(enough) - 1))])
+
+
+def _passed(alone: Bools, coverage: Floats) -> Bools:
+    """Which candidates one of the sequences reaches, each going on while candidates pass.
+
+    Each sequence starts with a multiple of the rows of the one before: few rows show only large distances from the
+    target, many have lower scores among them.
+    """
+    reached = np.zeros_like(alone)
+    starts = np.searchsorted(coverage, np.geomspace(coverage[0], coverage[-1], STARTS) * (1 - 1e-12))
+    for start in np.unique(np.minimum(starts, len(alone) - 1)):
+        failed = np.flatnonzero(~alone[start:])
+        reached[start : start + failed[0] if len(failed) else len(alone)] = True
+    return reached
+
+
+def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: float) -> OperatingPoint:
+    each = 1 - (1 - confidence) / candidates
+    accuracy, coverage = float(steps.accuracy[k]), min(float(steps.coverage[k]), 1.0)
+    low, high = clopper_pearson(accuracy, float(steps.effective[k]), each)
+    coverage_low, coverage_high = clopper_pearson(coverage, float(steps.effective[-1]), each)
+    return OperatingPoint(
+        target, confidence, "met", float(steps.cell[k] / CELLS), int(steps.n[k]),
+        coverage, coverage_low, coverage_high, accuracy, max(low, min(target, accuracy)), high,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessErrors:
+    """Observed minus promised errors of the automated rows, with its limits; all in rows."""
+
+    observed: float
+    promised: float
+    low: float
+    high: float
+    rows: int
+
+    @property
+    def excess(self) -> float:
+        """How many more were wrong than the scores promised (negative: fewer)."""
+        return self.observed - self.promised
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words.
+
+        >>> ExcessErrors(observed=68.0, promised=30.2, low=21.0, high=56.2, rows=900).sentence
+        'about 38 more wrong than promised (21 to 56): 68 of 900 automated were wrong, 30 were to be expected'
+        """
+        count = round(abs(self.excess))
+        which = "more" if self.excess >= 0 else "fewer"
+        return (
+            f"about {count:,} {which} wrong than promised ({self.low:,.0f} to {self.high:,.0f}): "
+            f"{self.observed:,.0f} of {self.rows:,} automated were wrong, {self.promised:,.0f} were to be expected"
+        )
+
+
+def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors | None:
+    """How many more automated rows were wrong than their scores promised; None where nothing was automated.
+
+    The limits are those of the shortfall (exact binomial, conditional on the scores, effective rows) times the weight
+    of the automated rows: what the same automation would do on the same scores again.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> found = excess_errors(counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8))
+    >>> round(found.excess), round(found.low), round(found.high)
+    (38, 25, 53)
+    """
+    chosen = counts.where("automated")
+    weight = float(chosen.w.sum())
+    shortfall = interval("shortfall", chosen, confidence)
+    if weight <= 0 or shortfall.low is None or shortfall.high is None:
+        return None
+    observed, promised = weight - float(chosen.wy.sum()), weight - float(chosen.ws.sum())
+    return ExcessErrors(observed, promised, shortfall.low * weight, shortfall.high * weight, chosen.rows)

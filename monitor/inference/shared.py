@@ -1,0 +1,160 @@
+"""The noise that the rows of one cluster share: an upper limit of the ECE that does not lean on where it lies.
+
+A design effect is measured for a label as a whole: it says how uncertain the *sum* of its residuals is, not in
+which bins. Dividing every bin's rows by it takes all noise for noise of single bins, independent of the others'.
+That is one end. Where the rows of one cluster lie in many bins, bins are right or wrong together, and each by
+itself is much surer than that. A plug-in ECE is then expected to be less noisy, what was seen looks better than
+calibrated labels do, and the upper limit falls to where the truth is not.
+
+Here is the other end. A bin's hit rate varies by its own n rows, as if all of them were independent, and by one
+number Z that all bins share::
+
+    hit rate ~ p + u sqrt(p (1 - p)) tau Z + noise of n rows,   tau^2 = (effect - 1) / rows,   Z ~ N(0, 1)
+
+so that the sum of the residuals is as uncertain as it was measured. The bins of the lower half of the rows have one
+direction u between them, those of the upper half another: that of the half's net gap, in which Z moves the ECE most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from monitor.counts import BinCounts, Floats, Ints
+from monitor.inference.gaps import (
+    GapTables,
+    away_from_walls,
+    crossing,
+    hypothetical,
+    moments,
+    position_of,
+    realised,
+    stack,
+)
+
+_EQUAL = 1e-6  # weights that differ by less, relatively, are equal
+_STEP = 0.6
+_NODES = _STEP * np.arange(-6, 7)  # standard normal values that stand for Z
+_CHANCE = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
+_LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedNoise:
+    """T tables whose ``tables.n`` counts every row as independent, and what their bins share.
+
+    ``reach`` (T, M) is u tau: by how many standard deviations of one row a bin's hit rate moves where Z = 1.
+    """
+
+    tables: GapTables
+    reach: Floats
+
+    def take(self, rows: Ints) -> SharedNoise:
+        """These tables, in this order, repeated where an index is."""
+        return SharedNoise(self.tables.take(rows), self.reach[rows])
+
+    def given(self, rate: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the plug-in ECE at each value of Z, with hit rates (T, M); shapes (T, 13)."""
+        size, bins = rate.shape
+        moved = rate[:, None] + (self.reach * np.sqrt(rate * (1 - rate)))[:, None] * _NODES[:, None]
+        each = self.tables.take(np.repeat(np.arange(size), len(_NODES)))
+        found = moments(each, np.clip(moved, 0.0, 1.0).reshape(-1, bins))
+        mean = found.mean.reshape(size, -1)
+        # a node stands for an interval of values, along which the mean moves
+        along = np.asarray(np.gradient(mean, axis=1))
+        return mean, found.variance.reshape(size, -1) + along**2 / 12
+
+    def above(self, observed: Floats, rate: Floats) -> Floats:
+        """T: the probability of a plug-in ECE above ``observed`` (T,) with these hit rates (T, M); shape (T,)."""
+        mean, variance = self.given(rate)
+        return np.asarray(ndtr((mean - observed[:, None]) / np.sqrt(np.maximum(variance, 1e-24))) @ _CHANCE)
+
+    def floor(self) -> Floats:
+        """What the upper limit takes for E, as ``gaps.floor_of_upper`` does: max(E, mean(0) - sd(0)), shape (T,)."""
+        mean, variance = self.given(self.tables.score)
+        centre = mean @ _CHANCE
+        spread = np.sqrt(np.maximum((variance + mean**2) @ _CHANCE - centre**2, 0.0))
+        return np.asarray(np.maximum(self.tables.plug_in, centre - spread))
+
+
+def design_effects(tables: Sequence[BinCounts]) -> Floats:
+    """The design effect behind each table's effective rows, shape (T,): rows over effective rows.
+
+    1 where weights differ: what they and what clusters take from the rows cannot be told apart in a table.
+
+    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], design_effect=2.0)
+    >>> design_effects([bin_counts(rows, (5000, 10000))]).tolist()
+    [2.0]
+    """
+    return np.array([_design_effect(table) for table in tables], dtype=np.float64)
+
+
+def _design_effect(table: BinCounts) -> float:
+    held = table.n > 0
+    if not held.any() or not table.n_eff.sum() > 0:
+        return 1.0
+    weight = table.w[held] / table.n[held]
+    if np.ptp(weight) > _EQUAL * weight.max():
+        return 1.0
+    return max(1.0, float(table.n.sum() / table.n_eff.sum()))
+
+
+def shared_noise(tables: Sequence[BinCounts], effects: Floats) -> SharedNoise:
+    """The tables with the noise that clusters with these design effects (T,) share among bins."""
+    stacked = stack(tables)
+    n = np.ones_like(stacked.n)
+    for row, table in enumerate(tables):
+        n[row, : len(table.n)] = np.maximum(table.n, 1)
+    rows = np.where(stacked.share > 0, n, 0.0).sum(axis=1)
+    tau = np.sqrt(np.maximum(effects - 1, 0.0) / np.maximum(rows, 1.0))
+    every_row = replace(stacked, n=n)
+    return SharedNoise(every_row, tau[:, None] * _directions(every_row))
+
+
+def _directions(tables: GapTables) -> Floats:
+    """-1 or 1 for each bin: the direction of the net gap of its half of the rows; shape (T, M)."""
+    upper = np.cumsum(tables.share, axis=1) - tables.share / 2 > 0.5
+    gap = tables.share * tables.gap
+    net = np.where(upper, (gap * upper).sum(axis=1, keepdims=True), (gap * ~upper).sum(axis=1, keepdims=True))
+    return np.where(net < 0, -1.0, 1.0)
+
+
+def at_least_shared(tables: Sequence[BinCounts], high: Floats, confidence: float) -> Floats:
+    """The upper limits ``high`` (T,), raised where noise that bins share allows for a larger ECE; shape (T,).
+
+    The larger one of the same two paths as in ``gaps``, T above 1 - alpha / 2. Tables without clusters (and of unequal
+    weights, see :func:`design_effects`) keep theirs.
+    """
+    effects = design_effects(tables)
+    asked = np.flatnonzero(effects > 1 + _EQUAL)
+    if not asked.size:
+        return high
+    noise = shared_noise([tables[index] for index in asked.tolist()], effects[asked])
+    raised = high.copy()
+    raised[asked] = np.maximum(high[asked], _reached(noise, high[asked], confidence))
+    return np.minimum(raised, 1.0)
+
+
+def _reached(noise: SharedNoise, high: Floats, confidence: float) -> Floats:
+    """The ECE at which T comes to 1 - alpha / 2 along the path that goes farther, at least ``high``."""
+    size = len(high)
+    observed = np.tile(noise.floor(), 2)
+    upper = SharedNoise(away_from_walls(noise.tables, observed[:size]), noise.reach)
+    both = upper.take(np.tile(np.arange(size), 2))
+    uniform = np.repeat([False, True], size)
+    goal = float(ndtri((1 + confidence) / 2))
+
+    def lead(position: Floats, which: Ints) -> Floats:
+        part = both.take(which)
+        chance = part.above(observed[which], hypothetical(part.tables, position, uniform[which]))
+        return np.asarray(ndtri(np.clip(chance, _LEAST, 1 - _LEAST))) - goal
+
+    start = position_of(both.tables, np.tile(high, 2), uniform)
+    stride = np.maximum(both.tables.noise, np.abs(both.reach).max(axis=1) / 4)
+    found = crossing(lead, start, stride, near=1e-3)
+    error = realised(both.tables, hypothetical(both.tables, found, uniform))
+    return np.asarray(error.reshape(2, size).max(axis=0))

@@ -1,0 +1,89 @@
+"""Hits and misses by group: one sample, or many draws of it at once.
+
+A metric written as a function of :class:`Groups` gives one value for ``hit`` and ``miss`` of shape (G,) and B values
+for shape (B, G). So a bootstrap of B draws is one call, and the value and its spread have the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from monitor.counts import BinCounts, Bools, Counts, Floats, Ints
+from monitor.records import ScoreIs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The groups of one sample, lowest cell first.
+
+    ``cell``, ``score`` (mean score), ``predicted`` and ``automated`` have shape (G,). ``hit`` and ``miss`` are sums of
+    weights of the outcomes that came true and of those that did not, shape (G,) or (B, G); a soft outcome y is y of a
+    hit and 1 - y of a miss.
+    """
+
+    cell: Ints
+    score: Floats
+    predicted: Bools
+    automated: Bools
+    hit: Floats
+    miss: Floats
+    score_is: ScoreIs
+
+    def drawn(self, hit: Floats, miss: Floats) -> Groups:
+        """The same groups with other sums of weights, of shape (B, G)."""
+        return replace(self, hit=hit, miss=miss)
+
+    @property
+    def truth_is_outcome(self) -> Bools:
+        """Whether a hit is an actual positive, shape (G,): not where a decision against the label was right."""
+        return self.predicted if self.score_is == "confidence_in_prediction" else np.ones_like(self.predicted)
+
+
+Core = Callable[[Groups], Floats]
+"""A metric of groups: shape (G,) -> (), shape (B, G) -> (B,); NaN where it is not defined."""
+
+
+def groups_of(counts: Counts) -> Groups:
+    """The groups of counts, in their order.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> groups = groups_of(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0]))
+    >>> groups.hit.tolist(), groups.miss.tolist()
+    ([0.0, 1.0], [1.0, 1.0])
+    """
+    hit = np.clip(counts.wy, 0.0, counts.w)
+    score = np.clip(over(counts.ws, counts.w, 0.0), 0.0, 1.0)
+    miss = counts.w - hit
+    return Groups(counts.cell, score, counts.predicted, counts.automated, hit, miss, counts.score_is)
+
+
+def groups_of_bins(bins: BinCounts) -> Groups:
+    """Each bin as a group; what was predicted or automated is not known of bins, and so False."""
+    hit, no = np.clip(bins.wy, 0.0, bins.w), np.zeros(len(bins.w), dtype=bool)
+    return Groups(bins.upper, bins.score, no, no, hit, bins.w - hit, "probability_of_label")
+
+
+def on_counts(core: Core, counts: Counts) -> float | None:
+    """The metric of these counts; None where it is not defined."""
+    return number(core(groups_of(counts)))
+
+
+def on_bins(core: Core, bins: BinCounts) -> float | None:
+    """The metric of these bins; None where it is not defined."""
+    return number(core(groups_of_bins(bins)))
+
+
+def number(value: Floats | float) -> float | None:
+    """A plain number, None for NaN."""
+    found = float(value)
+    return found if math.isfinite(found) else None
+
+
+def over(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
+    """``part / whole``, and ``otherwise`` where the whole is nothing."""
+    part, whole = np.broadcast_arrays(np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64))
+    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole > 0))

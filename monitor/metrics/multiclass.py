@@ -1,0 +1,388 @@
+"""Multi-class sources: one label an item. Confusion matrix, averages over classes, agreement, and areas.
+
+Functions of a confusion matrix take matrices of shape (..., K, K), true labels in rows and predicted ones in columns,
+hard or soft, and give shape (...), NaN where no class defines them. An average leaves out classes that do not define
+the measure (scikit-learn's ``zero_division=nan``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.metrics.calibration import bessel
+from monitor.metrics.definition import Band, Metric
+from monitor.metrics.groups import number, over
+from monitor.metrics.row_sums import RowStatistic, hard_confusion, scores
+from monitor.rows import Floats, ProbabilityRows
+
+Places = npt.NDArray[np.intp]
+Measure = Callable[[Floats], Floats]
+"""A measure of confusion matrices: (..., K, K) -> (...)."""
+
+
+def accuracy(matrix: Floats) -> Floats:
+    """The share on the diagonal, in [0, 1].
+
+    >>> accuracy(np.array([[3.0, 0, 0], [1, 1, 0], [0, 1, 0]])).round(3)
+    np.float64(0.667)
+    """
+    return over(np.trace(matrix, axis1=-2, axis2=-1), matrix.sum(axis=(-2, -1)))
+
+
+def class_recall(matrix: Floats) -> Floats:
+    """Of each class the share of its items that were predicted as it, shape (..., K)."""
+    return over(_diagonal(matrix), matrix.sum(axis=-1))
+
+
+def class_precision(matrix: Floats) -> Floats:
+    """Of each class the share of its predictions that were right, shape (..., K)."""
+    return over(_diagonal(matrix), matrix.sum(axis=-2))
+
+
+def class_f1(matrix: Floats) -> Floats:
+    """Of each class 2 TP / (2 TP + FP + FN), shape (..., K)."""
+    return over(2 * _diagonal(matrix), matrix.sum(axis=-1) + matrix.sum(axis=-2))
+
+
+def macro_precision(matrix: Floats) -> Floats:
+    """The mean over classes of the precision."""
+    return _average(class_precision(matrix), 1.0)
+
+
+def macro_recall(matrix: Floats) -> Floats:
+    """The mean over classes of the recall; also called balanced accuracy."""
+    return _average(class_recall(matrix), 1.0)
+
+
+def macro_f1(matrix: Floats) -> Floats:
+    """The mean over classes of F1."""
+    return _average(class_f1(matrix), 1.0)
+
+
+def weighted_precision(matrix: Floats) -> Floats:
+    """The mean over classes of the precision, each by its actual items."""
+    return _average(class_precision(matrix), matrix.sum(axis=-1))
+
+
+def weighted_recall(matrix: Floats) -> Floats:
+    """The mean over classes of the recall, each by its actual items: the accuracy."""
+    return _average(class_recall(matrix), matrix.sum(axis=-1))
+
+
+def weighted_f1(matrix: Floats) -> Floats:
+    """The mean over classes of F1, each by its actual items."""
+    return _average(class_f1(matrix), matrix.sum(axis=-1))
+
+
+def micro_f1(matrix: Floats) -> Floats:
+    """F1 of all classes' true and false positives and negatives together, which is the accuracy.
+
+    2 TP / (2 TP + FP + FN): each wrong item is one false positive and one false negative.
+    """
+    right = np.trace(matrix, axis1=-2, axis2=-1)
+    wrong = matrix.sum(axis=(-2, -1)) - right
+    return over(2 * right, 2 * right + 2 * wrong)
+
+
+def kappa(matrix: Floats) -> Floats:
+    """Cohen's kappa: agreement beyond what the same shares would give by chance, in [-1, 1]. Cohen 1960."""
+    total = matrix.sum(axis=(-2, -1))
+    chance = (matrix.sum(axis=-1) * matrix.sum(axis=-2)).sum(axis=-1)
+    chance = over(chance, total**2)
+    return over(accuracy(matrix) - chance, 1 - chance)
+
+
+def matthews(matrix: Floats) -> Floats:
+    """Matthews' correlation of truth and prediction for K classes, in [-1, 1]. Gorodkin 2004."""
+    total = matrix.sum(axis=(-2, -1))
+    actual, predicted = matrix.sum(axis=-1), matrix.sum(axis=-2)
+    together = np.trace(matrix, axis1=-2, axis2=-1) * total - (actual * predicted).sum(axis=-1)
+    spread = (total**2 - (actual**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
+    return over(together, np.sqrt(np.maximum(spread, 0.0)))
+
+
+def _diagonal(matrix: Floats) -> Floats:
+    return np.diagonal(matrix, axis1=-2, axis2=-1)
+
+
+def _average(values: Floats, weight: Floats | float) -> Floats:
+    """The weighted mean over the last axis of what is defined; NaN where nothing is."""
+    held = np.where(np.isfinite(values), weight, 0.0)
+    return over((held * np.where(np.isfinite(values), values, 0.0)).sum(axis=-1), held.sum(axis=-1))
+
+
+def confusion_matrix(rows: ProbabilityRows) -> Floats:
+    """Sum of weights by true label (rows) and highest-scored label (columns), shape (K, K).
+
+    Of tied scores the label first by name is taken. An item with shares of several labels counts in each by
+    its share; an item without any score adds nothing.
+    """
+    return np.asarray(hard_confusion(rows, 1)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMeasures:
+    """One class: precision, recall and F1 (None where undefined) and ``support``, its actual weight."""
+
+    label: str
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    support: float
+
+
+def class_measures(rows: ProbabilityRows) -> tuple[ClassMeasures, ...]:
+    """Precision, recall and F1 of each class, in the order of ``rows.labels``."""
+    matrix = confusion_matrix(rows)
+    columns = (class_precision(matrix), class_recall(matrix), class_f1(matrix))
+    named = ([number(value) for value in column] for column in columns)
+    support = matrix.sum(axis=1).tolist()
+    return tuple(ClassMeasures(*values) for values in zip(rows.labels, *named, support, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class AreaEstimate:
+    """An average of areas under ROC curves with the standard error and the skewness of its estimate."""
+
+    value: float
+    se: float
+    skew: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassAreas:
+    """The areas of K classes.
+
+    ``pairs`` (K, K): P(an item of the class in the row scores higher on it than one of the class in the column),
+    ties half; NaN on the diagonal and for classes without an item. ``rest`` (K,): each class against all other
+    items. ``share`` (K,): of the weight that is truly of the class.
+    """
+
+    labels: tuple[str, ...]
+    pairs: Floats
+    rest: Floats
+    share: Floats
+
+
+def class_areas(rows: ProbabilityRows) -> ClassAreas:
+    """All areas at once, exact (scores are not rounded to cells). Hand & Till 2001; Fawcett 2006.
+
+    An item with shares of several labels stands in each class by its share, and against each by the rest.
+    """
+    return _areas_of(rows, _placements(rows))
+
+
+def _areas_of(rows: ProbabilityRows, placements: Mapping[int, _Placed]) -> ClassAreas:
+    actual = rows.weight[:, None] * rows.truth
+    total = actual.sum(axis=0)
+    share = total / max(float(total.sum()), 1e-300)
+    k = len(rows.labels)
+    pairs, rest = np.full((k, k), np.nan), np.full(k, np.nan)
+    for label, placed in placements.items():
+        beaten = placed.above()
+        pairs[label] = over(beaten @ actual, total)
+        pairs[label, label] = np.nan
+        others = rows.weight - actual[:, label]
+        rest[label] = over(np.array(beaten @ others), np.array(others.sum()))
+    return ClassAreas(rows.labels, pairs, rest, share)
+
+
+def auc_one_vs_one(rows: ProbabilityRows) -> float | None:
+    """Hand & Till's area: the mean over ordered pairs of classes of P(higher on the own class). In [0, 1].
+
+    None unless two classes occur; classes without an item are left out.
+    """
+    return _mean_of(class_areas(rows).pairs)
+
+
+def auc_macro(rows: ProbabilityRows) -> float | None:
+    """The mean over classes of the area against the rest, in [0, 1]; None unless two classes occur."""
+    return _mean_of(class_areas(rows).rest)
+
+
+def auc_weighted(rows: ProbabilityRows) -> float | None:
+    """The mean over classes of the area against the rest, each by its share of items; None unless two occur."""
+    areas = class_areas(rows)
+    return number(_average(areas.rest, areas.share))
+
+
+def _mean_of(areas: Floats) -> float | None:
+    known = areas[np.isfinite(areas)]
+    return float(known.mean()) if known.size else None
+
+
+def area_estimates(rows: ProbabilityRows) -> dict[str, AreaEstimate]:
+    """The three averages by their registered names, with standard error and skewness; empty unless two classes occur.
+
+    By the influence function of each item, with each class's n / (n - 1): for two classes this is DeLong's variance
+    (DeLong, DeLong & Clarke-Pearson 1988). Half an item more of each class, out of order, keeps perfectly
+    separated classes from seeming certain.
+    """
+    placements = _placements(rows)
+    areas = _areas_of(rows, placements)
+    if not np.isfinite(areas.rest).any():
+        return {}
+    held = np.flatnonzero(areas.share > 0)
+    one, weighted = _influences(rows, areas, placements)
+    values = (_mean_of(areas.pairs), _mean_of(areas.rest), number(_average(areas.rest, areas.share)))
+    influences = (one[0], one[1], weighted)
+    parts = (np.full(len(held), 1 / len(held)),) * 2 + (areas.share[held],)
+    sizes = _effective(rows, held)
+    found = zip(_AREA_NAMES, values, influences, parts, strict=True)
+    return {name: _estimate(value, moves, part, sizes) for name, value, moves, part in found if value is not None}
+
+
+def _estimate(value: float, influence: Floats, part: Floats, sizes: Floats) -> AreaEstimate:
+    variance = float((influence**2).sum() + 0.5 * ((part / sizes) ** 2).sum())
+    third = float((influence**3).sum() - 0.5 * ((part / sizes) ** 3).sum())
+    return AreaEstimate(value, math.sqrt(variance), third / variance**1.5)
+
+
+def _effective(rows: ProbabilityRows, held: Places) -> Floats:
+    """How many equally weighted items each class is worth, shape (held,)."""
+    actual = rows.weight[:, None] * rows.truth[:, held]
+    return np.asarray(actual.sum(axis=0) ** 2 / (rows.weight**2 @ rows.truth[:, held]))
+
+
+def _influences(
+    rows: ProbabilityRows, areas: ClassAreas, placements: Mapping[int, _Placed]
+) -> tuple[tuple[Floats, Floats], Floats]:
+    """How each item moves the three averages, shape (N,): ((one against one, macro), weighted)."""
+    weight, held = rows.weight, np.array(list(placements), dtype=np.intp)
+    actual = weight[:, None] * rows.truth
+    total, everything = actual.sum(axis=0), float(actual.sum())
+    share = actual / np.where(total > 0, total, 1.0)
+    shares = share.sum(axis=1)
+    average = float(_average(areas.rest, areas.share))
+    one, macro, weighted = (np.zeros(len(weight)) for _ in range(3))
+    for label, placed in placements.items():
+        above, mine, area = placed.above(), share[:, label], float(areas.rest[label])
+        # against the rest
+        others = weight - actual[:, label]
+        against = float(others.sum())
+        of_rest = others / against * (above - area) + mine * (placed.below(others) / against - area)
+        macro += of_rest / len(held)
+        moved = (actual[:, label] - weight * areas.share[label]) / everything
+        weighted += areas.share[label] * of_rest + moved * (area - average)
+        # against each other class
+        rivals = np.nan_to_num(areas.pairs[label])
+        spread = shares - mine
+        one += above * spread - share @ rivals + mine * (placed.below(spread) - float(rivals.sum()))
+    stretch = rows.truth[:, held] @ np.sqrt([bessel(size) for size in _effective(rows, held)])
+    return (one / (len(held) * (len(held) - 1)) * stretch, macro * stretch), weighted * stretch
+
+
+def _placements(rows: ProbabilityRows) -> dict[int, _Placed]:
+    """All items among the scores of each class that occurs, by its column."""
+    score, actual = scores(rows), rows.weight[:, None] * rows.truth
+    return {int(k): _Placed.of(score[:, k], actual[:, k]) for k in np.flatnonzero(actual.sum(axis=0) > 0)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Placed:
+    """All items among the distinct scores of one class: 2 i between the (i-1)-th and the i-th, 2 i + 1 on the i-th."""
+
+    place: Places
+    mass: Floats
+
+    @classmethod
+    def of(cls, score: Floats, own: Floats) -> _Placed:
+        held = own > 0
+        levels, index = np.unique(score[held], return_inverse=True)
+        mass = np.bincount(index, weights=own[held], minlength=len(levels)).astype(np.float64, copy=False)
+        found = np.searchsorted(levels, score)
+        tied = levels[np.minimum(found, len(levels) - 1)] == score
+        return cls(2 * found + tied, mass)
+
+    def above(self) -> Floats:
+        """For each item the share of the class that scores higher, ties half; shape (N,)."""
+        reached = np.concatenate(([0.0], np.cumsum(self.mass)))
+        share = np.empty(2 * len(self.mass) + 1)
+        share[0::2] = reached[-1] - reached
+        share[1::2] = reached[-1] - reached[1:] + self.mass / 2
+        return np.asarray(share[self.place] / reached[-1])
+
+    def below(self, weight: Floats) -> Floats:
+        """For each item the sum of ``weight`` that scores lower, ties half; right for items of the class alone."""
+        at = np.bincount(self.place, weights=weight, minlength=2 * len(self.mass) + 1)
+        return np.asarray((np.cumsum(at) - at / 2)[self.place])
+
+
+def _of_matrix(name: str, of: Measure, least: float = 0.0) -> RowStatistic:
+    return RowStatistic(name, (hard_confusion,), of, least)
+
+
+STATISTICS: tuple[RowStatistic, ...] = (
+    _of_matrix("top1_accuracy", accuracy),
+    _of_matrix("macro_precision", macro_precision),
+    _of_matrix("macro_recall", macro_recall),
+    _of_matrix("macro_f1", macro_f1),
+    _of_matrix("weighted_precision", weighted_precision),
+    _of_matrix("weighted_recall", weighted_recall),
+    _of_matrix("weighted_f1", weighted_f1),
+    _of_matrix("micro_f1", micro_f1),
+    _of_matrix("kappa", kappa, -1.0),
+    _of_matrix("multiclass_mcc", matthews, -1.0),
+)
+_AREA_NAMES = ("auc_ovo", "auc_ovr_macro", "auc_ovr_weighted")
+AREAS: tuple[str, ...] = _AREA_NAMES
+
+_AUC_BANDS = (Band(0.9, 1.0, "strong"), Band(0.8, 0.9, "acceptable"), Band(0.0, 0.8, "weak: retrain"))
+_SOKOLOVA = "Sokolova & Lapalme 2009"
+_SUMMARIES = {
+    "top1_accuracy": ("Top-1 accuracy: the share of items whose highest score is on the true label", "Fawcett 2006"),
+    "macro_precision": ("Macro precision: the mean over classes of the precision", _SOKOLOVA),
+    "macro_recall": ("Macro recall: the mean over classes of the recall, the balanced accuracy", _SOKOLOVA),
+    "macro_f1": ("Macro F1: the mean over classes of F1", "Opitz & Burst 2019"),
+    "weighted_precision": ("Weighted precision: the mean of the precision, classes by their items", _SOKOLOVA),
+    "weighted_recall": ("Weighted recall: the mean of the recall, classes by their items", _SOKOLOVA),
+    "weighted_f1": ("Weighted F1: the mean of F1, classes by their items", _SOKOLOVA),
+    "micro_f1": ("Micro F1: F1 of all classes together, for one label an item the accuracy", _SOKOLOVA),
+    "kappa": ("Cohen's kappa: agreement of truth and prediction beyond chance", "Cohen 1960"),
+    "multiclass_mcc": ("Matthews correlation: that of truth and prediction over all classes", "Gorodkin 2004"),
+}
+
+
+def _metric(statistic: RowStatistic) -> Metric:
+    summary, reference = _SUMMARIES[statistic.name]
+    return Metric(statistic.name, summary, "higher", (), reference, statistic.name, "rows", statistic.point)
+
+
+REGISTERED: tuple[Metric, ...] = (
+    *(_metric(statistic) for statistic in STATISTICS),
+    Metric(
+        name="auc_ovo",
+        summary="One-vs-one AUC: how often an item scores higher on its class than one of another class does",
+        direction="higher",
+        bands=_AUC_BANDS,
+        reference="Hand & Till 2001",
+        docs_anchor="auc_ovo",
+        needs="rows",
+        point=auc_one_vs_one,
+    ),
+    Metric(
+        name="auc_ovr_macro",
+        summary="One-vs-rest AUC: the mean over classes of the area under the ROC curve against all others",
+        direction="higher",
+        bands=_AUC_BANDS,
+        reference="Provost & Domingos 2000; Fawcett 2006",
+        docs_anchor="auc_ovr_macro",
+        needs="rows",
+        point=auc_macro,
+    ),
+    Metric(
+        name="auc_ovr_weighted",
+        summary="Weighted one-vs-rest AUC: the mean of the areas against all others, classes by their items",
+        direction="higher",
+        bands=_AUC_BANDS,
+        reference="Provost & Domingos 2000; Fawcett 2006",
+        docs_anchor="auc_ovr_weighted",
+        needs="rows",
+        point=auc_weighted,
+    ),
+)

@@ -1,0 +1,104 @@
+"""What metrics of whole rows are made of: weighted sums over items, each by block of items.
+
+A confusion matrix, hard or soft, is a sum over items, and so is a mean. A metric that is a function of such sums
+(:class:`RowStatistic`) costs one pass over the rows; its bootstrap costs no second one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.rows import Floats, ProbabilityRows
+
+Sums = Callable[[Any, int], Floats]
+"""(rows, blocks) -> sums over the items of each block, shape (blocks, ...). Blocks are equally many items in a row:
+``blocks`` divides N."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatistic:
+    """A metric of whole rows: the function ``of`` the sums, over any leading axis, NaN where it is not defined.
+
+    ``least`` and ``most`` are the range of its values; ``biased`` says that its textbook value is on average too large
+    (or too small) where items are few, so that estimates are to be debiased.
+    """
+
+    name: str
+    sums: tuple[Sums, ...]
+    of: Callable[..., Floats]
+    least: float = 0.0
+    most: float = 1.0
+    biased: bool = False
+
+    def point(self, rows: Any) -> float | None:
+        """The value over all rows; None where they do not define it."""
+        return self.value(*(sums(rows, 1)[0] for sums in self.sums)) if float(rows.weight.sum()) > 0 else None
+
+    def value(self, *sums: Floats) -> float | None:
+        """The value of sums over all items, without the axis of blocks; None where they do not define it."""
+        value = float(self.of(*sums))
+        return min(max(value, self.least), self.most) if math.isfinite(value) else None
+
+
+def scores(rows: ProbabilityRows) -> Floats:
+    """The scores with 0 for labels that were not scored, shape (N, K)."""
+    return np.where(np.isnan(rows.probability), 0.0, rows.probability)
+
+
+def top_label(rows: ProbabilityRows) -> npt.NDArray[np.intp]:
+    """The column of each item's highest score, shape (N,): of ties the label first by name; -1 where none is scored."""
+    order = np.array(sorted(range(len(rows.labels)), key=rows.labels.__getitem__), dtype=np.intp)
+    scored = np.where(np.isnan(rows.probability), -1.0, rows.probability)
+    sorted_already = bool((order == np.arange(len(order))).all())
+    best = scored.argmax(axis=1) if sorted_already else order[scored[:, order].argmax(axis=1)]
+    return np.where(np.take_along_axis(scored, best[:, None], axis=1)[:, 0] < 0, -1, best)
+
+
+def hard_confusion(rows: ProbabilityRows, blocks: int) -> Floats:
+    """CM: weight by true label (rows) and highest-scored label (columns), shape (blocks, K, K).
+
+    An item with shares of several labels counts in each by its share; one without a score adds nothing.
+    """
+    chosen = np.zeros(rows.probability.shape)
+    decided = top_label(rows)
+    held = decided >= 0
+    chosen[np.flatnonzero(held), decided[held]] = 1.0
+    return _crossed(rows, chosen, blocks)
+
+
+def soft_confusion(rows: ProbabilityRows, blocks: int) -> Floats:
+    """CM* = T'Q: weight by true label and by the scores of all labels, shape (blocks, K, K)."""
+    return _crossed(rows, scores(rows), blocks)
+
+
+def certain_confusion(rows: ProbabilityRows, blocks: int) -> Floats:
+    """V = T'Q+: as CM*, with each item's highest score alone (every one of tied ones), shape (blocks, K, K)."""
+    score = scores(rows)
+    return _crossed(rows, np.where(score == score.max(axis=1, keepdims=True), score, 0.0), blocks)
+
+
+def entropy_sums(rows: ProbabilityRows, blocks: int) -> Floats:
+    """The sums of w H(scores) in nats, scores made to add up to 1, and of w, over scored items; shape (blocks, 2)."""
+    score = scores(rows)
+    total = score.sum(axis=1)
+    logs = np.log(score, out=np.zeros_like(score), where=score > 0)
+    # H(q / Q) = ln Q - sum q ln q / Q
+    inner = np.einsum("ik,ik->i", score, logs)
+    held = total > 0
+    entropy = np.log(total, out=np.zeros_like(total), where=held) - np.divide(
+        inner, total, out=np.zeros_like(total), where=held
+    )
+    weight = np.where(held, rows.weight, 0.0)
+    return np.asarray(np.column_stack((weight * entropy, weight)).reshape(blocks, -1, 2).sum(axis=1))
+
+
+def _crossed(rows: ProbabilityRows, columns: Floats, blocks: int) -> Floats:
+    k = columns.shape[1]
+    actual = (rows.weight[:, None] * rows.truth).reshape(blocks, -1, k)
+    return np.asarray(np.matmul(actual.transpose(0, 2, 1), columns.reshape(blocks, -1, k)))

@@ -1,0 +1,299 @@
+"""Selective prediction: how wrong is what acts alone, and how much is left to people?
+
+The confidence is the score. With ``probability_of_label`` the rows looked at are those that the classifier decided for
+(predicted): nobody acts on a label that was not given. With ``confidence_in_prediction`` they are all rows, since each
+is a decision with its confidence. A row is right where its outcome came true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from monitor.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.metrics.classification import Share
+from monitor.metrics.definition import Metric
+from monitor.metrics.groups import Core, Groups, on_counts, over
+from monitor.records import ScoreIs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskCoverage:
+    """Risk (share of wrong ones) among the most confident rows, by their share of all; arrays have shape (T,).
+
+    Point k is "score >= threshold[k]", highest threshold first. Between two points rows of one score come in random
+    order. ``oracle`` is the least risk that any order of these rows could have at that coverage; ``aurc`` is the area
+    under the curve, ``oracle_aurc`` that under the oracle's.
+    """
+
+    threshold: Floats
+    coverage: Floats
+    risk: Floats
+    oracle: Floats
+    aurc: float
+    oracle_aurc: float
+
+    @property
+    def e_aurc(self) -> float:
+        """Excess area: what a better order of the same decisions could gain."""
+        return max(self.aurc - self.oracle_aurc, 0.0)
+
+
+def looked_at(counts: Counts) -> Counts:
+    """The rows of the curve: the predicted ones, or all where the score is confidence in the prediction."""
+    chosen = _chosen(counts.predicted, counts.score_is)
+    # as a population: the few rows that act may be worth less than the label's design effect says
+    return counts.where("predicted") if counts.score_is == "probability_of_label" else counts.take(chosen)
+
+
+def risk_coverage(counts: Counts) -> RiskCoverage | None:
+    """The risk-coverage curve with the oracle's; None where no row is looked at. El-Yaniv & Wiener 2010.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> curve = risk_coverage(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 1]))
+    >>> curve.coverage.tolist(), curve.risk.round(4).tolist(), curve.oracle.tolist()
+    ([0.25, 0.5, 0.75, 1.0], [0.0, 0.5, 0.3333, 0.25], [0.0, 0.0, 0.0, 0.25])
+    """
+    cells = looked_at(counts).by_cell()
+    cells = cells.take(cells.w > 0)
+    if len(cells.w) == 0:
+        return None
+    wrong = (cells.w - np.clip(cells.wy, 0.0, cells.w))[::-1]
+    held = np.cumsum(cells.w[::-1])
+    coverage, risk = held / held[-1], np.cumsum(wrong) / held
+    overall = float(risk[-1])
+    oracle = np.maximum(coverage - (1 - overall), 0.0) / coverage
+    area = float(_area(wrong, cells.w[::-1]))
+    return RiskCoverage(cells.cell[::-1] / CELLS, coverage, risk, oracle, area, float(oracle_area(np.array(overall))))
+
+
+def oracle_area(risk: Floats) -> Floats:
+    """The area under the oracle's curve where ``risk`` of all rows is wrong: r + (1 - r) ln(1 - r).
+
+    Geifman, Uziel & El-Yaniv 2019.
+
+    >>> round(float(oracle_area(np.array(0.25))), 6)
+    0.034238
+    """
+    right = np.maximum(1 - np.asarray(risk, dtype=np.float64), 0.0)
+    return np.asarray(np.maximum(1 - right + right * np.log(np.where(right > 0, right, 1.0)), 0.0))
+
+
+def _area(wrong: Floats, held: Floats) -> Floats:
+    """The area under risk over coverage, of the weights of wrong and of all rows of each score, highest first.
+
+    Within a score rows come in random order, so that wrong ones grow evenly: with E and C before it and rate r,
+    the integral of (E + r (c - C)) / c from C to C + w is r w + (E - r C) ln(1 + w / C).
+    """
+    before = np.cumsum(held, axis=-1) - held
+    errors = np.cumsum(wrong, axis=-1) - wrong
+    rate = over(wrong, held, 0.0)
+    steps = np.where(before > 0, (errors - rate * before) * np.log1p(over(held, before, 0.0)), 0.0)
+    return over((wrong + steps).sum(axis=-1), held.sum(axis=-1))
+
+
+def aurc_core(groups: Groups) -> Floats:
+    """Area under the risk-coverage curve."""
+    return _area(*_by_score(groups))
+
+
+def e_aurc_core(groups: Groups) -> Floats:
+    """Area under the risk-coverage curve minus the oracle's."""
+    wrong, held = _by_score(groups)
+    overall = over(wrong.sum(axis=-1), held.sum(axis=-1))
+    return np.maximum(_area(wrong, held) - oracle_area(overall), 0.0)
+
+
+def _by_score(groups: Groups) -> tuple[Floats, Floats]:
+    """The weights of wrong and of all rows looked at, by distinct cell, highest first; shapes (T,) or (B, T)."""
+    chosen = _chosen(groups.predicted, groups.score_is)
+    cell, hit, miss = groups.cell[chosen], groups.hit[..., chosen], groups.miss[..., chosen]
+    if len(cell) == 0:
+        return miss, miss
+    starts = _starts(cell)
+    wrong, right = (np.add.reduceat(part, starts, axis=-1)[..., ::-1] for part in (miss, hit))
+    return wrong, wrong + right
+
+
+def _starts(cell: Ints) -> Ints:
+    """Where each distinct cell begins; cells are in order."""
+    return np.flatnonzero(np.concatenate(([True], np.diff(cell) > 0)))
+
+
+def _chosen(predicted: Bools, score_is: ScoreIs) -> Bools:
+    return predicted if score_is == "probability_of_label" else np.ones_like(predicted)
+
+
+def aurc(counts: Counts) -> float | None:
+    """Area under the risk-coverage curve, in [0, 1]; None where no row is looked at.
+
+    The mean, over all shares c, of the share of wrong ones among the c most confident rows. Weights are masses: the
+    textbook's mean over whole rows is larger by about risk ln(n) / n. Geifman & El-Yaniv 2017.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(aurc(counts_from_rows([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0])), 6)  # half of 1 - ln 2
+    0.076713
+    """
+    return on_counts(aurc_core, counts)
+
+
+def e_aurc(counts: Counts) -> float | None:
+    """The AURC minus that of the oracle, who puts every wrong row last; 0 is a perfect order. None as for :func:`aurc`.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> e_aurc(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0]))
+    0.0
+    """
+    return on_counts(e_aurc_core, counts)
+
+
+def automated_accuracy(counts: Counts) -> float | None:
+    """Share of the automated rows that were right; None where nothing was automated.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> automated_accuracy(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8))
+    0.5
+    """
+    share = automated_right(counts)
+    return None if share is None else share.value
+
+
+def share_to_people(counts: Counts) -> float | None:
+    """Share of the predicted rows that were not automated, and so wait for people; None where nothing was predicted.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(share_to_people(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8)), 6)
+    0.333333
+    """
+    share = left_to_people(counts)
+    return None if share is None else share.value
+
+
+def excess_errors(counts: Counts) -> float | None:
+    """Observed minus promised errors among the automated rows: sum w (s - y), in rows.
+
+    Negative: fewer were wrong than the scores promised. None where nothing was automated.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> round(excess_errors(counts_from_rows([0.9] * 10, [1] * 6 + [0] * 4, automate_at=0.8)), 6)  # 4 wrong, 1 promised
+    3.0
+    """
+    return on_counts(excess_errors_core, counts)
+
+
+def automated_right(counts: Counts) -> Share | None:
+    """The accuracy of the automated part with its effective rows; None where nothing was automated."""
+    chosen = counts.where("automated")
+    total = float(chosen.w.sum())
+    return Share(_within_one(float(chosen.wy.sum()) / total), chosen.effective_rows) if total > 0 else None
+
+
+def left_to_people(counts: Counts) -> Share | None:
+    """The share of the predicted rows that were not automated, with its effective rows; None without a prediction."""
+    chosen = counts.where("predicted")
+    total = float(chosen.w.sum())
+    if total <= 0:
+        return None
+    return Share(_within_one(float(chosen.w[~chosen.automated].sum()) / total), chosen.effective_rows)
+
+
+def automated_accuracy_core(groups: Groups) -> Floats:
+    """The accuracy of the automated part."""
+    acted = groups.automated.astype(np.float64)
+    right, wrong = groups.hit @ acted, groups.miss @ acted
+    return over(right, right + wrong)
+
+
+def share_to_people_core(groups: Groups) -> Floats:
+    """The share of the predicted rows that were not automated."""
+    held = groups.hit + groups.miss
+    waits = groups.predicted & ~groups.automated
+    return over(held @ waits.astype(np.float64), held @ groups.predicted.astype(np.float64))
+
+
+def excess_errors_core(groups: Groups) -> Floats:
+    """Observed minus promised errors among the automated rows."""
+    acted = groups.automated.astype(np.float64)
+    observed, held = groups.miss @ acted, (groups.hit + groups.miss) @ acted
+    promised = (groups.hit + groups.miss) @ (acted * (1 - groups.score))
+    return np.where(held > 0, observed - promised, np.nan)
+
+
+def _within_one(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
+
+
+ON_GROUPS: Mapping[str, Core] = MappingProxyType(
+    {
+        "aurc": aurc_core,
+        "e_aurc": e_aurc_core,
+        "automated_accuracy": automated_accuracy_core,
+        "share_to_people": share_to_people_core,
+        "excess_errors": excess_errors_core,
+    }
+)
+"""Metrics that a bootstrap may draw many samples of at once."""
+
+SHARES: Mapping[str, Callable[[Counts], Share | None]] = MappingProxyType(
+    {"automated_accuracy": automated_right, "share_to_people": left_to_people}
+)
+"""Metrics that are a share of rows: they have exact binomial limits."""
+
+RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"excess_errors": (-np.inf, np.inf)})
+"""What values are possible, where that is not [0, 1]."""
+
+REGISTERED: tuple[Metric, ...] = (
+    Metric(
+        name="aurc",
+        summary="Area under the risk-coverage curve: the mean error among the most confident rows, over all shares",
+        direction="lower",
+        bands=(),
+        reference="Geifman & El-Yaniv 2017",
+        docs_anchor="aurc",
+        needs="counts",
+        point=aurc,
+    ),
+    Metric(
+        name="e_aurc",
+        summary="Excess area under the risk-coverage curve: what a better order of the same decisions could gain",
+        direction="lower",
+        bands=(),
+        reference="Geifman, Uziel & El-Yaniv 2019",
+        docs_anchor="e_aurc",
+        needs="counts",
+        point=e_aurc,
+    ),
+    Metric(
+        name="automated_accuracy",
+        summary="Accuracy of the automated part: the share of what acted alone that was right",
+        direction="higher",
+        bands=(),
+        reference="Clopper & Pearson 1934 (interval)",
+        docs_anchor="automated_accuracy",
+        needs="counts",
+        point=automated_accuracy,
+    ),
+    Metric(
+        name="share_to_people",
+        summary="Share sent to people: the part of the predicted rows that did not act alone",
+        direction="lower",
+        bands=(),
+        reference="Clopper & Pearson 1934 (interval)",
+        docs_anchor="share_to_people",
+        needs="counts",
+        point=share_to_people,
+    ),
+    Metric(
+        name="excess_errors",
+        summary="Excess errors: how many more automated rows were wrong than their scores promised",
+        direction="lower",
+        bands=(),
+        reference="Clopper & Pearson 1934 (interval)",
+        docs_anchor="excess_errors",
+        needs="counts",
+        point=excess_errors,
+    ),
+)

@@ -1,0 +1,288 @@
+"""Metrics of decisions, order, cost and selection against scikit-learn, scipy and plain loops, on any rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate
+from sklearn import metrics as sk
+
+from monitor.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
+from monitor.metrics import calibration, classification, cost, discrimination, selective
+from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll
+from monitor.metrics.classification import Share, accuracy, confusion, false_negative_rate
+from monitor.metrics.cost import Costs, cheapest_threshold, cost_metric, expected_cost, misclassification_cost
+from monitor.metrics.definition import Metric
+from monitor.metrics.discrimination import (
+    cohens_d,
+    point_biserial,
+    pr_auc,
+    precision_recall_curve,
+    roc_auc,
+    roc_curve,
+)
+from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number
+from monitor.metrics.selective import aurc, automated_accuracy, e_aurc, excess_errors, risk_coverage, share_to_people
+
+MODULES = (calibration, discrimination, classification, cost, selective)
+REGISTERED: dict[str, Metric] = {metric.name: metric for module in MODULES for metric in module.REGISTERED}
+ON_GROUPS = {name: core for module in MODULES for name, core in module.ON_GROUPS.items()}
+RANGES = {name: found for module in MODULES for name, found in module.RANGES.items()}
+SHARES: dict[str, Callable[[Counts], Share | None]] = {**classification.SHARES, **selective.SHARES}
+
+ROW = st.tuples(
+    st.sampled_from([0.0, 0.05, 0.1, 0.35, 0.5, 0.6, 0.8, 0.95, 1.0]),
+    st.sampled_from([0.0, 1.0, 0.0, 1.0, 0.25, 0.5]),
+    st.sampled_from([1.0, 1.0, 0.3, 4.0]),
+    st.booleans(),
+)
+Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    rows = draw(st.lists(ROW, min_size=1, max_size=30))
+    score, outcome, weight, predicted = (np.array(column) for column in zip(*rows, strict=True))
+    return score, outcome, weight, predicted
+
+
+def counted(table: Table, **more: object) -> Counts:
+    score, outcome, weight, predicted = table
+    return counts_from_rows(score, outcome, weight=weight, predicted=predicted, **more)  # type: ignore[arg-type]
+
+
+def doubled(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Score, 0/1 truth, weight and decision, a soft row being two: y of a hit and 1 - y of a miss."""
+    score, outcome, weight, predicted = table
+    truth = np.concatenate([np.ones_like(outcome), np.zeros_like(outcome)])
+    w = np.concatenate([weight * outcome, weight * (1 - outcome)])
+    held = w > 0
+    return np.tile(score, 2)[held], truth[held], w[held], np.tile(predicted, 2)[held]
+
+
+def same(found: float | None, expected: float | None, within: float = 1e-9) -> None:
+    assert (found is None) == (expected is None)
+    assert found == pytest.approx(expected, abs=within)
+
+
+@given(table=tables())
+@settings(deadline=None, max_examples=50)
+def test_decisions_agree_with_scikit_learn(table: Table) -> None:
+    _, y, w, predicted = doubled(table)
+    (tn, fp), (fn, tp) = sk.confusion_matrix(y, predicted, sample_weight=w, labels=[0, 1])
+    counts = counted(table)
+    matrix = confusion(counts)
+    assert [float(x) for x in (matrix.tp, matrix.fp, matrix.fn, matrix.tn)] == pytest.approx([tp, fp, fn, tn], abs=1e-9)
+    both, some = y.min() != y.max(), predicted.any()
+    full = both and predicted.min() != predicted.max()
+    k = np.where(y == 1, 5.0, 1.0)
+    expected = {
+        "error_rate": sk.zero_one_loss(y, predicted, sample_weight=w),
+        "precision": sk.precision_score(y, predicted, sample_weight=w) if some else None,
+        "recall": sk.recall_score(y, predicted, sample_weight=w) if y.any() else None,
+        "f1": sk.f1_score(y, predicted, sample_weight=w) if y.any() or some else None,
+        "false_positive_rate": 1 - sk.recall_score(1 - y, ~predicted, sample_weight=w) if not y.all() else None,
+        "specificity": sk.recall_score(1 - y, ~predicted, sample_weight=w) if not y.all() else None,
+        "balanced_accuracy": sk.balanced_accuracy_score(y, predicted, sample_weight=w) if both else None,
+        "balanced_error": 1 - sk.balanced_accuracy_score(y, predicted, sample_weight=w) if both else None,
+        "class_weighted_error": sk.zero_one_loss(y, predicted, sample_weight=w * k),
+        "prevalence": np.average(y, weights=w),
+        "matthews_correlation": sk.matthews_corrcoef(y, predicted, sample_weight=w) if full else None,
+    }
+    for name, value in expected.items():
+        same(REGISTERED[name].point(counts), value)
+
+
+@given(table=tables())
+def test_confidence_in_the_prediction_gives_the_same_decisions_and_costs_as_the_truth(table: Table) -> None:
+    score, outcome, weight, predicted = table
+    truth = counted(table)
+    confidence = counted(
+        (np.where(predicted, score, 1 - score), np.where(predicted, outcome, 1 - outcome), weight, predicted),
+        score_is="confidence_in_prediction",
+    )
+    for metric in (*classification.REGISTERED, *cost.REGISTERED):
+        same(metric.point(confidence), metric.point(truth))
+    same(class_weighted_nll(confidence), class_weighted_nll(truth))
+    one, other = cheapest_threshold(truth), cheapest_threshold(confidence)
+    assert one is not None
+    assert other is not None
+    assert (other.threshold, other.cost) == pytest.approx((one.threshold, one.cost))
+
+
+@given(table=tables())
+def test_shares_of_rows_have_the_value_of_their_metric_and_no_more_rows_than_there_are(table: Table) -> None:
+    counts = counted(table, automate_at=0.7)
+    for name, share_of in SHARES.items():
+        share = share_of(counts)
+        same(None if share is None else share.value, REGISTERED[name].point(counts))
+        assert share is None or 0 < share.rows <= counts.rows * (1 + 1e-9)
+
+
+@given(table=tables())
+def test_the_curves_are_those_of_scikit_learn_and_have_the_areas_of_the_metrics(table: Table) -> None:
+    s, y, w, _ = doubled(table)
+    counts = counted(table)
+    roc = roc_curve(counts)
+    assert (roc is None) == (y.min() == y.max())
+    if roc is not None:
+        fpr, tpr, thresholds = sk.roc_curve(y, s, sample_weight=w, drop_intermediate=False)
+        for found, expected in ((roc.fpr, fpr), (roc.tpr, tpr), (roc.threshold, thresholds)):
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert np.trapezoid(roc.tpr, roc.fpr) == pytest.approx(roc_auc(counts), abs=1e-9)
+    curve = precision_recall_curve(counts)
+    assert (curve is None) == (not y.any())
+    if curve is not None:
+        precision, recall, thresholds = sk.precision_recall_curve(y, s, sample_weight=w)
+        np.testing.assert_allclose(curve.precision[::-1], precision[:-1], atol=1e-9)
+        np.testing.assert_allclose(curve.recall[::-1], recall[:-1], atol=1e-9)
+        np.testing.assert_allclose(curve.threshold[::-1], thresholds, atol=1e-9)
+        assert float((np.diff(curve.recall, prepend=0) * curve.precision).sum()) == pytest.approx(pr_auc(counts))
+        assert curve.prevalence == pytest.approx(np.average(y, weights=w))
+
+
+@given(table=tables())
+def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_the_rows(table: Table) -> None:
+    s, y, w, _ = doubled(table)
+    counts = counted(table)
+    if y.min() == y.max() or s.min() == s.max():
+        assert point_biserial(counts) is None
+    else:
+        expected = np.cov(s, y, aweights=w)
+        same(point_biserial(counts), expected[0, 1] / math.sqrt(expected[0, 0] * expected[1, 1]))
+    groups = [(np.average(s[y == k], weights=w[y == k]), s[y == k], w[y == k]) for k in (1, 0) if (y == k).any()]
+    variances = [float(np.average((part - mean) ** 2, weights=weight)) for mean, part, weight in groups]
+    if len(groups) < 2 or sum(variances) < 1e-12:
+        assert cohens_d(counts) is None
+    else:
+        same(cohens_d(counts), (groups[0][0] - groups[1][0]) / math.sqrt(sum(variances) / 2))
+
+
+@given(table=tables(), bins=st.integers(1, 12))
+def test_the_parts_of_the_brier_score_add_up_to_it(table: Table, bins: int) -> None:
+    counts = counted(table)
+    for edges in (equal_frequency_edges(counts, bins), equal_width_edges(bins), tuple(range(1, CELLS + 1))):
+        parts = brier_parts(counts, edges)
+        assert parts is not None
+        assert parts.brier == pytest.approx(brier(counts), abs=1e-12)
+        table_of_bins = bin_counts(counts, edges)
+        same(REGISTERED["brier_reliability"].point(table_of_bins), parts.reliability)
+        same(REGISTERED["brier_resolution"].point(table_of_bins), parts.resolution)
+        same(REGISTERED["brier_uncertainty"].point(counts), parts.uncertainty)
+        assert parts.resolution <= parts.uncertainty + 1e-12
+    assert parts is not None
+    assert parts.within == pytest.approx(0, abs=1e-12)  # a bin a cell: scores are constant in each
+
+
+@given(table=tables(), weight=st.sampled_from([1.0, 5.0, 0.2]))
+def test_the_class_weighted_log_loss_is_scikit_learn_s_with_class_weights(table: Table, weight: float) -> None:
+    s, y, w, _ = doubled(table)
+    eps = calibration.EPSILON
+    losses = -np.where(y == 1, np.log(s + eps), np.log(1 - s + eps))  # scikit-learn's epsilon is another one
+    expected = np.average(losses, weights=w * np.where(y == 1, weight, 1.0))
+    assert class_weighted_nll(counted(table), weight) == pytest.approx(expected, abs=1e-9)
+    if s.min() > 0 and s.max() < 1:
+        by_sklearn = sk.log_loss(y, s, sample_weight=w * np.where(y == 1, weight, 1.0), labels=[0, 1])
+        assert class_weighted_nll(counted(table), weight) == pytest.approx(by_sklearn, abs=1e-9)
+
+
+COSTS = st.builds(Costs, *(st.sampled_from([0.0, 1.0, 5.0, 2.5]) for _ in range(4)))
+
+
+@given(table=tables(), costs=COSTS)
+def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_cheapest(
+    table: Table, costs: Costs
+) -> None:
+    s, y, w, predicted = doubled(table)
+    counts = counted(table)
+
+    def of(decision: np.ndarray, p: np.ndarray) -> float:
+        yes = p * costs.true_positive + (1 - p) * costs.false_positive
+        no = p * costs.false_negative + (1 - p) * costs.true_negative
+        return float(np.average(np.where(decision, yes, no), weights=w))
+
+    assert misclassification_cost(counts, costs) == pytest.approx(of(predicted, y), abs=1e-9)
+    assert cost_metric(costs)(counts) == misclassification_cost(counts, costs)
+    assert expected_cost(counts, costs) == pytest.approx(of(predicted, s), abs=1e-9)
+    found = cheapest_threshold(counts, costs)
+    assert found is not None
+    every = [of(s >= threshold, y) for threshold in (*np.unique(s), 1.1)]
+    assert found.cost == pytest.approx(min(every), abs=1e-9)
+    assert of(s >= found.threshold - 1e-9, y) == pytest.approx(found.cost, abs=1e-9)
+    assert found.present_cost == pytest.approx(of(predicted, y), abs=1e-9)
+
+
+@given(table=tables())
+@settings(deadline=None, max_examples=50)
+def test_the_area_under_risk_over_coverage_is_its_integral_and_that_of_the_oracle_is_the_least(table: Table) -> None:
+    score, outcome, weight, predicted = table
+    counts = counted(table)
+    curve = risk_coverage(counts)
+    assert (curve is None) == (not predicted.any())
+    if curve is None:
+        assert aurc(counts) is None
+        return
+    s, wrong, w = score[predicted], 1 - outcome[predicted], weight[predicted]
+    levels = np.unique(s)[::-1]
+    held, errors = (np.array([part[s >= level].sum() for level in levels]) for part in (w, w * wrong))
+    np.testing.assert_allclose(curve.coverage, held / w.sum(), atol=1e-12)
+    np.testing.assert_allclose(curve.risk, errors / held, atol=1e-12)
+    ends, made = np.concatenate(([0.0], held)), np.concatenate(([0.0], errors))
+    area = sum(integrate.quad(lambda c: np.interp(c, ends, made) / c, a, b)[0] for a, b in pairwise(ends))
+    assert aurc(counts) == pytest.approx(area / w.sum(), abs=1e-7)
+    risk = errors[-1] / w.sum()
+    oracle = integrate.quad(lambda c: max(c - (1 - risk), 0) / c, 0, 1, points=[1 - risk], limit=200)[0]
+    assert curve.oracle_aurc == pytest.approx(oracle, abs=1e-7)
+    assert e_aurc(counts) == pytest.approx(curve.aurc - oracle, abs=1e-6)
+    assert (curve.risk >= curve.oracle - 1e-12).all()
+
+
+@given(table=tables())
+def test_the_automated_part_agrees_with_a_plain_loop_over_the_rows(table: Table) -> None:
+    score, outcome, weight, predicted = table
+    counts = counted(table, automate_at=0.7)
+    acted = predicted & (score >= 0.7)
+    w = weight[acted]
+    same(automated_accuracy(counts), float(np.average(outcome[acted], weights=w)) if acted.any() else None)
+    same(share_to_people(counts), 1 - w.sum() / weight[predicted].sum() if predicted.any() else None)
+    more = float((w * (1 - outcome[acted])).sum() - (w * (1 - score[acted])).sum())
+    same(excess_errors(counts), more if acted.any() else None)
+
+
+@given(table=tables(), seed=st.integers(0, 99))
+def test_many_draws_at_once_give_what_each_gives_alone(table: Table, seed: int) -> None:
+    counts = counted(table, automate_at=0.7)
+    bins = bin_counts(counts, equal_width_edges(5))
+    for name, core in ON_GROUPS.items():
+        groups: Groups = groups_of_bins(bins) if REGISTERED[name].binned else groups_of(counts)
+        rng = np.random.default_rng(seed)
+        hit, miss = (rng.poisson(2.0, (4, len(groups.cell))).astype(float) for _ in range(2))
+        together = core(groups.drawn(hit, miss))
+        alone = [number(core(groups.drawn(one, other))) for one, other in zip(hit, miss, strict=True)]
+        assert together.shape == (4,)
+        for value, single in zip(together, alone, strict=True):
+            same(number(value), single, within=1e-8)
+        same(number(core(groups)), REGISTERED[name].point(bins if REGISTERED[name].binned else counts))
+
+
+@given(table=tables())
+def test_every_registered_value_is_none_or_a_finite_number_in_its_range(table: Table) -> None:
+    counts = counted(table, automate_at=0.7)
+    bins = bin_counts(counts, equal_frequency_edges(counts, 5))
+    for name, metric in REGISTERED.items():
+        value = metric.point(bins if metric.binned else counts)
+        low, high = RANGES.get(name, (0.0, 1.0))
+        assert value is None or (math.isfinite(value) and low - 1e-12 <= value <= high + 1e-12)
+
+
+def test_the_error_and_the_accuracy_and_the_two_rates_of_positives_are_one() -> None:
+    counts = counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.7], [1, 0, 0, 1, 1])
+    points = {name: REGISTERED[name].point(counts) for name in ("error_rate", "recall")}
+    assert points["error_rate"] == pytest.approx(1 - accuracy(counts))  # type: ignore[operator]
+    assert points["recall"] == pytest.approx(1 - false_negative_rate(counts))  # type: ignore[operator]
