@@ -23,8 +23,7 @@ from benchmarks.timing import Timing, fresh, number, timed
 from benchmarks.weeks import SOURCE, ByLabel, Setting, drawn, judged, rules_of, setting, shipped
 from monitor import collecting, pinning, run
 from monitor.adapters import Monitor
-from monitor.estimates import estimate
-from monitor.evaluation import samples_of
+from monitor.evaluation import estimates_of
 from monitor.history.store import Store
 from monitor.inference.memory import forget
 from monitor.records import Verdict, Window
@@ -174,8 +173,7 @@ def _staged(folder: Path, attempt: int) -> Staged:
         forget()
         judging, evaluated = timed(lambda: run.judge(monitor, data, keep=False))
         acting, _ = timed(lambda: run.record_and_act(monitor, window, evaluated, "auto"))
-        samples = samples_of(data[0].data, monitor.config)
-        estimating, estimates = timed(lambda: estimate(samples, window, monitor.config.evaluation))
+        estimating, estimates = timed(lambda: estimates_of(data[0].data, monitor.config))
     assert len(estimates) == len(evaluated[0].estimates)
     return Staged((reading, judging, estimating, acting), len(estimates), evaluated[0].verdicts)
 

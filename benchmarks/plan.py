@@ -149,11 +149,16 @@ QUICK = Plan(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of one task, and how many seconds of a processor it took."""
+    """What came of one task, and how many ``seconds`` of a processor it took.
+
+    ``wall`` is the time since the piece before it was finished (or the work began): these add up to the time that
+    somebody waited, also over several sittings.
+    """
 
     key: str
     seconds: float
     tallies: tuple[Tally, ...]
+    wall: float = 0.0
 
 
 def key_of(task: Task) -> str:
@@ -206,16 +211,18 @@ class Notebook:
 
 
 def _written(finished: Done) -> str:
-    return json.dumps([finished.key, round(finished.seconds, 3), [tally.written() for tally in finished.tallies]])
+    times = [round(finished.seconds, 3), round(finished.wall, 3)]
+    return json.dumps([finished.key, times, [tally.written() for tally in finished.tallies]])
 
 
 def _read(line: str) -> Done | None:
     """The piece of work of one line, None where the line was cut off."""
     try:
-        key, seconds, tallies = json.loads(line)
+        key, (seconds, wall), tallies = json.loads(line)
     except ValueError:
         return None
-    return Done(key, seconds, tuple(Tally(part, tuple(name), count, sums) for part, name, count, sums in tallies))
+    found = tuple(Tally(part, tuple(name), count, sums) for part, name, count, sums in tallies)
+    return Done(key, seconds, found, wall)
 
 
 def run(tasks: Sequence[Task], finished: Mapping[str, Done], workers: int = WORKERS) -> Iterator[tuple[Task, Done]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,10 +35,13 @@ def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Noteboo
     """All tasks done, what was ``finished`` before included; with a progress bar on standard error."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     found = dict(finished)
+    before = time.monotonic()
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         bar = progress.add_task("simulating", total=sum(task.cost for task in tasks))
         progress.advance(bar, sum(task.cost for task in tasks if key_of(task) in found))
-        for task, result in run(tasks, found, workers):
+        for task, came in run(tasks, found, workers):
+            now = time.monotonic()
+            result, before = replace(came, wall=now - before), now
             notebook.add(result)
             found[result.key] = result
             progress.advance(bar, task.cost)
@@ -45,11 +49,26 @@ def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Noteboo
 
 
 def durations(tasks: Sequence[Task], finished: dict[str, Done]) -> dict[str, float]:
-    """Seconds of work a part."""
+    """Seconds of a processor a part."""
     found: dict[str, float] = {}
     for task in tasks:
         found[task.part] = found.get(task.part, 0.0) + finished[key_of(task)].seconds
     return found
+
+
+def waited(tasks: Sequence[Task], finished: dict[str, Done]) -> float:
+    """Seconds from the beginning to the end, of all sittings."""
+    return sum(finished[key_of(task)].wall for task in tasks)
+
+
+def time_taken(spent: dict[str, float], wall: float) -> str:
+    """What the study cost.
+
+    >>> time_taken({"years": 1500.0, "power": 90.0}, 800.0)
+    'processor: years 1,500 s, power 90 s, together 1,590 s; from beginning to end 800 s'
+    """
+    parts = ", ".join(f"{part} {seconds:,.0f} s" for part, seconds in spent.items())
+    return f"processor: {parts}, together {sum(spent.values()):,.0f} s; from beginning to end {wall:,.0f} s"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,11 +104,11 @@ def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
     tasks = plan.tasks(parts)
     finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
     finished = measured(tasks, finished, notebook, given.workers)
-    findings, spent = gathered(tasks, finished), durations(tasks, finished)
+    findings, spent, wall = gathered(tasks, finished), durations(tasks, finished), waited(tasks, finished)
     shown = console()
     for table in tables(findings):
         table.show(shown)
-    shown.print(", ".join(f"{part} {seconds:,.0f} s" for part, seconds in spent.items()) + f"; seed {plan.seed}")
+    shown.print(f"{time_taken(spent, wall)}; seed {plan.seed}")
     if given.write_docs:
         options = f" --scale {given.scale:g}" if given.scale != 1 else ""
         options += f" --years {given.years}" if given.years else ""
@@ -97,7 +116,8 @@ def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
         origin = (
             f"Made by `{command}` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
             f"{plan.repetitions:,} repetitions a line, {plan.years:,} years a line, seed {plan.seed}, "
-            f"{sum(spent.values()):,.0f} s of work in {given.workers} processes."
+            f"{sum(spent.values()):,.0f} s of a processor, {wall:,.0f} s from beginning to end "
+            f"in {given.workers} processes."
         )
         write_between(DOCS, "simulate", section(findings, origin))
         shown.print(f"written: {DOCS.relative_to(ROOT)}")

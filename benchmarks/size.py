@@ -13,7 +13,7 @@ class Size:
     which a round measures what it can in ``patience`` seconds (the numpy row bootstrap) or ``peer_patience`` (the
     others); ``memory`` too, in processes of their own. Growth: ``grown`` rows a label. Many labels: in ``items``
     items; ``estimated`` of them get every metric. The query: a table of ``table_rows``, asked ``scans`` times. Weeks:
-    ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label.
+    ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label. Replay: ``replayed`` weeks and their days.
     """
 
     labels: int = 20
@@ -33,6 +33,7 @@ class Size:
     week_rows: tuple[int, ...] = (500, 2_000, 10_000)
     weeks: int = 6
     run_rows: int = 100_000
+    replayed: int = 52
 
 
 QUICK = Size(
@@ -52,5 +53,6 @@ QUICK = Size(
     week_rows=(1_000,),
     weeks=2,
     run_rows=1_000,
+    replayed=4,
 )
 """Small data: does it run, not how fast it is."""

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from benchmarks.populations import LABELS, Bools, Ints, Population, counted
 from monitor import incidents, windows
 from monitor.baselines import Baseline, edges_of
-from monitor.counts import Counts, bin_counts
+from monitor.counts import Counts
 from monitor.evaluation import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.inference.alignment import binned as binned_counts
 from monitor.metrics.calibration import ece
 from monitor.records import Incident, Schedule, ShiftResult, Subject, Verdict, Window
 from monitor.rules.load import load_config
@@ -173,32 +174,16 @@ def by_day(weekly: Setting) -> Setting:
 
 
 def judged(setting: Setting, rows: ByLabel, index: int, rules: Iterable[Rule]) -> list[Verdict]:
-    """The verdicts of these rules on all labels in one window."""
+    """The verdicts of these rules on all labels in one window; the bootstrap only where it can matter.
+
+    Outcomes are those of the shipped file: a test compares them.
+    """
     data = setting.data(rows, index)
     chosen = tuple(rules)
     shifts = _shifts(data) if any(rule.test == "ks" for rule in chosen) else ()
-    return [verdict for rule in chosen for verdict in _family(rule, data, setting.config, shifts)]
-
-
-def _family(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
-    """A family as a run judges it; the bootstrap only where it can matter.
-
-    p-values, detectable changes and pooling are the same with both forms of the interval, and none is a breach
-    whose adjusted p-value is not below the rate: such a family keeps its verdicts with analytic values. So outcomes
-    are those of the shipped file (a test compares them), in two thirds of the time.
-    """
-    if rule.metric != "ece":
-        return verdicts_of(rule, data, config, shifts)
-    quick = verdicts_of(rule, data, _analytic(), shifts)
-    rate = config.evaluation.false_discovery_rate
-    sure = any(verdict.p_adjusted is not None and verdict.p_adjusted < rate for verdict in quick)
-    return verdicts_of(rule, data, config, shifts) if sure else quick
-
-
-@cache
-def _analytic() -> Config:
-    config = shipped()
-    return config.model_copy(update={"evaluation": config.evaluation.model_copy(update={"interval": "analytic"})})
+    return [
+        verdict for rule in chosen for verdict in verdicts_of(rule, data, setting.config, shifts, outcomes_only=True)
+    ]  # fmt: skip
 
 
 def _shifts(data: SourceData) -> tuple[ShiftResult, ...]:
@@ -225,7 +210,7 @@ def textbook(setting: Setting, rows: ByLabel, index: int) -> frozenset[str]:
 
 
 def _plug_in(counts: Counts, baseline: Baseline) -> float:
-    return ece(bin_counts(counts, baseline.edges["all"])) or 0.0
+    return ece(binned_counts(counts, baseline.edges["all"])) or 0.0
 
 
 def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:

@@ -28,7 +28,7 @@ from benchmarks.weeks import (
 )
 from monitor.records import Verdict
 
-SECONDS_A_LABEL_WEEK = 0.008
+SECONDS_A_LABEL_WEEK = 0.005
 ByWindow = Mapping[int, list[Verdict]]
 
 

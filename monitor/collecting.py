@@ -10,10 +10,10 @@ from pathlib import Path
 from monitor import windows
 from monitor.adapters import Monitor
 from monitor.counts import Counts, pool
-from monitor.estimates import estimate
-from monitor.evaluation import ByLabel, SourceData, WindowCounts, samples_of, windows_needed
+from monitor.evaluation import ByLabel, SourceData, WindowCounts, estimates_of, windows_needed
 from monitor.history.store import StoredReading
 from monitor.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
+from monitor.row_comparisons import WholeSource
 from monitor.shift.drift_report import feature_drift
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
@@ -56,7 +56,7 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
         s.label for s in monitor.store.switches() if s.source == name and s.label not in (None, DRILL_LABEL)
     )
     try:
-        reading = read(monitor, window, name, store=store)
+        reading = read(monitor, window, name, store=store, whole=True)
         earlier = _earlier(monitor, window, name, store=store, reread=reread)
     except (RelationError, WarehouseFailed) as error:
         problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
@@ -76,9 +76,12 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
     return Collected(data, reading)
 
 
-def read(monitor: Monitor, window: Window, name: str, *, store: bool) -> Reading:
-    """One window of one source from the warehouse, kept in the history."""
-    reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock())
+def read(monitor: Monitor, window: Window, name: str, *, store: bool, whole: bool = False) -> Reading:
+    """One window of one source from the warehouse, kept in the history.
+
+    Ranks and ``whole`` rows, which are kept nowhere, are asked for only where their metrics are computed.
+    """
+    reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
     if store:
         monitor.store.save_reading(window, stored(monitor, reading), monitor.clock())
     return reading
@@ -89,23 +92,29 @@ def with_whole(reading: Reading) -> WindowCounts:
     labels: dict[str | None, Counts] = {label: counts for label, counts in reading.labels.items()}  # noqa: C416 - widens the key
     if labels:
         labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
-    return WindowCounts(reading.window, labels, reading.versions)
+    rows = reading.whole if reading.whole is not None else reading.numbers
+    return WindowCounts(reading.window, labels, reading.versions, WholeSource(reading.ranked, rows))
 
 
 def stored(monitor: Monitor, reading: Reading) -> StoredReading:
     """The form in which the history keeps a reading."""
-    labels = with_whole(reading).labels
+    found = with_whole(reading)
+    rows = found.whole.digest() if reading.numbers is not None else ""
     return StoredReading(
-        source=reading.source, state="ok", error=None, labels=labels, versions=reading.versions,
-        quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, labels),
+        source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
+        quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
     )  # fmt: skip
 
 
-def _digest(monitor: Monitor, source: str, labels: ByLabel) -> str:
+def _digest(monitor: Monitor, source: str, labels: ByLabel, rows: str = "") -> str:
     """A hash of counts and of how they were read: with another `automate_at` the same rows count otherwise."""
     config = monitor.config.sources[source]
     own = sorted((name, label.automate_at) for name, label in config.labels.items() if label.automate_at is not None)
-    how = (config.relation, config.score_is, sorted(config.columns.items()), config.window_on, config.automate_at, own)
+    how: tuple[object, ...] = (
+        config.relation, config.score_is, sorted(config.columns.items()), config.window_on, config.automate_at, own,
+    )  # fmt: skip
+    if config.kind != "multilabel" or config.score is not None:
+        how = (*how, config.kind, config.score, rows)  # older readings know none of these
     text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))
     return hashlib.sha256(f"{how!r} {text}".encode()).hexdigest()[:16]
 
@@ -126,12 +135,14 @@ def _earlier(monitor: Monitor, window: Window, name: str, *, store: bool, reread
     """The windows before, newest first: the last one read once more, since truths come late."""
     found = []
     before = windows.before(window, windows_needed(monitor.config, window) - 1, monitor.config.zone)
+    if monitor.config.sources[name].kind == "regression":
+        before = before[:1] if reread else []  # its rows are kept nowhere, so nothing could be pooled
     for position, past in enumerate(before):
         kept = monitor.store.load_reading(past.schedule, past.start, name)
         if kept is not None and _still_holds(monitor, kept) and not (reread and position == 0):
             found.append(WindowCounts(past, kept.labels, kept.versions))
             continue
-        again = read(monitor, past, name, store=store)
+        again = read(monitor, past, name, store=store, whole=position == 0)
         found.append(with_whole(again))
         if store and kept is not None and kept.digest != stored(monitor, again).digest:
             _renew_estimates(monitor, past, name, again)
@@ -143,7 +154,7 @@ def _renew_estimates(monitor: Monitor, window: Window, name: str, reading: Readi
     data = SourceData(
         name, with_whole(reading), segments=reading.segments, baselines=monitor.store.latest_baselines(name)
     )
-    renewed = estimate(samples_of(data, monitor.config), window, monitor.config.evaluation)
+    renewed = estimates_of(data, monitor.config)
     monitor.store.replace_estimates(window, name, renewed, monitor.clock())
 
 

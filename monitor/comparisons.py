@@ -16,7 +16,7 @@ from weakref import ref
 from monitor.baselines import Baseline
 from monitor.counts import Counts, pool
 from monitor.inference.memory import kept_with
-from monitor.looks import Look, beyond_alone, looked_at, past, rows_of, see
+from monitor.looks import Look, Seen, beyond_alone, looked_at, past, rows_of, see
 from monitor.records import Comparison, Reason, ShiftResult, Subject, Window
 from monitor.rules.model import EvaluationConfig, Rule
 
@@ -44,34 +44,63 @@ class Material:
 
 
 def compare(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
-    """The evidence for one rule on one subject.
+    """The evidence for one rule on one subject: :func:`compare_family` of one."""
+    return compare_family(rule, [material], evaluation)[0]
+
+
+def compare_family(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConfig) -> list[Comparison]:
+    """The evidence for one rule on each of several subjects, worked out together.
 
     Windows are pooled until the rows could show a change that matters; where even all of them
-    could not, the evidence of all of them is returned with ``adequate`` False.
+    could not, the evidence of all of them is returned with ``adequate`` False. What is found of a subject does not
+    depend on the others.
     """
-    problem = _problem(rule, material)
-    if problem is not None:
-        return _without_evidence(material, problem)
-    if rule.test is not None:
-        return _shift_evidence(rule, material, evaluation)
-    deepest = max(1, len(material.counts) // rule.for_windows)
-    for depth in range(1, deepest + 1):
-        look = _look(rule, material, evaluation, depth, last=depth == deepest)
-        if look is not None and (look.adequate or depth == deepest):
-            return _evidence(look, material, material.counts[: depth * rule.for_windows])
-    return _without_evidence(material, Reason.NO_ROWS)
+    found: dict[int, Comparison] = {}
+    for place, material in enumerate(materials):
+        problem = _problem(rule, material)
+        if problem is not None:
+            found[place] = _without_evidence(material, problem)
+        elif rule.test is not None:
+            found[place] = _shift_evidence(rule, material, evaluation)
+    left = [place for place in range(len(materials)) if place not in found]
+    looks = _looks(rule, [materials[place] for place in left], evaluation)
+    chosen = {place: look for place, look in zip(left, looks, strict=True) if look is not None}
+    found |= dict(zip(chosen, _evidence([(look, materials[at]) for at, look in chosen.items()]), strict=True))
+    return [
+        found[place] if place in found else _without_evidence(material, Reason.NO_ROWS)
+        for place, material in enumerate(materials)
+    ]
 
 
-def _look(rule: Rule, material: Material, evaluation: EvaluationConfig, depth: int, *, last: bool) -> Look | None:
+def _looks(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConfig) -> list[Look | None]:
+    """What was looked at of each subject in the end: as few windows as suffice, or all there are; None: no rows."""
+    deepest = [max(1, len(material.counts) // rule.for_windows) for material in materials]
+    found: list[Look | None] = [None] * len(materials)
+    open_ = set(range(len(materials)))
+    for depth in range(1, max(deepest, default=0) + 1):
+        tried = {
+            place: look
+            for place in sorted(open_)
+            for look in [_tried(rule, materials[place], evaluation, depth, last=depth == deepest[place])]
+            if look is not None
+        }
+        seen = looked_at(list(tried.values()), [depth == deepest[place] for place in tried])
+        for place, look in zip(tried, seen, strict=True):
+            if look.adequate or depth == deepest[place]:
+                found[place] = look
+                open_.discard(place)
+        open_ = {place for place in open_ if deepest[place] > depth}
+    return found
+
+
+def _tried(rule: Rule, material: Material, evaluation: EvaluationConfig, depth: int, *, last: bool) -> Look | None:
     """So many pooled windows for each one that the rule asks for; None where they are not worth a look.
 
     Rows without weight say nothing, and too few rows nothing where more of them can be had.
     """
     sample = rows_of(rule, pooled(material.counts[: depth * rule.for_windows]))
     look = Look(sample, rule, material.subject, material.window, material.baseline, evaluation, depth)
-    if not sample.w.any() or not (last or look.enough):
-        return None
-    return looked_at(look, last=last)
+    return look if sample.w.any() and (last or look.enough) else None
 
 
 def pooled(counts: Sequence[Counts]) -> Counts:
@@ -109,18 +138,32 @@ def digest_of(counts: Sequence[Counts]) -> str:
     return hashlib.sha256(" ".join(kept_with(c, "digest", c.digest) for c in counts).encode()).hexdigest()[:16]
 
 
-def _evidence(look: Look, material: Material, used: Sequence[Counts]) -> Comparison:
+def _evidence(chosen: Sequence[tuple[Look, Material]]) -> list[Comparison]:
     """All that is said of the windows that were chosen."""
-    if look.aligned is not None and not look.aligned.usable:
-        return replace(
-            _without_evidence(material, Reason.SCORES_MOVED),
-            n=look.sample.rows,
-            windows=len(used),
-            detail={"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable},
-        )
-    rule, seen = look.rule, see(look)
-    now, then = seen.now, seen.then
-    alone = _alone(look, used)
+    used = [material.counts[: look.depth * look.rule.for_windows] for look, material in chosen]
+    usable = [place for place, (look, _) in enumerate(chosen) if look.usable]
+    seen = dict(zip(usable, see([chosen[place][0] for place in usable]), strict=True))
+    alone = dict(zip(usable, _alone([(chosen[place][0], used[place]) for place in usable]), strict=True))
+    return [
+        _seen_evidence(look, material, used[place], seen[place], alone[place])
+        if place in seen
+        else _moved_evidence(look, material, used[place])
+        for place, (look, material) in enumerate(chosen)
+    ]
+
+
+def _moved_evidence(look: Look, material: Material, used: Sequence[Counts]) -> Comparison:
+    """Scores that cannot be compared with the baseline's."""
+    found = replace(_without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
+    if look.aligned is None:
+        return found
+    return replace(found, detail={"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable})
+
+
+def _seen_evidence(
+    look: Look, material: Material, used: Sequence[Counts], seen: Seen, alone: list[dict[str, Any]]
+) -> Comparison:
+    rule, now, then = look.rule, seen.now, seen.then
     return Comparison(
         material.subject, material.window,
         value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
@@ -150,12 +193,16 @@ def _behind(sample: Counts) -> dict[str, float]:
     }
 
 
-def _alone(look: Look, used: Sequence[Counts]) -> list[dict[str, Any]]:
+def _alone(chosen: Sequence[tuple[Look, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
     """Each of the windows, or groups of windows, that a `for` rule looks at: is it past the threshold by itself?"""
-    if look.rule.for_windows == 1:
-        return []
-    groups = [used[i : i + look.depth] for i in range(0, len(used), look.depth)]
-    return [{"windows": len(group), **beyond_alone(look, pooled(group))} for group in groups]
+    groups = [
+        [] if look.rule.for_windows == 1 else [used[i : i + look.depth] for i in range(0, len(used), look.depth)]
+        for look, used in chosen
+    ]
+    found = iter(
+        beyond_alone([(look, pooled(group)) for (look, _), own in zip(chosen, groups, strict=True) for group in own])
+    )
+    return [[{"windows": len(group), **next(found)} for group in own] for own in groups]
 
 
 def _shift_evidence(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from monitor.evaluation import Evaluated
+from monitor.metrics.registry import CONTRACT
 from monitor.records import Action, Estimate, Quality, Verdict, Window
 
 _NUMBERS = (
@@ -20,13 +21,17 @@ def number(value: float | None) -> float | None:
 
 
 def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: Iterable[Action]) -> dict[str, Any]:
-    """The whole document of one evaluation."""
+    """The whole document of one evaluation.
+
+    The history keeps estimates of every metric; the document has the contract's, and those that a rule names.
+    """
+    shown = {*CONTRACT, *(v.metric for part in parts for v in part.verdicts)}
     return {
         "run": run,
         "schedule": window.schedule,
         "window": {"start": window.start.isoformat(), "end": window.end.isoformat(), "name": window.name},
         "quality": [quality_row(q) for part in parts for q in part.quality],
-        "estimates": [estimate_row(e) for part in parts for e in part.estimates],
+        "estimates": [estimate_row(e) for part in parts for e in part.estimates if e.metric in shown],
         "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
         "actions": [{"kind": a.kind, "source": a.source, "label": a.label, "state": a.state} for a in actions],
     }

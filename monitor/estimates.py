@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from monitor.baselines import Edges
+from monitor.baselines import Edges, population_edges
 from monitor.counts import BinCounts, Counts, bin_counts
 from monitor.inference.intervals import MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
-from monitor.metrics.registry import METRICS
+from monitor.metrics.calibration import BINS
+from monitor.metrics.registry import CONTRACT, GIVES, METRICS
 from monitor.records import WHERES, Estimate, Interval, Subject, Where, Window
 from monitor.rules.model import EvaluationConfig
 
@@ -62,7 +63,7 @@ def ece_of(
 
 
 def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
-    """Every metric of every sample, in the order of the samples, populations and METRICS.
+    """The metrics of the contract, of every sample, in the order of the samples, populations and metrics.
 
     An estimate is of the window alone, whatever its number of rows; where the rows do not define a
     metric (no row, one class only) its numbers are None.
@@ -75,6 +76,64 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
         found += _of_population(sample, where, ece, mce, window, evaluation.confidence)
+    return found
+
+
+def further(
+    samples: Sequence[Sample],
+    wanted: Sequence[tuple[str, Where]],
+    window: Window,
+    evaluation: EvaluationConfig,
+    named: Callable[[str, str | None], str] = lambda metric, _: metric,
+) -> list[Estimate]:
+    """More metrics of counts than the contract's, in the order of the samples and of ``wanted`` (metric, population).
+
+    Of samples without a segment. ``named`` says by which name a label's metric is computed: one of cost carries the
+    costs of its label.
+    """
+    others = other_binning(evaluation)
+    keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in wanted]
+    binned = _in_other_bins([key for key in keys if key[1] in others], window, others)
+    found = []
+    for sample, metric, where in keys:
+        counts = sample.counts.where(where) if where != "all" else sample.counts
+        interval = binned.get((sample.subject, metric, where))
+        if interval is None:
+            interval = level_interval(named(metric, sample.subject.label), counts, evaluation.confidence)
+        found.append(Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives))
+    return found
+
+
+def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
+    """The further metrics of counts of a source's labels: all that its kind can give of all rows, and ``named`` ones.
+
+    >>> wanted_of("regression"), wanted_of("multilabel")[0], len(wanted_of("multilabel", [("f1", "predicted")]))
+    ([], ('ace', 'all'), 28)
+    """
+    mine = [m.name for m in METRICS.values() if m.needs in {"counts", "bins"} & GIVES[kind] and m.name not in CONTRACT]
+    extra = [(name, where) for name, where in named if name in mine and where != "all"]
+    return [*((name, WHERES[0]) for name in mine), *dict.fromkeys(extra)]
+
+
+def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
+    """The metrics that are an ECE through bins of their own, whatever is configured."""
+    return {
+        "ace": evaluation.model_copy(update={"binning": "equal_frequency", "bins": BINS}),
+        "equal_width_ece": evaluation.model_copy(update={"binning": "equal_width", "bins": BINS}),
+    }
+
+
+def _in_other_bins(
+    keys: Sequence[tuple[Sample, str, Where]], window: Window, others: Mapping[str, EvaluationConfig]
+) -> dict[tuple[Subject, str, Where], Interval]:
+    found: dict[tuple[Subject, str, Where], Interval] = {}
+    for name, evaluation in others.items():
+        mine = [(sample, where) for sample, metric, where in keys if metric == name]
+        tables = [bin_counts(c, population_edges(c, evaluation)) for s, where in mine for c in [s.counts.where(where)]]
+        # the random numbers are those that a rule draws, which sees it as an ECE
+        rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in mine]
+        values = ece_of(tables, rngs, evaluation) if mine else []
+        found |= {(s.subject, name, where): value for (s, where), value in zip(mine, values, strict=True)}
     return found
 
 
@@ -101,7 +160,7 @@ def _of_population(
     sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float
 ) -> Iterable[Estimate]:
     counts = sample.counts.where(where)
-    for metric in METRICS:
+    for metric in CONTRACT:
         detail: Mapping[str, Any] = {}
         if metric == "ece":
             interval = ece

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from monitor.baselines import Baseline, edges_of
-from monitor.comparisons import Material, compare
+from monitor.comparisons import Material, compare_family
 from monitor.counts import Counts
-from monitor.estimates import Sample, estimate
-from monitor.records import Estimate, Quality, Reason, ShiftResult, Subject, Verdict, Window
+from monitor.estimates import Sample, estimate, further, wanted_of
+from monitor.metrics import cost
+from monitor.records import Comparison, Estimate, Quality, Reason, ShiftResult, Subject, Verdict, Window
+from monitor.row_comparisons import WholeSource, costly, estimates_of_whole, gives, special
 from monitor.rules.model import Config, Rule, SourceConfig
 from monitor.shift.counts_tests import source_shifts
 from monitor.verdicts import decide
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 DAYS_POOLED = 7
+EVERYTHING_UP_TO = 1_000
+"""Labels of a source above which they get the metrics of the contract and of rules only; the source gets all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowCounts:
-    """What one source held in one window; ``versions`` maps model version -> rows."""
+    """What one source held in one window; ``versions`` maps model version -> rows.
+
+    ``whole`` is what its kind gives beside the counts of labels: known of the judged window only.
+    """
 
     window: Window
     labels: ByLabel = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
+    whole: WholeSource = field(default_factory=WholeSource)
 
     @property
     def main_version(self) -> str | None:
@@ -73,7 +81,7 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
     ``extra_shifts`` are tests that need rows (drift of feature samples), done by the caller.
     """
     window = data.current.window
-    estimates = () if data.problem else tuple(estimate(samples_of(data, config), window, config.evaluation))
+    estimates = () if data.problem else tuple(estimates_of(data, config))
     shifts = (
         () if data.problem else (*source_shifts(data.name, window, data.current.labels, data.baselines), *extra_shifts)
     )
@@ -83,6 +91,32 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
     return Evaluated(
         data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error
     )  # fmt: skip
+
+
+def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
+    """Every metric that the source can give: the contract's first, then the others of labels, then those of the whole.
+
+    Of more than :data:`EVERYTHING_UP_TO` labels the others are computed only where a rule names them.
+    """
+    source, window, evaluation = config.sources[data.name], data.current.window, config.evaluation
+    samples = samples_of(data, config)
+    rules = [(rule.metric, rule.where) for rule in config.rules if rule.metric is not None]
+    every = wanted_of(source.kind, rules)
+    few = len(data.current.labels) <= EVERYTHING_UP_TO + 1
+    of_labels = every if few else [pair for pair in every if pair in rules]
+    labelled = [sample for sample in samples if sample.subject.label is not None]
+    whole = [sample for sample in samples if sample.subject.label is None]
+
+    def named(metric: str, label: str | None) -> str:
+        costs = source.costs_of(label)
+        return metric if costs is None or metric not in cost.ON_GROUPS else costly(metric, costs)
+
+    return [
+        *estimate(samples, window, evaluation),
+        *further(labelled, of_labels, window, evaluation, named),
+        *further(whole, every, window, evaluation, named),
+        *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
+    ]
 
 
 def samples_of(data: SourceData, config: Config) -> list[Sample]:
@@ -121,20 +155,49 @@ def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
     return sorted(known, key=lambda label: (label is None, label or ""))
 
 
-def verdicts_of(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
-    """The verdicts of one rule on all that it applies to, whatever else is judged: its family is whole."""
+def verdicts_of(
+    rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...], *, outcomes_only: bool = False
+) -> list[Verdict]:
+    """The verdicts of one rule on all that it applies to, whatever else is judged: its family is whole.
+
+    With ``outcomes_only``, for those who count outcomes over many windows: the interval of an ECE is of the analytic
+    form wherever the configured one could not make the outcome another (a breach needs an adjusted p-value below the
+    rate, and p-values, detectable changes and pooling are the same with every form). Outcomes are the same then;
+    the reason of an ``ok``, and the interval beside it, may be another.
+    """
     source = config.sources[data.name]
+    if not gives(rule, source.kind):
+        return []
     labels = [
         label
         for label in subjects(data, source)
         if rule.applies_to(data.name, label, critical=source.is_critical(label))
     ]
-    family = [compare(rule, material_of(data, config, label, shifts), config.evaluation) for label in labels]
-    if not family and data.problem and rule.match.source in (None, data.name):
+    materials = [material_of(data, config, label, shifts) for label in labels]
+    family = special(rule, materials, data.current.whole, source, config.evaluation)
+    if not labels and data.problem and rule.match.source in (None, data.name):
         # nothing is known of its labels: one verdict for the source says that it was not evaluated
-        family = [compare(rule, material_of(data, config, None, shifts), config.evaluation)]
-    rules = sum(r.metric is not None for r in config.rules_for(data.current.window.schedule))
+        materials = [material_of(data, config, None, shifts)]
+    if family:
+        return _decided(rule, family, data, config)
+    if outcomes_only and rule.metric == "ece" and config.evaluation.interval != "analytic":
+        return _outcomes(rule, materials, data, config)
+    return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
+
+
+def _outcomes(rule: Rule, family: Sequence[Material], data: SourceData, config: Config) -> list[Verdict]:
+    """Verdicts on an ECE with the configured interval only of those labels that may be a breach."""
+    quick = compare_family(rule, family, config.evaluation.model_copy(update={"interval": "analytic"}))
+    adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
     rate = config.evaluation.false_discovery_rate
+    sure = [place for place, p in enumerate(adjusted) if p is not None and p < rate]
+    exact = dict(zip(sure, compare_family(rule, [family[at] for at in sure], config.evaluation), strict=True))
+    return _decided(rule, [exact.get(place, found) for place, found in enumerate(quick)], data, config)
+
+
+def _decided(rule: Rule, family: Sequence[Comparison], data: SourceData, config: Config) -> list[Verdict]:
+    rules = sum(r.metric is not None for r in config.rules_for(data.current.window.schedule))
+    rate, source = config.evaluation.false_discovery_rate, config.sources[data.name]
     return decide(
         rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at
     )

@@ -1,12 +1,13 @@
 """Rows, as one rule looks at them: what they could show, what is seen, and how sure that is.
 
-There is one :class:`_Kind` for each pair of what is measured (ece, mce, or a metric without bins) and how
+The labels of one family are looked at together, since the same arithmetic for twenty of them takes hardly longer than
+for one. There is one :class:`_Kind` for each pair of what is measured (ece, mce, or a metric without bins) and how
 (a level, or an increase over the baseline).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,30 +18,34 @@ from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.change import (
     Side,
-    ece_increase_p,
-    ece_level_p,
+    ece_increase_ps,
+    ece_level_ps,
     ece_rate_p,
-    interval_of_mce,
-    mce_increase_p,
-    mce_level_p,
+    intervals_of_mce,
+    mce_increase_ps,
+    mce_level_ps,
     mover,
 )
 from monitor.inference.detectability import (
-    ece_increase_detectable,
-    ece_level_detectable,
-    mce_increase_detectable,
-    mce_level_detectable,
+    Limits,
+    ece_increase_detectables,
+    ece_level_detectables,
+    mce_increase_detectables,
+    mce_level_detectables,
 )
 from monitor.inference.gaps import stack
 from monitor.inference.intervals import breaching_bins, merge_thin
 from monitor.inference.maximum import largest_gap
-from monitor.inference.memory import by_content, kept_with
+from monitor.inference.memory import each_by_content, kept_with
+from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.records import Interval, Subject, Where, Window
 from monitor.rules.model import EvaluationConfig, Rule
 
 BINNED = ("ece", "mce")
 POWER = 0.8
 T = TypeVar("T")
+Values = tuple[Interval, Interval | None]
+"""What a rule looks at, now and in the baseline."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +53,8 @@ class Look:
     """``sample``, the rows of one or more windows up to ``window``, as one rule looks at them.
 
     ``depth`` windows were pooled for each of the k windows that the rule asks for (0: one of those k alone). A
-    binned metric is looked at in ``bins``; one that is compared with its baseline ``aligned`` with it.
+    binned metric is looked at in ``bins``; one that is compared with its baseline ``aligned`` with it. ``merged`` are
+    the bins in which an MCE is looked at, and the baseline's.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
     """
 
@@ -61,7 +67,13 @@ class Look:
     depth: int
     bins: BinCounts | None = None
     aligned: Aligned | None = None
+    merged: tuple[BinCounts, ...] = ()
     detectable: float | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether its scores can be compared with the baseline's, where that is asked."""
+        return self.aligned is None or self.aligned.usable
 
     @property
     def frozen(self) -> Counts:
@@ -83,7 +95,7 @@ class Look:
     def largest_allowed(self) -> float:
         """The largest detectable change with which "nothing was found" still says something (docs/statistics.md)."""
         rule = self.rule
-        return 2 * rule.threshold if rule.condition == "increase" else max(rule.threshold, 1 - rule.threshold) / 4
+        return 2 * rule.threshold if rule.condition == "increase" else level_allowed(rule.measure, rule.threshold)
 
     @property
     def adequate(self) -> bool:
@@ -108,35 +120,44 @@ class Seen:
         return _increase(self.now, self.then)
 
 
-def looked_at(look: Look, *, last: bool) -> Look:
-    """The rows in bins, where the metric has any, with what they could show.
+def looked_at(looks: Sequence[Look], last: Sequence[bool]) -> list[Look]:
+    """The rows of several labels in bins, where their rule's metric has any, with what they could show.
 
     Where more rows can be had (not ``last``), ``detectable`` may stay None if it is surely more than what is allowed:
     these rows are passed over whatever it is, and to know that much takes a fraction of the time.
     """
-    look = _in_bins(look)
-    if look.aligned is not None and not look.aligned.usable:
-        return look
-    within = None if last else look.largest_allowed
-    return replace(look, detectable=_kind(look.rule).detectable(look, within))
+    found = [_in_bins(look) for look in looks]
+    asked = [place for place, look in enumerate(found) if look.usable]
+    if not asked:
+        return found
+    within = [None if last[place] else found[place].largest_allowed for place in asked]
+    could = _kind(found[0].rule).detectable([found[place] for place in asked], within)
+    for place, detectable in zip(asked, could, strict=True):
+        found[place] = replace(found[place], detectable=detectable)
+    return found
 
 
-def see(look: Look) -> Seen:
-    """What is seen; the aligned windows, if the rule needs them, must be usable."""
-    return _kind(look.rule).seen(look)
+def see(looks: Sequence[Look]) -> list[Seen]:
+    """What is seen of several labels by one rule; the aligned windows, if it needs them, must be usable."""
+    return _kind(looks[0].rule).seen(looks) if looks else []
 
 
-def beyond_alone(look: Look, group: Counts) -> dict[str, Any]:
+def beyond_alone(groups: Sequence[tuple[Look, Counts]]) -> list[dict[str, Any]]:
     """Other rows by themselves: ``n``, the debiased ``value`` (or increase), and if it is ``beyond`` the threshold."""
-    rule, sample = look.rule, rows_of(look.rule, group)
-    nothing = {"n": sample.rows, "value": None, "beyond": False}
-    if not sample.w.any():
-        return nothing
-    alone = _in_bins(replace(look, sample=sample, depth=0))
-    if alone.aligned is not None and not alone.aligned.usable:
-        return nothing
-    values = _kind(rule).values(alone)
-    return {"n": sample.rows, "value": _found(rule, *values), "beyond": past(rule, *values)}
+    samples = [rows_of(look.rule, group) for look, group in groups]
+    found: list[dict[str, Any]] = [{"n": sample.rows, "value": None, "beyond": False} for sample in samples]
+    alone = {
+        place: _in_bins(replace(look, sample=sample, depth=0))
+        for place, ((look, _), sample) in enumerate(zip(groups, samples, strict=True))
+        if sample.w.any()
+    }
+    asked = [place for place, look in alone.items() if look.usable]
+    if not asked:
+        return found
+    rule = alone[asked[0]].rule
+    for place, values in zip(asked, _kind(rule).values([alone[place] for place in asked]), strict=True):
+        found[place] |= {"value": _found(rule, *values), "beyond": past(rule, *values)}
+    return found
 
 
 def past(rule: Rule, now: Interval, then: Interval | None) -> bool:
@@ -168,8 +189,15 @@ def _in_bins(look: Look) -> Look:
         return look
     if look.rule.condition == "increase":
         aligned = align(look.sample, look.frozen, _edges(look), look.evaluation.bins)
-        return replace(look, bins=aligned.window, aligned=aligned)
-    return replace(look, bins=binned(look.sample, _edges(look)))
+        merged = _merged(look, [aligned.window, aligned.baseline] if aligned.usable else [])
+        return replace(look, bins=aligned.window, aligned=aligned, merged=merged)
+    bins = binned(look.sample, _edges(look))
+    return replace(look, bins=bins, merged=_merged(look, [bins]))
+
+
+def _merged(look: Look, tables: Sequence[BinCounts]) -> tuple[BinCounts, ...]:
+    """The bins of an MCE: thin ones are merged once, on both windows together, so that both see the same bins."""
+    return tuple(merge_thin(tables)) if look.rule.measure == "mce" else ()
 
 
 def _edges(look: Look) -> tuple[int, ...]:
@@ -178,89 +206,128 @@ def _edges(look: Look) -> tuple[int, ...]:
     return population_edges(look.sample, look.evaluation)
 
 
-def _ece_now(look: Look, bins: BinCounts) -> Interval:
+def _eces_now(looks: Sequence[Look]) -> list[Interval]:
     # Depth 1 draws what the estimate of the window drew, so that both show the same number.
-    name = look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}"
-    return _ece(bins, look.subject, look.rule.where, name, look.evaluation)
+    names = [look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}" for look in looks]
+    return _eces(looks, [_given(look.bins) for look in looks], names)
 
 
-@by_content
-def _ece(bins: BinCounts, subject: Subject, where: Where, name: str, evaluation: EvaluationConfig) -> Interval:
-    """The configured interval of one table, from the random numbers of this name."""
-    return ece_of([bins], [generator(evaluation.seed, subject, f"ece {where}", name)], evaluation)[0]
+def _eces(looks: Sequence[Look], bins: Sequence[BinCounts], names: Sequence[str]) -> list[Interval]:
+    """The configured interval of tables, each from the random numbers of its label and name."""
+    rule, evaluation = looks[0].rule, looks[0].evaluation
+    asked = [(table, look.subject, name) for table, look, name in zip(bins, looks, names, strict=True)]
+    return _each_ece(asked, rule.where, evaluation)
 
 
-def _ece_level_value(look: Look) -> tuple[Interval, Interval | None]:
-    return _ece_now(look, _given(look.bins)), None
+@each_by_content
+def _each_ece(
+    asked: Sequence[tuple[BinCounts, Subject, str]], where: Where, evaluation: EvaluationConfig
+) -> list[Interval]:
+    rngs = [generator(evaluation.seed, subject, f"ece {where}", name) for _, subject, name in asked]
+    found: dict[int, Interval] = {}
+    # tables of as many bins together: none is padded, so that not even the last bit depends on the others
+    for width in {len(bins.n) for bins, _, _ in asked}:
+        places = [place for place, (bins, _, _) in enumerate(asked) if len(bins.n) == width]
+        intervals = ece_of([asked[place][0] for place in places], [rngs[place] for place in places], evaluation)
+        found |= dict(zip(places, intervals, strict=True))
+    return [found[place] for place in range(len(asked))]
 
 
-def _ece_increase_values(look: Look) -> tuple[Interval, Interval]:
-    aligned, baseline = _given(look.aligned), _given(look.baseline)
+def _ece_level_values(looks: Sequence[Look]) -> list[Values]:
+    return [(now, None) for now in _eces_now(looks)]
+
+
+def _ece_increase_values(looks: Sequence[Look]) -> list[Values]:
     # the baseline has random numbers of its own, so that its value is the same in every week
-    frozen = _ece(aligned.baseline, look.subject, look.rule.where, f"baseline {baseline.version}", look.evaluation)
-    return _ece_now(look, aligned.window), frozen
+    names = [f"baseline {_given(look.baseline).version}" for look in looks]
+    frozen = _eces(looks, [_given(look.aligned).baseline for look in looks], names)
+    return list(zip(_eces_now(looks), frozen, strict=True))
 
 
-def _ece_level(look: Look) -> Seen:
-    bins, rule = _given(look.bins), look.rule
-    now, _ = _ece_level_value(look)
-    return Seen(now, ece_level_p(bins, rule.threshold, side=_side(rule)), detail=_blocked(look))
+def _ece_level(looks: Sequence[Look]) -> list[Seen]:
+    rule = looks[0].rule
+    p_values = ece_level_ps([_given(look.bins) for look in looks], rule.threshold, side=_side(rule))
+    found = zip(looks, _ece_level_values(looks), p_values, strict=True)
+    return [Seen(now, p_value, detail=_blocked(look)) for look, (now, _), p_value in found]
 
 
-def _ece_increase(look: Look) -> Seen:
-    aligned, evaluation = _given(look.aligned), look.evaluation
-    window, baseline = aligned.window, aligned.baseline
-    now, then = _ece_increase_values(look)
-    if now.value is None or then.value is None:
+def _ece_increase(looks: Sequence[Look]) -> list[Seen]:
+    confidence = looks[0].evaluation.confidence
+    p_values = ece_increase_ps([_both(look) for look in looks], confidence=confidence)
+    found = zip(looks, _ece_increase_values(looks), p_values, strict=True)
+    return [_ece_risen(look, now, then, p_value) for look, (now, then), p_value in found]
+
+
+def _both(look: Look) -> tuple[BinCounts, BinCounts]:
+    aligned = _given(look.aligned)
+    return aligned.window, aligned.baseline
+
+
+def _ece_risen(look: Look, now: Interval, then: Interval | None, p_value: float) -> Seen:
+    if then is None or now.value is None or then.value is None:
         return Seen(now, None, then)
-    p_value = ece_increase_p(window, baseline, confidence=evaluation.confidence)
     # only the reason of a breach asks whether it was the traffic
-    asked = p_value < evaluation.false_discovery_rate
-    p_rate = ece_rate_p(window, baseline, confidence=evaluation.confidence) if asked else None
-    return Seen(now, p_value, then, mover(then, now), p_rate, _rebinned(aligned))
+    asked, evaluation = p_value < look.evaluation.false_discovery_rate, look.evaluation
+    p_rate = ece_rate_p(*_both(look), confidence=evaluation.confidence) if asked else None
+    return Seen(now, p_value, then, mover(then, now), p_rate, _rebinned(_given(look.aligned)))
 
 
 def _rebinned(aligned: Aligned) -> dict[str, Any]:
     return {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
 
 
-def _mce(bins: BinCounts, merged: BinCounts, evaluation: EvaluationConfig) -> tuple[Interval, dict[str, Any]]:
-    """The MCE of bins whose thin ones are ``merged``, its plug-in that of the bins as they are, and the worst bin."""
-    found = interval_of_mce(merged, evaluation.confidence)
-    textbook = largest_gap(stack([bins])) if found.interval.value is not None else None
-    worst = worst_bin(found.worst_range, found.worst_n, found.worst_gap)
-    return replace(found.interval, plug_in=textbook), worst
+def _mces(looks: Sequence[Look]) -> list[tuple[Interval, dict[str, Any]]]:
+    """The MCE of each label's merged bins, its plug-in that of the bins as they are, and the worst bin."""
+    return _mces_of(looks, [(_given(look.bins), look.merged[0]) for look in looks])
 
 
-def _mce_level_value(look: Look) -> tuple[Interval, Interval | None]:
-    bins = _given(look.bins)
-    return _mce(bins, merge_thin([bins])[0], look.evaluation)[0], None
+def _mces_of(
+    looks: Sequence[Look], tables: Sequence[tuple[BinCounts, BinCounts]]
+) -> list[tuple[Interval, dict[str, Any]]]:
+    results = intervals_of_mce([(merged,) for _, merged in tables], looks[0].evaluation.confidence)
+    found = []
+    for (bins, _), result in zip(tables, results, strict=True):
+        textbook = largest_gap(stack([bins])) if result.interval.value is not None else None
+        worst = worst_bin(result.worst_range, result.worst_n, result.worst_gap)
+        found.append((replace(result.interval, plug_in=textbook), worst))
+    return found
 
 
-def _mce_increase_values(look: Look) -> tuple[Interval, Interval]:
-    aligned = _given(look.aligned)
-    both = [aligned.window, aligned.baseline]
-    now, then = (_mce(b, m, look.evaluation)[0] for b, m in zip(both, merge_thin(both), strict=True))
-    return now, then
+def _mce_level_values(looks: Sequence[Look]) -> list[Values]:
+    return [(now, None) for now, _ in _mces(looks)]
 
 
-def _mce_level(look: Look) -> Seen:
-    bins, rule = _given(look.bins), look.rule
-    merged = merge_thin([bins])[0]
-    now, worst = _mce(bins, merged, look.evaluation)
-    return Seen(now, mce_level_p(merged, rule.threshold, side=_side(rule)), detail=worst | _blocked(look))
+def _frozen_mces(looks: Sequence[Look]) -> list[Interval]:
+    tables = [(_given(look.aligned).baseline, look.merged[1]) for look in looks]
+    return [then for then, _ in _mces_of(looks, tables)]
 
 
-def _mce_increase(look: Look) -> Seen:
-    aligned, evaluation = _given(look.aligned), look.evaluation
-    # thin bins are merged once, on both windows together, so that both see the same bins
-    window, baseline = merge_thin([aligned.window, aligned.baseline])
-    now, worst = _mce(aligned.window, window, evaluation)
-    then, _ = _mce(aligned.baseline, baseline, evaluation)
+def _mce_increase_values(looks: Sequence[Look]) -> list[Values]:
+    return [(now, then) for (now, _), then in zip(_mces(looks), _frozen_mces(looks), strict=True)]
+
+
+def _mce_level(looks: Sequence[Look]) -> list[Seen]:
+    rule = looks[0].rule
+    p_values = mce_level_ps([look.merged[0] for look in looks], rule.threshold, side=_side(rule))
+    found = zip(looks, _mces(looks), p_values, strict=True)
+    return [Seen(now, p_value, detail=worst | _blocked(look)) for look, (now, worst), p_value in found]
+
+
+def _mce_increase(looks: Sequence[Look]) -> list[Seen]:
+    p_values = mce_increase_ps([_merged_pair(look) for look in looks])
+    found = zip(looks, _mces(looks), _frozen_mces(looks), p_values, strict=True)
+    return [_mce_risen(look, *seen, then, p_value) for look, seen, then, p_value in found]
+
+
+def _merged_pair(look: Look) -> tuple[BinCounts, BinCounts]:
+    window, baseline = look.merged
+    return window, baseline
+
+
+def _mce_risen(look: Look, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Seen:
     if now.value is None or then.value is None:
         return Seen(now, None, then)
-    p_value = mce_increase_p(window, baseline)
-    return Seen(now, p_value, then, mover(then, now), detail=worst | _rebinned(aligned))
+    return Seen(now, p_value, then, mover(then, now), detail=worst | _rebinned(_given(look.aligned)))
 
 
 def _blocked(look: Look) -> dict[str, Any]:
@@ -284,25 +351,32 @@ def _plain_interval(name: str, counts: Counts, evaluation: EvaluationConfig) -> 
     return Interval(law.value, low, high, law.value)
 
 
-def _plain_level_value(look: Look) -> tuple[Interval, Interval | None]:
-    return _plain_interval(look.rule.measure, look.sample, look.evaluation), None
+def _plain_level_values(looks: Sequence[Look]) -> list[Values]:
+    return [(_plain_interval(look.rule.measure, look.sample, look.evaluation), None) for look in looks]
 
 
-def _plain_increase_values(look: Look) -> tuple[Interval, Interval]:
-    now, then = (_plain_interval(look.rule.measure, c, look.evaluation) for c in (look.sample, look.frozen))
-    return now, then
+def _plain_increase_values(looks: Sequence[Look]) -> list[Values]:
+    return [
+        (_plain_interval(measure, look.sample, look.evaluation), _plain_interval(measure, look.frozen, look.evaluation))
+        for look in looks
+        for measure in [look.rule.measure]
+    ]
 
 
-def _plain_level(look: Look) -> Seen:
-    now, _ = _plain_level_value(look)
-    law = _law(look.rule.measure, look.sample)
-    return Seen(now, None if law is None else law.p_value(look.rule.threshold, _side(look.rule)))
+def _plain_level(looks: Sequence[Look]) -> list[Seen]:
+    found = []
+    for look, (now, _) in zip(looks, _plain_level_values(looks), strict=True):
+        law = _law(look.rule.measure, look.sample)
+        found.append(Seen(now, None if law is None else law.p_value(look.rule.threshold, _side(look.rule))))
+    return found
 
 
-def _plain_increase(look: Look) -> Seen:
-    now, then = _plain_increase_values(look)
-    test = levels.increase_test(look.rule.measure, look.sample, look.frozen, look.evaluation.confidence)
-    return Seen(now, test.p_value, then, (test.low, test.high))
+def _plain_increase(looks: Sequence[Look]) -> list[Seen]:
+    found = []
+    for look, (now, then) in zip(looks, _plain_increase_values(looks), strict=True):
+        test = levels.increase_test(look.rule.measure, look.sample, look.frozen, look.evaluation.confidence)
+        found.append(Seen(now, test.p_value, then, (test.low, test.high)))
+    return found
 
 
 def _side(rule: Rule) -> Side:
@@ -317,62 +391,64 @@ def _given(part: T | None) -> T:
     return part
 
 
-def _ece_increase_detectable(look: Look, within: float | None) -> float | None:
-    aligned, evaluation = _given(look.aligned), look.evaluation
-    return ece_increase_detectable(
-        aligned.window, aligned.baseline, rate=evaluation.false_discovery_rate, power=POWER,
-        confidence=evaluation.confidence, within=within,
+def _ece_increase_detectables(looks: Sequence[Look], within: Limits) -> list[float | None]:
+    pairs, evaluation = [_both(look) for look in looks], looks[0].evaluation
+    return ece_increase_detectables(
+        pairs, rate=evaluation.false_discovery_rate, power=POWER, confidence=evaluation.confidence, within=within
     )  # fmt: skip
 
 
-def _mce_increase_detectable(look: Look, within: float | None) -> float | None:
-    aligned, rate = _given(look.aligned), look.evaluation.false_discovery_rate
-    return mce_increase_detectable(aligned.window, aligned.baseline, rate=rate, power=POWER, within=within)
+def _mce_increase_detectables(looks: Sequence[Look], within: Limits) -> list[float | None]:
+    pairs, rate = [_merged_pair(look) for look in looks], looks[0].evaluation.false_discovery_rate
+    return mce_increase_detectables(pairs, rate=rate, power=POWER, within=within)
 
 
-def _ece_level_detectable(look: Look, within: float | None) -> float | None:
-    rule, rate = look.rule, look.evaluation.false_discovery_rate
-    bins, side = _given(look.bins), _side(rule)
-    return ece_level_detectable(bins, rule.threshold, rate=rate, power=POWER, side=side, within=within)
+def _ece_level_detectables(looks: Sequence[Look], within: Limits) -> list[float | None]:
+    rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
+    tables, side = [_given(look.bins) for look in looks], _side(rule)
+    return ece_level_detectables(tables, rule.threshold, rate=rate, power=POWER, side=side, within=within)
 
 
-def _mce_level_detectable(look: Look, _: float | None) -> float | None:
-    rule, rate = look.rule, look.evaluation.false_discovery_rate
-    return mce_level_detectable(_given(look.bins), rule.threshold, rate=rate, power=POWER, side=_side(rule))
+def _mce_level_detectables(looks: Sequence[Look], _: Limits) -> list[float | None]:
+    rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
+    tables = [look.merged[0] for look in looks]
+    return mce_level_detectables(tables, rule.threshold, rate=rate, power=POWER, side=_side(rule))
 
 
-def _plain_level_detectable(look: Look, _: float | None) -> float | None:
-    law, rate = _law(look.rule.measure, look.sample), look.evaluation.false_discovery_rate
-    return None if law is None else law.detectable(look.rule.threshold, _side(look.rule), rate, POWER)
+def _plain_level_detectables(looks: Sequence[Look], _: Limits) -> list[float | None]:
+    rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
+    laws = [_law(rule.measure, look.sample) for look in looks]
+    return [None if law is None else law.detectable(rule.threshold, _side(rule), rate, POWER) for law in laws]
 
 
-def _plain_increase_detectable(look: Look, _: float | None) -> float | None:
-    rate = look.evaluation.false_discovery_rate
-    return levels.increase_detectable(look.rule.measure, look.sample, look.frozen, rate)
+def _plain_increase_detectables(looks: Sequence[Look], _: Limits) -> list[float | None]:
+    measure, rate = looks[0].rule.measure, looks[0].evaluation.false_discovery_rate
+    return [levels.increase_detectable(measure, look.sample, look.frozen, rate) for look in looks]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """How one pair of metric and condition is looked at: its values alone, all that is seen, what could be seen.
 
-    ``detectable`` may give None for more than its second argument, where that is found sooner.
+    Each is asked about several labels of one rule. ``detectable`` may give None for more than its second argument,
+    where that is found sooner.
     """
 
-    values: Callable[[Look], tuple[Interval, Interval | None]]
-    seen: Callable[[Look], Seen]
-    detectable: Callable[[Look, float | None], float | None]
+    values: Callable[[Sequence[Look]], list[Values]]
+    seen: Callable[[Sequence[Look]], list[Seen]]
+    detectable: Callable[[Sequence[Look], Limits], list[float | None]]
 
 
 _LEVEL = {
-    "ece": _Kind(_ece_level_value, _ece_level, _ece_level_detectable),
-    "mce": _Kind(_mce_level_value, _mce_level, _mce_level_detectable),
+    "ece": _Kind(_ece_level_values, _ece_level, _ece_level_detectables),
+    "mce": _Kind(_mce_level_values, _mce_level, _mce_level_detectables),
 }
 _INCREASE = {
-    "ece": _Kind(_ece_increase_values, _ece_increase, _ece_increase_detectable),
-    "mce": _Kind(_mce_increase_values, _mce_increase, _mce_increase_detectable),
+    "ece": _Kind(_ece_increase_values, _ece_increase, _ece_increase_detectables),
+    "mce": _Kind(_mce_increase_values, _mce_increase, _mce_increase_detectables),
 }
-_PLAIN_LEVEL = _Kind(_plain_level_value, _plain_level, _plain_level_detectable)
-_PLAIN_INCREASE = _Kind(_plain_increase_values, _plain_increase, _plain_increase_detectable)
+_PLAIN_LEVEL = _Kind(_plain_level_values, _plain_level, _plain_level_detectables)
+_PLAIN_INCREASE = _Kind(_plain_increase_values, _plain_increase, _plain_increase_detectables)
 
 
 def _kind(rule: Rule) -> _Kind:

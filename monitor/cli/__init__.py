@@ -1,6 +1,19 @@
 """The command line: ``calmon``."""
 
-from monitor.cli import automation, baseline, checks, demo, history, incidents, runs, service  # noqa: F401 - they add commands
+from monitor.cli import (  # noqa: F401 - they add commands
+    automation,
+    baseline,
+    checks,
+    demo,
+    health,
+    history,
+    incidents,
+    recalibration,
+    replay,
+    runs,
+    service,
+    slack,
+)
 from monitor.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from monitor.confidence.constructions import CONSTRUCTIONS
+from monitor.metrics.registry import ALIASES, CONTRACT, GIVES, METRICS, TOTALS, WHOLE, range_of
 from monitor.rules.document import Document, Path
+from monitor.rules.model import SourceKind
 from monitor.rules.problems import Problem, closest, meant
 from monitor.rules.relation import relation_fault
 
@@ -18,8 +22,14 @@ CANONICAL_COLUMNS = (
     "predicted", "predicted_at", "model_version", "cluster", "weight",
 )  # fmt: skip
 
-_LARGEST_NLL = -math.log(1e-15)  # of a score of 0 or 1, which the formula keeps from being infinite
-_RANGES = {"nll": (0.0, _LARGEST_NLL), "shortfall": (-1.0, 1.0), "psi": (0.0, math.inf)}
+REGRESSION_COLUMNS = (
+    "item", "predicted", "deviation", "actual", "resolved_at",
+    "label", "predicted_at", "model_version", "weight",
+)  # fmt: skip
+KINDS: tuple[str, ...] = get_args(SourceKind)
+
+_METHODS = tuple(name for name, construction in CONSTRUCTIONS.items() if construction.needs != "votes")
+_NOT_OF_REGRESSION = ("score_is", "score", "segments", "features", "automate_at", "labels", "costs")
 
 Found = Iterator[Problem]
 
@@ -61,14 +71,94 @@ def _empty_names(document: Document) -> Found:
 def _columns(document: Document) -> Found:
     for source, _ in document.named("sources"):
         others = (*_names(document, (*source, "segments")), *_names(document, (*source, "features")))
-        known = tuple(dict.fromkeys((*CANONICAL_COLUMNS, *others)))
+        known = tuple(dict.fromkeys((*_canonical(document, source), *others)))
         for path, theirs in document.named(*source, "columns"):
             ours = str(path[-1])
             if ours in known:
                 continue
-            turned = isinstance(theirs, str) and theirs in CANONICAL_COLUMNS
+            turned = isinstance(theirs, str) and theirs in known
             remedy = f"{theirs}: {ours} (ours first, then theirs)" if turned else meant(ours, known, f"{{}}: {theirs}")
             yield document.problem("CAL030", path, f"unknown column {ours!r}", remedy, at_key=True)
+
+
+def _canonical(document: Document, source: Path) -> tuple[str, ...]:
+    if document.get(*source, "kind") == "regression":
+        return REGRESSION_COLUMNS
+    made = document.get(*source, "score", "from")
+    return tuple(made if name == "score" and isinstance(made, str) else name for name in CANONICAL_COLUMNS)
+
+
+def _keys_of_kind(document: Document) -> Found:
+    """Keys of a source that its kind has no use for."""
+    for path, _ in document.named("sources"):
+        kind = document.get(*path, "kind")
+        if kind == "regression":
+            for key in (key for key in _NOT_OF_REGRESSION if document.get(*path, key) is not None):
+                summary = f"{key} is about labels and scores, and a source of kind regression has numbers"
+                yield document.problem("CAL033", (*path, key), summary, f"no {key}", at_key=True)
+        elif kind in ("multiclass", "top_k") and document.get(*path, "score_is") == "confidence_in_prediction":
+            summary = f"kind {kind} compares the scores of an item's labels, so each must be that of its label"
+            yield document.problem("CAL033", (*path, "score_is"), summary, "score_is: probability_of_label")
+
+
+def _score_methods(document: Document) -> Found:
+    for source, _ in document.named("sources"):
+        path = (*source, "score", "method")
+        method, known = document.get(*path), _METHODS
+        if isinstance(method, str) and method not in known:
+            yield document.problem("CAL019", path, f"unknown method {method!r}", meant(method, known, "method: {}"))
+
+
+def _known_metrics(document: Document) -> Found:
+    for path, _ in document.listed("rules"):
+        name = document.get(*path, "metric")
+        if isinstance(name, str) and name not in METRICS:
+            word = ALIASES.get(name.lower(), name)
+            near = closest(word, METRICS)
+            remedy = f"metric: {near or 'one of ' + ', '.join(CONTRACT)} (all: docs/metrics.md)"
+            yield document.problem("CAL012", (*path, "metric"), f"unknown metric {name!r}", remedy)
+
+
+def _metrics_of_kinds(document: Document) -> Found:
+    """Rules on a metric that none of the sources they are about can give."""
+    for path, _ in document.listed("rules"):
+        metric, only = METRICS.get(str(document.get(*path, "metric"))), document.get(*path, "match", "source")
+        kinds = {str(p[-1]): document.get(*p, "kind") or "multilabel" for p, _ in document.named("sources")}
+        about = {name: kind for name, kind in kinds.items() if only in (None, name) and kind in GIVES}
+        if metric is None or not about or any(metric.needs in GIVES[kind] for kind in about.values()):
+            continue
+        able = [kind for kind in KINDS if metric.needs in GIVES[kind]]
+        who = f"source {only!r} is" if only is not None else "every source is"
+        theirs = " or ".join(dict.fromkeys(about.values()))
+        summary = f"{metric.name} is of sources of kind {' or '.join(able)}, and {who} {theirs}"
+        remedy = f"another metric, or kind: {able[0]} at the source"
+        yield document.problem("CAL032", (*path, "metric"), summary, remedy)
+
+
+def _keys_of_whole(document: Document) -> Found:
+    """Metrics that are of the window alone have no baseline; those of the source as a whole have no labels either."""
+    for path, _ in document.listed("rules"):
+        metric = METRICS.get(str(document.get(*path, "metric")))
+        if metric is None or not (metric.needs in WHOLE or metric.name in TOTALS):
+            continue
+        total = metric.name in TOTALS
+        why = "adds up with the rows" if total else "is of the whole rows of the window, which are not kept"
+        if document.get(*path, "condition") == "increase":
+            summary = f"{metric.name} has no baseline: it {why}"
+            yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or condition: below")
+        if document.get(*path, "for") not in (None, 1):
+            summary = f"{metric.name} is of one window alone: it {why}"
+            yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
+        if not total:
+            yield from _subjects_of_whole(document, path, metric.name)
+
+
+def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
+    if document.get(*path, "where") in {"predicted", "automated"}:
+        yield document.problem("CAL024", (*path, "where"), f"{name} is of all rows", "where: all, or leave the key out")
+    if document.get(*path, "scope") == "labels":
+        summary = f"{name} belongs to the source as a whole, so scope: labels leaves nothing"
+        yield document.problem("CAL027", (*path, "scope"), summary, "scope: source, or leave the key out")
 
 
 def _repeated_entries(document: Document) -> Found:
@@ -163,16 +253,22 @@ def _thresholds(document: Document) -> Found:
         low, high = _possible(str(name), rule.get("condition"))
         if not low <= threshold <= high or math.isinf(threshold):
             kind = f"an increase of {name}" if rule.get("condition") == "increase" else str(name or "the value")
-            span = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:.3g}"
+            span = _span(low, high)
             percent = 2 <= threshold <= 100
-            remedy = f"threshold: {threshold / 100:g}" if percent else f"threshold: a number {span}"
-            summary = f"impossible threshold {document.written[(*path, 'threshold')]}: {kind} is {span}"
+            remedy = f"threshold: {threshold / 100:g}" if percent else f"threshold: a number {span}".strip()
+            summary = f"impossible threshold {document.written[(*path, 'threshold')]}: {kind} is {span or 'finite'}"
             yield document.problem("CAL025", (*path, "threshold"), summary, remedy)
+
+
+def _span(low: float, high: float) -> str:
+    if math.isinf(low):
+        return "" if math.isinf(high) else f"at most {high:.3g}"
+    return f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:.3g}"
 
 
 def _possible(measure: str, condition: object) -> tuple[float, float]:
     """The values a threshold can be held against."""
-    low, high = _RANGES.get(measure, (0.0, 1.0))
+    low, high = (0.0, math.inf) if measure == "psi" else range_of(measure)
     return (0.0, high - low) if condition == "increase" else (low, high)
 
 
@@ -231,6 +327,11 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _relations,
     _empty_names,
     _columns,
+    _keys_of_kind,
+    _score_methods,
+    _known_metrics,
+    _metrics_of_kinds,
+    _keys_of_whole,
     _repeated_entries,
     _rule_ids,
     _measures,

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from monitor.metrics.registry import METRICS, WHOLE
 from monitor.rules.checks import default_column
 from monitor.rules.document import MERGE_KEY, Document, Path
 from monitor.rules.durations import LONGEST, nearest_duration, parse_duration
@@ -27,8 +28,7 @@ NO_DEFAULT = (
 # Words from other tools, and what they are called here.
 _SYNONYMS = MappingProxyType(
     {
-        "auc": "roc_auc", "auroc": "roc_auc", "auprc": "pr_auc", "average_precision": "pr_auc", "log_loss": "nll",
-        "ace": "ece", "fnr": "false_negative_rate", "miss_rate": "false_negative_rate", "chi2": "chi_square",
+        "chi2": "chi_square",
         ">": "above", "gt": "above", "<": "below", "lt": "below", "rises": "increase", "page": "critical",
         "error": "critical", "hourly": "daily", "monthly": "weekly", "disable": "disable_automation",
         "block": "block_scores", "quantile": "equal_frequency", "uniform": "equal_width",
@@ -45,7 +45,7 @@ _ELSEWHERE: Mapping[Pattern, str] = MappingProxyType(
 )
 
 _ID_OF_CHOICE = {
-    "metric": "CAL012", "test": "CAL013", "condition": "CAL014", "where": "CAL015",
+    "test": "CAL013", "condition": "CAL014", "where": "CAL015",
     "severity": "CAL016", "actions": "CAL017", "schedule": "CAL018",
 }  # fmt: skip
 
@@ -59,6 +59,8 @@ _EXAMPLES = {
     "threshold": "threshold: a number such as 0.05",
     "channel": 'channel: "#ml-monitoring"',
     "after": "after: 2",
+    "from": "from: token_logprobs",
+    "method": "method: mean_probability",
 }
 
 
@@ -82,7 +84,7 @@ class Typing:
         if isinstance(value, dict):
             kept = [key for key in value if self._is_known(key, path)]
             copied = {key: self._copy(value[key], (*path, key)) for key in kept}
-            return _with_test_defaults(copied) if pattern(path) == ("rules", "*") else copied
+            return _DEFAULTS.get(pattern(path), _as_it_is)(copied)
         if isinstance(value, tuple):
             return tuple(self._copy(item, (*path, index)) for index, item in enumerate(value))
         return value
@@ -250,6 +252,23 @@ _KINDS = {
 }
 
 
+def _as_it_is(section: dict[str, Any]) -> dict[str, Any]:
+    return section
+
+
+def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
+    """A metric of whole rows belongs to the source as a whole; a shift test has defaults of its own."""
+    metric = METRICS.get(str(rule.get("metric")))
+    if metric is not None and metric.needs in WHOLE:
+        return {"scope": "source", **rule}
+    return _with_test_defaults(rule)
+
+
+def _with_kind_defaults(source: dict[str, Any]) -> dict[str, Any]:
+    """A source of numbers has no scores, so nobody need say what they are."""
+    return {"score_is": "probability_of_label", **source} if source.get("kind") == "regression" else source
+
+
 def _with_test_defaults(rule: dict[str, Any]) -> dict[str, Any]:
     """A shift test is of the scores unless its column is named, chi-square of the label mix.
 
@@ -259,6 +278,11 @@ def _with_test_defaults(rule: dict[str, Any]) -> dict[str, Any]:
         return rule
     column = rule.get("column") or default_column(rule["test"])
     return {"scope": "labels" if column == "score" else "source", **rule, "column": column}
+
+
+_DEFAULTS: Mapping[Pattern, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType(
+    {("rules", "*"): _with_rule_defaults, ("sources", "*"): _with_kind_defaults}
+)
 
 
 def _key(path: Path) -> str:

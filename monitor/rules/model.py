@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from monitor.records import ActionKind, Schedule, ScoreIs, Severity, Where
 
 Condition = Literal["increase", "above", "below"]
 MetricName = Literal["ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
+"""The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
+SourceKind = Literal["multilabel", "multiclass", "top_k", "regression"]
 TestName = Literal["ks", "psi", "chi_square"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
+Cost = Annotated[float, Field(ge=0.0, le=1e9)]
 
 
 class Strict(BaseModel):
@@ -25,18 +28,57 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class LabelConfig(Strict):
+class Later(BaseModel):
+    """A section that keys were added to: ``_ADDED``, by name, are left out of its JSON where they say nothing.
+
+    So the revision of a file, and with it the id of every verdict, stays what it was before they existed.
+    """
+
+    _ADDED: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _said(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unsaid = {name for name in self._ADDED if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in plain(self).items() if name not in unsaid}
+
+
+class Costs(Strict):
+    """What a wrong decision costs, in any unit; only their ratio to each other matters for a threshold."""
+
+    false_negative: Cost = 5.0
+    false_positive: Cost = 1.0
+
+
+class ScoreFrom(Strict):
+    """How a score is made from a column of the relation: a JSON array of the log-probabilities of an answer's tokens.
+
+    ``method`` is one of :data:`monitor.confidence.CONSTRUCTIONS`.
+    """
+
+    source: Annotated[Literal["token_logprobs"], Field(alias="from")]
+    method: Name
+
+
+class LabelConfig(Later, Strict):
     """What is special about one label of a source."""
+
+    _ADDED = frozenset({"costs"})
 
     critical: bool = False
     automate_at: Probability | None = None
+    costs: Costs | None = None
 
 
-class SourceConfig(Strict):
+class SourceConfig(Later, Strict):
     """One relation of the warehouse and how to read it."""
+
+    _ADDED = frozenset({"kind", "score", "costs"})
 
     relation: Name
     score_is: ScoreIs
+    kind: SourceKind = "multilabel"
+    score: ScoreFrom | None = None
+    costs: Costs | None = None
     columns: Mapping[str, str] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
@@ -58,6 +100,11 @@ class SourceConfig(Strict):
     def is_critical(self, label: str | None) -> bool:
         """Whether a miss on ``label`` is worse than a false alarm."""
         return label is not None and label in self.labels and self.labels[label].critical
+
+    def costs_of(self, label: str | None) -> Costs | None:
+        """What a wrong decision on ``label`` costs: its own costs, else the source's, else None."""
+        special = self.labels.get(label) if label is not None else None
+        return self.costs if special is None or special.costs is None else special.costs
 
     @property
     def any_critical(self) -> bool:
@@ -98,7 +145,7 @@ class Rule(Strict):
     """One rule. Exactly one of ``metric`` and ``test`` is set."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
-    metric: MetricName | None = None
+    metric: Name | None = None
     test: TestName | None = None
     column: str | None = None
     where: Where = "all"

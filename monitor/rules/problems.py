@@ -45,6 +45,8 @@ PROBLEMS: Mapping[str, str] = MappingProxyType(
         "CAL029": "unknown rule",
         "CAL030": "unknown column",
         "CAL031": "relation that is not one table, view or SELECT",
+        "CAL032": "metric that the source cannot give",
+        "CAL033": "key that does not fit the source's kind",
     }
 )
 """Every id with its title; ``docs/problems.md`` has one section for each."""

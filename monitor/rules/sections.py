@@ -10,6 +10,7 @@ from monitor.rules.model import (
     AutomationConfig,
     BaselineConfig,
     Config,
+    Costs,
     EvaluationConfig,
     LabelConfig,
     ReEnableAfter,
@@ -17,6 +18,7 @@ from monitor.rules.model import (
     RouteMatch,
     Rule,
     RuleMatch,
+    ScoreFrom,
     SourceConfig,
     Strict,
 )
@@ -28,7 +30,10 @@ SECTIONS: Mapping[Pattern, type[Strict]] = MappingProxyType(
     {
         (): Config,
         ("sources", "*"): SourceConfig,
+        ("sources", "*", "score"): ScoreFrom,
+        ("sources", "*", "costs"): Costs,
         ("sources", "*", "labels", "*"): LabelConfig,
+        ("sources", "*", "labels", "*", "costs"): Costs,
         ("evaluation",): EvaluationConfig,
         ("baseline",): BaselineConfig,
         ("rules", "*"): Rule,

@@ -24,6 +24,29 @@ from monitor.warehouse.relation import (
 REQUIRED = ("item", "label", "score", "actual", "resolved_at")
 OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
 NUMBERS = ("score", "actual", "predicted", "weight")
+BOOLEANS = ("actual", "predicted")
+NUMBERS_REQUIRED = ("item", "predicted", "deviation", "actual", "resolved_at")
+NUMBERS_OPTIONAL = ("label", "predicted_at", "model_version", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The columns that a source of some kind must and may have; which are numbers, and of these 0 or 1."""
+
+    required: tuple[str, ...] = REQUIRED
+    optional: tuple[str, ...] = OPTIONAL
+    numbers: tuple[str, ...] = NUMBERS
+    booleans: tuple[str, ...] = BOOLEANS
+
+
+def contract(source: SourceConfig) -> Contract:
+    """The contract of a source: by its kind, and by what its scores are made from."""
+    if source.kind == "regression":
+        return Contract(NUMBERS_REQUIRED, NUMBERS_OPTIONAL, ("predicted", "deviation", "actual", "weight"), ())
+    if source.score is not None:
+        made = source.score.source
+        return Contract(required=tuple(made if name == "score" else name for name in REQUIRED), numbers=NUMBERS[1:])
+    return Contract()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +76,7 @@ class Layout:
 
 def needed(source: SourceConfig) -> tuple[str, ...]:
     """The names that must be there: the contract's, then segments and features."""
-    names = [*REQUIRED]
+    names = [*contract(source).required]
     if source.score_is == "confidence_in_prediction":
         names.append("predicted")
     names += [source.window_on, *source.segments, *source.features]
@@ -84,7 +107,8 @@ def layout_of(
     """
     clause = from_clause(relation)
     there = dialect.columns(connection, relation, clause)
-    found = {wanted: _find(source.columns.get(wanted, wanted), there) for wanted in (*needed(source), *OPTIONAL)}
+    names = (*needed(source), *contract(source).optional)
+    found = {wanted: _find(source.columns.get(wanted, wanted), there) for wanted in names}
     layout = Layout(clause, {wanted: column for wanted, column in found.items() if column is not None})
     problems = [
         *_unknown(name, source),
@@ -103,10 +127,12 @@ def _find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
 
 
 def _unknown(name: str, source: SourceConfig) -> Iterator[RelationProblem]:
-    known = {*REQUIRED, *OPTIONAL, *source.segments, *source.features}
+    wanted = contract(source)
+    ours = (*wanted.required, *wanted.optional)
+    known = {*ours, *source.segments, *source.features}
     for canonical in source.columns:
         if canonical not in known:
-            remedy = f"use one of {', '.join((*REQUIRED, *OPTIONAL))}, or a name under segments or features"
+            remedy = f"use one of {', '.join(ours)}, or a name under segments or features"
             yield RelationProblem(name, f"columns maps {canonical!r}, which the monitor does not know", remedy)
 
 
@@ -144,11 +170,11 @@ def _ambiguous(name: str, layout: Layout, there: list[tuple[str, Kind]]) -> Iter
 def _types(
     connection: sa.Connection, name: str, source: SourceConfig, layout: Layout, dialect: Dialect
 ) -> Iterator[RelationProblem]:
-    for wanted in (number for number in NUMBERS if layout.has(number)):
+    wants = contract(source)
+    for wanted in (number for number in wants.numbers if layout.has(number)):
         column = layout.columns[wanted]
         kind = _seen_kind(connection, layout, wanted, dialect)
-        booleans = ("actual", "predicted")
-        if kind not in ("number", "unknown") and not (kind == "boolean" and wanted in booleans):
+        if kind not in ("number", "unknown") and not (kind == "boolean" and wanted in wants.booleans):
             remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
             shown = "no number" if kind == "other" else kind
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)

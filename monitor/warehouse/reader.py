@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,12 +23,14 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
-from monitor.counts import INDEPENDENT, Counts, counts_from_groups
+from monitor.counts import INDEPENDENT, Counts, counts_from_groups, pool
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, ScoreIs, Where, Window
+from monitor.rows import ProbabilityRows, RegressionRows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
+from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.limit import TimeLimit, in_words
 from monitor.warehouse.relation import (
     RelationError,
@@ -37,7 +39,9 @@ from monitor.warehouse.relation import (
     WarehouseTimeout,
     WrongWarehouseAddress,
 )
+from monitor.warehouse.scored import localised
 from monitor.warehouse.statements import Statements
+from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
 __all__ = [
     "Reading",
@@ -67,6 +71,9 @@ class Reading:
     segments too. ``whole_design_effect`` is that of the source as a whole, whose rows of one item
     are not independent. ``versions`` counts rows by model version ({} without that column),
     ``rows`` all rows behind the counts, ``quality`` those set aside, and which segments were left out.
+
+    By the kind of the source also: ``ranked``, the counts of the k highest-scored labels of each item by k, all labels
+    together; ``whole``, rows of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     """
 
     source: str
@@ -77,6 +84,9 @@ class Reading:
     versions: Mapping[str, int]
     quality: tuple[Quality, ...]
     rows: int
+    ranked: Mapping[int, Counts] = field(default_factory=dict)
+    whole: ProbabilityRows | None = None
+    numbers: RegressionRows | None = None
 
 
 class Warehouse:
@@ -136,16 +146,16 @@ class Warehouse:
             return list(error.problems)
         return []
 
-    def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> Reading:
+    def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True) -> Reading:
         """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
 
+        Without ``whole`` ranks and rows of probabilities are not asked for, whatever the kind of the source.
         Raises :class:`RelationError` where the relation is not as the contract wants it, and
         :class:`WarehouseFailed` where the warehouse does not answer.
         """
-        with self._session(name) as connection:
-            layout = self._layout(connection, name, source)
-            statements = Statements(source, layout, self._dialect, window, now)
-            return _Reader(connection, name, statements).reading()
+        with self._statements(name, source, window, now) as (connection, statements):
+            reader = _Reader(connection, name, statements, whole)
+            return reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
 
     def feature_sample(self, name: str, source: SourceConfig, window: Window, *, limit: int) -> pd.DataFrame:
         """The ``features`` of at most ``limit`` items of the window, one row an item, the same every time.
@@ -154,15 +164,28 @@ class Warehouse:
         is taken. Columns have the names that the configuration gives them; numbers are floats.
         Raises as :meth:`read` does.
         """
-        with self._session(name) as connection:
-            layout = self._layout(connection, name, source)
+        with self._statements(name, source, window, window.end) as (connection, statements):
             if not source.features:
                 return pd.DataFrame()
-            statements = Statements(source, layout, self._dialect, window, window.end)
             rows = connection.execute(statements.feature_sample(limit)).all()
             frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
-        numbers = [feature for feature in source.features if layout.columns[feature].kind == "number"]
+        columns = statements.layout.columns
+        numbers = [feature for feature in source.features if columns[feature].kind == "number"]
         return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    @contextmanager
+    def _statements(
+        self, name: str, source: SourceConfig, window: Window, now: datetime
+    ) -> Iterator[tuple[sa.Connection, Statements]]:
+        """The statements about a source, and where to ask them: the warehouse, or rows with the scores made here."""
+        with self._session(name) as connection:
+            layout = self._layout(connection, name, source)
+            plain = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
+            if source.score is None:
+                yield connection, plain
+            else:
+                with localised(connection, plain) as (local, statements):
+                    yield local, statements
 
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
@@ -194,11 +217,12 @@ class _Reader:
     connection: sa.Connection
     name: str
     statements: Statements
+    whole: bool = True
 
     def reading(self) -> Reading:
         """All of it: first what is wrong with the rows, then the sums."""
         source, window = self.statements.source, self.statements.window
-        repeated = int(self._fetch(self.statements.repeated())["n"][0])
+        repeated = self._number(self.statements.repeated())
         latest = repeated > 0
         effects = self._label_effects(latest=latest)
         labels = self._counts(None, effects, latest=latest)
@@ -210,16 +234,74 @@ class _Reader:
             segments=self._segments([s for s in source.segments if s not in crowded], effects, latest=latest),
             whole_design_effect=self._whole_effect(latest=latest),
             versions=self._versions(latest=latest),
-            quality=(*self._quality(source, repeated), *self._left_out(crowded)),
+            quality=(*self._quality(repeated, latest=latest), *self._left_out(crowded)),
             rows=sum(counts.rows for counts in labels.get("", {}).values()),
+            ranked=self._ranked(latest=latest),
+            whole=self._whole(latest=latest),
         )
+
+    def numbers(self) -> Reading:
+        """Of a source of numbers, whose rows leave the warehouse: a sample of them, where they are too many."""
+        statements = self.statements
+        if not isinstance(statements, NumberStatements):
+            raise AssertionError("only a source of kind regression has numbers")
+        repeated = self._number(statements.repeated())
+        latest = repeated > 0
+        total = self._number(statements.total(latest=latest))
+        rows = self._fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
+        return Reading(
+            source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
+            versions=self._versions(latest=latest), quality=self._quality(repeated, latest=latest), rows=total,
+            numbers=regression_rows(rows, total) if total else None,
+        )  # fmt: skip
+
+    def _number(self, statement: sa.Select[Any]) -> int:
+        return int(self._fetch(statement)["n"][0])
+
+    def _ranked(self, *, latest: bool) -> dict[int, Counts]:
+        """The counts of the k highest-scored labels of each item, by k."""
+        statements = self.statements
+        if not self.whole or not isinstance(statements, RankedStatements):
+            return {}
+        columns = self._fetch(statements.ranked_groups(latest=latest))
+        upto = np.asarray(columns.pop("rank"), dtype=np.int64)
+        found: dict[int, Counts] = {}
+        for rank in RANKS:
+            parts = [_of_rank(columns, upto == k, statements.source.score_is) for k in RANKS if k <= rank]
+            within = pool(parts)
+            if within.rows:
+                found[rank] = within.with_design_effect(self._ranked_effect(statements, rank, latest=latest))
+        return found
+
+    def _ranked_effect(self, statements: RankedStatements, rank: int, *, latest: bool) -> float:
+        def sums(*keys: str) -> ClusterSums:
+            return ClusterSums.of(_row(self._fetch(statements.ranked_dependence(*keys, latest=latest, rank=rank)), 0))
+
+        if not statements.layout.has("cluster"):
+            return design_effect(sums("item"))
+        return two_way_effect(sums("item"), sums("cluster"), sums("item", "cluster"))
+
+    def _whole(self, *, latest: bool) -> ProbabilityRows | None:
+        """Whole rows of probabilities, of a sample of the items where there are too many."""
+        statements = self.statements
+        if not self.whole or not isinstance(statements, WholeStatements):
+            return None
+        found = self._fetch(statements.truths(latest=latest))
+        items, true, scored = (int(found[name][0]) for name in ("items", "true", "scored"))
+        if not items:
+            return None
+        share, least = sampling(items, true, scored)
+        rows = self._fetch(statements.whole_rows(latest=latest, share=share, least=least))
+        return probability_rows(rows, items)
 
     def _fetch(self, statement: sa.Select[Any]) -> Arrays:
         return self.statements.dialect.fetch(self.connection.execute(statement))
 
-    def _quality(self, source: SourceConfig, repeated: int) -> tuple[Quality, ...]:
+    def _quality(self, repeated: int, *, latest: bool) -> tuple[Quality, ...]:
         found: dict[str, int] = {BadRow.DUPLICATE.value: repeated}
-        for statement in (self.statements.reasons(), self.statements.undated()):
+        statements = self.statements
+        of_items = [statements.untrue(latest=latest)] if isinstance(statements, WholeStatements) else []
+        for statement in (statements.reasons(), statements.undated(), *of_items):
             for reason, n in self.connection.execute(statement):
                 if reason is not None:
                     found[reason] = found.get(reason, 0) + int(n)
@@ -235,7 +317,7 @@ class _Reader:
 
     def _is_crowded(self, segment: str) -> bool:
         """Whether grouping by this column would bring (nearly) every row here, as an id would."""
-        return int(self._fetch(self.statements.many_values(segment, SEGMENT_VALUES))["n"][0]) > SEGMENT_VALUES
+        return self._number(self.statements.many_values(segment, SEGMENT_VALUES)) > SEGMENT_VALUES
 
     def _left_out(self, segments: Sequence[str]) -> tuple[Quality, ...]:
         """One line about the segments that were left out; no row is lost by it."""
@@ -297,6 +379,10 @@ class _Reader:
 
     def _sums_within(self, *keys: str, latest: bool) -> ClusterSums:
         return ClusterSums.of(_row(self._fetch(self.statements.dependence(*keys, latest=latest, by_label=False)), 0))
+
+
+def _of_rank(columns: Arrays, rows: Any, score_is: ScoreIs) -> Counts:
+    return counts_from_groups({name: column[rows] for name, column in columns.items()}, score_is=score_is)
 
 
 def _shown(value: str | None) -> str | None:

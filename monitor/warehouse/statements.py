@@ -28,8 +28,9 @@ from monitor.warehouse.dialects import Dialect, Expression
 NO_VALUE = "(none)"
 EXAMPLES = 20
 _KEYS = ("predicted", "automated", "cell")
-_ONE: Expression = sa.literal_column("1")
-_ZERO: Expression = sa.literal_column("0")
+_BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation")
+ONE: Expression = sa.literal_column("1")
+ZERO: Expression = sa.literal_column("0")
 _EMPTY: Expression = sa.literal_column("''")
 _LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
@@ -60,20 +61,20 @@ class Statements:
 
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
-        rows = self._sound(latest=False)
-        pairs = sa.select((sa.func.count() - _ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
-        more = pairs.having(sa.func.count() > _ONE).subquery("repeated")
-        return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), _ZERO), sa.BigInteger).label("n"))
+        rows = self._kept(latest=False)
+        pairs = sa.select((sa.func.count() - ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
+        more = pairs.having(sa.func.count() > ONE).subquery("repeated")
+        return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
     def examples(self, reason: BadRow) -> sa.Select[Any]:
         """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
         if reason is BadRow.DUPLICATE:
             rows = self._ranked()
-            return _shown(rows, rows.c.place > _ONE, self.dialect)
+            return shown(rows, rows.c.place > ONE, self.dialect)
         levels = ((self._judged(), self._window_reasons()), (self._undated(), self._date_reasons(in_window=False)))
         # Only where the reason can occur: DuckDB 2.0 fails on CASE ... = 'a value of no branch'
         parts = [_identified(rows, reason) for rows, reasons in levels if reason in (known for _, known in reasons)]
-        return _shown(sa.union_all(*parts).subquery("examples"), sa.true(), self.dialect)
+        return shown(sa.union_all(*parts).subquery("examples"), sa.true(), self.dialect)
 
     # --- sums
 
@@ -107,7 +108,11 @@ class Statements:
         ``within`` names what rows must share to be of one cluster: "item", "cluster", or both. A row without
         a cluster (NULL, or the empty text) is a cluster of its own.
         """
-        facts = self._facts(latest=latest)
+        return self._dependence_of(self._facts(latest=latest), within, by_label=by_label, population=population)
+
+    def _dependence_of(
+        self, facts: Subquery, within: Sequence[str], *, by_label: bool, population: Where = "all"
+    ) -> sa.Select[Any]:
         r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
         per_row = {"r": r, "w": w, "rr": r * r, "rw": r * w, "ww": w * w}
         keys = [facts.c.label] if by_label else []
@@ -117,7 +122,7 @@ class Statements:
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
         grouped = sa.select(*keys, *named, *sums).group_by(*keys, *shared)
         if population != "all":
-            grouped = grouped.where(facts.c[population] == _ONE)
+            grouped = grouped.where(facts.c[population] == ONE)
         inner = grouped.subquery("clusters")
         alone = sa.or_(*(inner.c[key.name].is_(None) for key in named))
         squares = {
@@ -146,7 +151,14 @@ class Statements:
         ranked = sa.select(rows.c.item, *features, place).where(of_chosen).subquery("ranked")
         shown = [ranked.c[_feature_key(index)] for index in range(len(self.source.features))]
         order = (by_bytes(sa.func.md5(ranked.c.item)), by_bytes(ranked.c.item))
-        return sa.select(*shown).where(ranked.c.place == _ONE).order_by(*order)
+        return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
+
+    def raw(self, names: Sequence[str]) -> sa.Select[Any]:
+        """Columns as they are, by our names, of every row that a reading of the window may look at."""
+        instant = self._instant(self.source.window_on)
+        troubled = [condition for condition, _ in self._date_reasons(in_window=False)]
+        wanted = sa.or_(self._in_window(), instant.is_(None), *troubled)
+        return self._select(*(self._plainly(name).label(f"c{i}") for i, name in enumerate(names))).where(wanted)
 
     # --- the levels
 
@@ -167,20 +179,25 @@ class Statements:
         return self._select(*self._identity(), _first_reason(dates)).where(troubled, outside).subquery("undated")
 
     def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
+        """The rows that count."""
+        return self._kept(latest=latest, features=features)
+
+    def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
+        """The rows without a fault of their own; where duplicates exist, the latest of each (item, label)."""
         if latest:
             ranked = self._ranked()
-            return sa.select(ranked).where(ranked.c.place == _ONE).subquery("sound")
+            return sa.select(ranked).where(ranked.c.place == ONE).subquery("sound")
         judged = self._judged(features=features)
         return sa.select(judged).where(judged.c.reason.is_(None)).subquery("sound")
 
     def _ranked(self) -> Subquery:
         """The sound rows with their place among those of one (item, label): 1 is the latest."""
-        rows = self._sound(latest=False)
+        rows = self._kept(latest=False)
         return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
 
     def _place(self, rows: Subquery, within: Sequence[Expression], first: Sequence[Expression]) -> sa.Label[int]:
         """row_number(): ``first``, then the latest; ties by values, so that it is the same every time."""
-        values = [rows.c[name] for name in ("resolved", "score", "actual", "predicted", "weight") if name in rows.c]
+        values = [rows.c[name] for name in _BY_VALUE if name in rows.c]
         texts = [
             column for column in rows.c if column.name == "version" or column.name.startswith(("cluster", "segment_"))
         ]
@@ -190,14 +207,14 @@ class Statements:
     def _facts(self, *, latest: bool) -> Subquery:
         """What is summed: y, w, s; and what it is summed by."""
         rows = self._sound(latest=latest)
-        decided = rows.c.predicted == _ONE
+        decided = rows.c.predicted == ONE
         automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
         columns = {
             "s": rows.c.score,
             "y": self._outcome(rows),
-            "w": rows.c.weight if self.layout.has("weight") else sa.cast(_ONE, sa.Double),
-            "predicted": sa.case((decided, _ONE), else_=_ZERO),
-            "automated": sa.case((automated, _ONE), else_=_ZERO),
+            "w": rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double),
+            "predicted": sa.case((decided, ONE), else_=ZERO),
+            "automated": sa.case((automated, ONE), else_=ZERO),
             "cell": self.dialect.cell(rows.c.score),
         }
         kept: list[Expression] = [rows.c.item, rows.c.label]
@@ -236,7 +253,7 @@ class Statements:
 
     def _values(self) -> list[sa.Label[Any]]:
         score = self._number("score")
-        assumed = sa.case((score >= sa.literal_column("0.5"), _ONE), else_=_ZERO)
+        assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
         predicted = self._number("predicted") if self.layout.has("predicted") else assumed
         values = {"score": score, "actual": self._number("actual"), "predicted": predicted}
         if self.layout.has("weight"):
@@ -250,6 +267,10 @@ class Statements:
         if self.layout.has("model_version"):
             named["version"] = "model_version"
         return extras + [sa.func.coalesce(self._text(name), NO_VALUE).label(key) for key, name in named.items()]
+
+    def _plainly(self, name: str) -> Expression:
+        number = name in ("actual", "predicted", "weight")
+        return self._number(name) if number else self._column(name)
 
     def _feature(self, name: str) -> Expression:
         kind = self.layout.columns[name].kind
@@ -274,18 +295,21 @@ class Statements:
                 self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
                 BadRow.SCORE_NOT_A_NUMBER,
             ),
-            (sa.not_(score.between(_ZERO, _ONE)), BadRow.SCORE_OUT_OF_RANGE),
+            (sa.not_(score.between(ZERO, ONE)), BadRow.SCORE_OUT_OF_RANGE),
             (self._column("actual").is_(None), BadRow.OUTCOME_MISSING),
-            (_not_surely(actual.between(_ZERO, _ONE)), BadRow.OUTCOME_OUT_OF_RANGE),
+            (not_surely(actual.between(ZERO, ONE)), BadRow.OUTCOME_OUT_OF_RANGE),
         ]
         if self.layout.has("predicted"):
             predicted = self._number("predicted")
-            reasons.append((_not_surely(sa.or_(predicted == _ZERO, predicted == _ONE)), BadRow.PREDICTED_INVALID))
-        if self.layout.has("weight"):
-            weight = self._number("weight")
-            usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
-            reasons.append((_not_surely(usable), BadRow.WEIGHT_INVALID))
-        return reasons
+            reasons.append((not_surely(sa.or_(predicted == ZERO, predicted == ONE)), BadRow.PREDICTED_INVALID))
+        return [*reasons, *self._weight_reasons()]
+
+    def _weight_reasons(self) -> list[tuple[Expression, BadRow]]:
+        if not self.layout.has("weight"):
+            return []
+        weight = self._number("weight")
+        usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
+        return [(not_surely(usable), BadRow.WEIGHT_INVALID)]
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, BadRow]]:
         """Missing, malformed, future; of a row in the window its own date can only be the last, and that seldom."""
@@ -314,7 +338,7 @@ class Statements:
         actual, predicted = rows.c.actual, rows.c.predicted
         if self.source.score_is == "probability_of_label":
             return actual
-        return predicted * actual + (_ONE - predicted) * (_ONE - actual)
+        return predicted * actual + (ONE - predicted) * (ONE - actual)
 
     def _sums(self, facts: Subquery) -> list[sa.Label[Any]]:
         w, s, y = facts.c.w, facts.c.s, facts.c.y
@@ -334,7 +358,7 @@ def _feature_key(index: int) -> str:
     return f"feature_{index}"
 
 
-def _not_surely(condition: Expression) -> Expression:
+def not_surely(condition: Expression) -> Expression:
     """Whether a condition is false or NULL."""
     return sa.not_(sa.func.coalesce(condition, sa.false()))
 
@@ -352,7 +376,8 @@ def _identified(rows: Subquery, reason: BadRow) -> sa.Select[Any]:
     return sa.select(*columns).where(rows.c.reason == reason.value)
 
 
-def _shown(rows: Subquery, condition: Expression, dialect: Dialect) -> sa.Select[Any]:
+def shown(rows: Subquery, condition: Expression, dialect: Dialect) -> sa.Select[Any]:
+    """At most 20 of the rows where the condition holds, as texts, the same every time."""
     texts = (rows.c.item, rows.c.label, rows.c.score_text.label("score"), rows.c.date_text.label("date"))
     order = [
         dialect.ordered(text).nulls_last() for text in (rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)

@@ -23,6 +23,9 @@ RULE_HEADINGS = ["What it watches", "Why", "How it decides", "When it fires, do 
 HEADINGS: dict[Pattern, str] = {
     (): "The file",
     ("sources", "*"): "sources.NAME",
+    ("sources", "*", "score"): "sources.NAME.score",
+    ("sources", "*", "costs"): "sources.NAME.costs",
+    ("sources", "*", "labels", "*", "costs"): "sources.NAME.labels.LABEL.costs",
     ("sources", "*", "labels", "*"): "sources.NAME.labels.LABEL",
     ("rules", "*"): "rules",
     ("rules", "*", "match"): "rules.match",

@@ -1,0 +1,218 @@
+"""``calmon recalibrate``, ``calmon compare-scores``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from monitor import windows
+from monitor.cli import app as cli
+from monitor.cli.runs import status
+from monitor.confidence.comparing import Compared
+from monitor.history.store import Store
+from monitor.recalibrating import (
+    Material,
+    NothingToFit,
+    Recalibrated,
+    from_baseline,
+    from_windows,
+    recalibrate,
+    sources_with,
+)
+from monitor.recalibration.gain import Gain, Quality
+from monitor.recalibration.score_map import ScoreMap, apply_one, save
+from monitor.records import Interval, Subject, Window
+from monitor.report.terminal import plain_table
+from monitor.rules.model import Config
+from monitor.score_comparison import NothingToCompare, compare_scores, sources_with_constructions
+
+MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
+
+
+@cli.app.command(
+    "recalibrate",
+    epilog="Examples:  calmon recalibrate --label billing  ·  calmon recalibrate --label billing --weeks 8 "
+    "--out map.json  ·  calmon recalibrate --source tickets --method temperature --baseline --out map.json",
+)
+def recalibrate_command(
+    label: Annotated[
+        str | None, typer.Option("--label", help="The label; left out: one map for all labels of the source.")
+    ] = None,
+    source: cli.SourceOption = None,
+    method: Annotated[MethodOption, typer.Option(help="auto: what helps most on rows not seen, if any does.")] = "auto",
+    week: Annotated[str | None, typer.Option(help="The last week to fit on; default: the last ready one.")] = None,
+    weeks: Annotated[int, typer.Option(min=1, max=104, help="How many weeks, the last one included.")] = 1,
+    baseline: Annotated[bool, typer.Option("--baseline", help="Fit on the newest baseline, not on weeks.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the map to this file; left out: only show.")] = None,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.
+
+    ECE, Brier score and log loss are shown before, and after on rows that the map had not seen
+    (cross-validated). Where no method helps, nothing is written.
+    """
+    with cli.store() as store:
+        config = cli.configuration()
+        try:
+            material = _material(store, config, source, label, week, weeks, baseline=baseline)
+            found = recalibrate(material, None if method == "auto" else method, config.evaluation)
+        except NothingToFit as error:
+            raise cli.fail(str(error)) from error
+    automate_at = config.sources[material.subject.source].automate_from(label)
+    if json_output:
+        typer.echo(json.dumps(_document(material, found), indent=1, allow_nan=False))
+    else:
+        _show(material, found, automate_at)
+    if out is not None:
+        _write(found.score_map, out)
+
+
+def _material(
+    store: Store, config: Config, source: str | None, label: str | None, week: str | None, weeks: int, *, baseline: bool
+) -> Material:
+    if baseline and (week is not None or weeks != 1):
+        raise cli.UsageError("--baseline brings its own weeks: leave out --week and --weeks, or leave out --baseline")
+    cli.check_source(config, source)
+    last = cli.window_of(config, "weekly", week)
+    subject = Subject(source or _only_source(store, config, label, last, baseline=baseline), label)
+    if baseline:
+        return from_baseline(store, subject)
+    return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last])
+
+
+def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:
+    names = list(config.sources)
+    if len(names) == 1:
+        return names[0]
+    if baseline:
+        having = [name for name in names if label in store.latest_baselines(name)]
+    else:
+        having = sources_with(store, label, names, last)
+    if len(having) != 1:
+        raise cli.UsageError(f"say which source with --source; {_of(label)}: {', '.join(having) or 'none'}")
+    return having[0]
+
+
+def _of(label: str | None) -> str:
+    return "these have rows" if label is None else f"these have the label {label!r}"
+
+
+def _write(score_map: ScoreMap | None, out: Path) -> None:
+    if score_map is None:
+        cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
+        return
+    try:
+        save(score_map, out)
+    except OSError as error:
+        raise cli.fail(f"{out} cannot be written: {error.strerror}") from error
+    cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
+
+
+def _show(material: Material, found: Recalibrated, automate_at: float) -> None:
+    (title,) = cli.cells(f"{material.subject.name}, {material.counts.rows:,} rows of {material.fitted_on}")
+    table = plain_table("scores", "ECE", "interval", "Brier", "log loss", "", title=title)
+    first = next(iter(found.gains.values()))
+    table.add_row(*_line("as they are", first.before), "")
+    for name, gain in found.gains.items():
+        if gain.after is None:
+            table.add_row(name, "–", "", "–", "–", f"not offered: {gain.refused}")
+        else:
+            table.add_row(*_line(name, gain.after), "chosen" if name == found.choice.method else "")
+    cli.out.print(table)
+    cli.out.print(found.choice.sentence, markup=False, highlight=False)
+    if found.score_map is not None:
+        moved = apply_one(found.score_map, automate_at)
+        cli.out.print(
+            f"a score of {automate_at:.2f} (automate_at) becomes {moved:.4f}: choose thresholds anew, on new scores",
+            markup=False, highlight=False,
+        )  # fmt: skip
+
+
+def _line(name: str, quality: Quality) -> tuple[str, ...]:
+    return name, _number(quality.ece.value), _interval(quality.ece), _number(quality.brier), _number(quality.nll)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _interval(ece: Interval) -> str:
+    return "" if ece.low is None or ece.high is None else f"{ece.low:.4f} to {ece.high:.4f}"
+
+
+def _document(material: Material, found: Recalibrated) -> dict[str, Any]:
+    return {
+        "source": material.subject.source,
+        "label": material.subject.label,
+        "rows": material.counts.rows,
+        "fitted_on": material.fitted_on,
+        "methods": {name: _gain(gain) for name, gain in found.gains.items()},
+        "choice": found.choice.method,
+        "reason": found.choice.reason,
+        "map": None if found.score_map is None else json.loads(found.score_map.to_json()),
+    }
+
+
+def _gain(gain: Gain) -> dict[str, Any]:
+    return {
+        "before": gain.before.plain(),
+        "after": None if gain.after is None else gain.after.plain(),
+        "refused": gain.refused,
+    }
+
+
+@cli.app.command(
+    "compare-scores",
+    epilog="Examples:  calmon compare-scores --source mails  ·  calmon compare-scores --source mails --label billing "
+    "--week 2026-W46 --json",
+)
+def compare_scores_command(
+    source: cli.SourceOption = None,
+    label: Annotated[str | None, typer.Option("--label", help="Only this label; left out: all together.")] = None,
+    week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """Which way of making scores from log-probabilities is best calibrated, side by side.
+
+    For a source with `score:` in alerts.yaml. Reads the week once for each way; stores nothing.
+    """
+    with cli.plain_errors():
+        config = cli.configuration()
+        cli.check_source(config, source)
+        name = source or _only_made(config)
+        window = cli.window_of(config, "weekly", week)
+    with cli.monitor(writes=False) as opened, status() as say:
+        try:
+            found = compare_scores(opened, name, label, window, say)
+        except NothingToCompare as error:
+            raise cli.fail(str(error)) from error
+    if json_output:
+        document = {"source": name, "label": label, "week": window.name, "scores": [_compared(one) for one in found]}
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+        return
+    (title,) = cli.cells(f"{Subject(name, label).name}, {window.name}, the best calibrated first")
+    table = plain_table("score", "rows", "ECE", "interval", "Brier", "log loss", "ROC-AUC", title=title)
+    for one in found:
+        table.add_row(
+            one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), _number(one.brier),
+            _number(one.nll), _number(one.roc_auc.value),
+        )  # fmt: skip
+    cli.out.print(table)
+
+
+def _only_made(config: Config) -> str:
+    having = sources_with_constructions(config)
+    if len(having) != 1:
+        raise cli.UsageError(f"say which source with --source; these have `score:`: {', '.join(having) or 'none'}")
+    return having[0]
+
+
+def _compared(one: Compared) -> dict[str, Any]:
+    return {
+        "score": one.name, "rows": one.rows, "ece": one.ece.value, "ece_low": one.ece.low, "ece_high": one.ece.high,
+        "brier": one.brier, "nll": one.nll, "roc_auc": one.roc_auc.value, "roc_auc_low": one.roc_auc.low,
+        "roc_auc_high": one.roc_auc.high,
+    }  # fmt: skip

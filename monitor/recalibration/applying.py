@@ -1,0 +1,73 @@
+"""A score map on many scores, and on counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from monitor.counts import CELLS, Counts, Floats
+from monitor.recalibration.score_map import CLIP, ScoreMap
+
+
+def apply(score_map: ScoreMap, scores: npt.ArrayLike) -> Floats:
+    """The new scores of old ones in [0, 1], of any shape; raises ValueError for another number (NaN too).
+
+    >>> apply(ScoreMap("temperature", slope=0.5), [0.9, 0.5]).round(6).tolist()
+    [0.75, 0.5]
+    """
+    old = np.asarray(scores, dtype=np.float64)
+    wrong = ~((old >= 0) & (old <= 1))
+    if wrong.any():
+        raise ValueError(f"scores must lie in [0, 1]; {int(wrong.sum())} do not, such as {old[wrong].flat[0]}")
+    if score_map.method == "isotonic":
+        x, y = np.array(score_map.knots).T
+        return np.asarray(np.interp(old, x, y))
+    return np.asarray(expit(score_map.slope * clipped_logit(old) + score_map.intercept))
+
+
+def clipped_logit(scores: Floats) -> Floats:
+    """ln(s / (1 - s)), with scores near 0 and 1 held off them."""
+    return np.asarray(logit(np.clip(scores, CLIP, 1 - CLIP)))
+
+
+def ranking(score_map: ScoreMap, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """The labels of one item from the highest new score down, as indices into ``scores`` of shape (L,).
+
+    An isotonic map gives some neighbours the same new score: those stand in the order of their old scores, and so
+    the order is that of the old scores (equal ones in the order given).
+
+    >>> ranking(ScoreMap("isotonic", knots=((0.2, 0.5), (0.8, 0.5))), [0.3, 0.7, 0.1]).tolist()
+    [1, 0, 2]
+    """
+    old = np.asarray(scores, dtype=np.float64)
+    return np.lexsort((-old, -apply(score_map, old))).astype(np.int64)
+
+
+def recalibrated(counts: Counts, score_map: ScoreMap) -> Counts:
+    """The same rows under their new scores: every group's rows get the new score of its mean score.
+
+    ``predicted`` and ``automated`` are forgotten: both follow from scores, and a threshold must be chosen anew.
+    """
+    kept = counts.by_cell()
+    kept = kept.take(kept.w > 0)
+    return moved(kept, apply(score_map, kept.score))
+
+
+def moved(counts: Counts, score: Floats) -> Counts:
+    """The groups (K,) of positive weight with other scores (K,), sorted into the cells these belong to."""
+    cell = np.floor(score * CELLS + 0.5).astype(np.int64)
+    held, index = np.unique(cell, return_inverse=True)
+    sums: dict[str, Floats] = {
+        "w": counts.w, "w2": counts.w2, "ws": counts.w * score, "wy": counts.wy, "wsy": counts.wy * score,
+        "ws2": counts.w * score**2,
+    }  # fmt: skip
+    added: dict[str, Any] = {
+        name: np.bincount(index, weights=values, minlength=len(held)) for name, values in sums.items()
+    }
+    n = np.rint(np.bincount(index, weights=counts.n)).astype(np.int64)
+    off = np.zeros(len(held), dtype=bool)
+    return replace(counts, cell=held, predicted=off, automated=off, n=n, **added)

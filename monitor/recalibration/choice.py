@@ -1,0 +1,68 @@
+"""Which recalibration to take, from cross-validated gains; pure, with a named reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from monitor.recalibration.gain import Gain
+from monitor.recalibration.score_map import METHODS, Method
+
+LEAST_GAIN = 0.005
+"""An ECE that falls by less is not worth a change of the scores."""
+KEPT = 0.95
+"""The simpler method is taken where it keeps this share of the best gain in Brier score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The method to take, or None, and why: ``reason`` is a heading of docs/recalibration.md."""
+
+    method: Method | None
+    reason: str
+    sentence: str
+
+
+def brier_gain(gain: Gain) -> float:
+    """By how much the Brier score falls on rows not seen; negative where it rises, 0 where there is no map."""
+    if gain.after is None or gain.after.brier is None or gain.before.brier is None:
+        return 0.0
+    return gain.before.brier - gain.after.brier
+
+
+def ece_gain(gain: Gain) -> float:
+    """By how much the debiased ECE falls on rows not seen; 0 where there is no map."""
+    if gain.after is None or gain.after.ece.value is None or gain.before.ece.value is None:
+        return 0.0
+    return gain.before.ece.value - gain.after.ece.value
+
+
+def helps(gain: Gain) -> bool:
+    """Whether there surely is an error, the ECE falls enough, and the Brier score falls too.
+
+    The Brier score is on the same rows not seen; no bins can hide from it what a map got wrong.
+    """
+    return (gain.before.ece.low or 0.0) > 0 and ece_gain(gain) >= LEAST_GAIN and brier_gain(gain) > 0
+
+
+def choose(gains: Mapping[Method, Gain]) -> Choice:
+    """The method with the lowest Brier score among those that help; of nearly equal ones the simplest."""
+    helping = [method for method in METHODS if method in gains and helps(gains[method])]
+    if helping:
+        best = max(brier_gain(gains[method]) for method in helping)
+        method = next(method for method in helping if brier_gain(gains[method]) >= KEPT * best)
+        return Choice(method, "helps", f"{method} helps: {_fall(gains[method])}")
+    fitted = [gain for gain in gains.values() if gain.after is not None]
+    if not fitted:
+        refused = [gains[method].refused for method in METHODS if method in gains]
+        reason = next((one for one in refused if one is not None), "too_few_rows")
+        return Choice(None, reason, f"no method can be fitted: {reason}")
+    if not (fitted[0].before.ece.low or 0.0) > 0:
+        return Choice(None, "nothing_to_mend", "nothing to mend: the ECE is not surely above 0")
+    least = f"none lowers the ECE by {LEAST_GAIN} without raising the Brier score"
+    return Choice(None, "none_helps", f"no method helps: {least}")
+
+
+def _fall(gain: Gain) -> str:
+    before, after = gain.before.ece.value, None if gain.after is None else gain.after.ece.value
+    return f"the ECE falls from {before:.4f} to {after:.4f} on rows not seen"

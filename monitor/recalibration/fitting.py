@@ -1,0 +1,131 @@
+"""Score maps from counts: temperature, Platt, isotonic. Cells count as many rows as they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit
+
+from monitor.counts import Counts, Floats, pool
+from monitor.recalibration.applying import clipped_logit
+from monitor.recalibration.score_map import MOST_KNOTS, Method, ScoreMap
+
+LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.05, 20.0
+
+_REVERSED = "higher scores do not come true more often: a map would turn their order round, or level them"
+
+
+class CannotFit(ValueError):
+    """These counts give no map of this method; ``reason`` is a heading of docs/recalibration.md."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def fit(method: Method, counts: Counts) -> ScoreMap:
+    """The map of this method fitted on these counts, outcomes as they are (soft ones too) and rows by weight.
+
+    Raises :class:`CannotFit` where there are not two outcomes, or where the scores are the wrong way round, so
+    that a map would turn their order.
+    """
+    held = counts.by_cell()
+    held = held.take(held.w > 0)
+    positives, total = float(held.wy.sum()), float(held.w.sum())
+    if not 0 < positives < total:
+        raise CannotFit("one_outcome", "all rows have the same outcome: nothing can be learned from them")
+    return _FITS[method](held)
+
+
+def fit_joint(method: Method, parts: Sequence[Counts]) -> ScoreMap:
+    """One map for several labels, such as the rows of each label that are among their item's k highest scores.
+
+    As all labels have the same map, the order of an item's labels stays. Raises :class:`CannotFit`.
+
+    >>> from monitor.counts import counts_from_rows
+    >>> parts = [counts_from_rows([0.8] * 10, [1] * hits + [0] * (10 - hits)) for hits in (5, 7)]
+    >>> [round(number, 6) for number in fit_joint("isotonic", parts).knots[0]]
+    [0.8, 0.6]
+    """
+    return fit(method, pool(parts))
+
+
+def fit_temperature(counts: Counts) -> ScoreMap:
+    """The temperature T at which expit(logit(s) / T) has the least log loss. Guo et al. 2017.
+
+    Sought between 1/20 and 20; scores for which it would be larger say nothing, or are the wrong way round.
+    """
+    z, w, wy = clipped_logit(counts.score), counts.w, counts.wy
+
+    def loss(log_slope: float) -> float:
+        scaled = np.exp(log_slope) * z
+        return float(w @ np.logaddexp(0.0, scaled) - wy @ scaled)
+
+    ends = (-np.log(MOST_TEMPERATURE), -np.log(LEAST_TEMPERATURE))
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
+    if found.x < ends[0] + 1e-3:
+        raise CannotFit("order_reversed", _REVERSED)
+    return ScoreMap("temperature", slope=float(np.exp(found.x)), rows=counts.rows)
+
+
+def fit_platt(counts: Counts) -> ScoreMap:
+    """Logistic regression of the outcome on logit(s), without penalty. Platt 1999.
+
+    As in the source, outcomes are held off 0 and 1 by (N+ + 1) / (N+ + 2) and 1 / (N- + 2), so that rows
+    which a score tells apart without an error still have an answer.
+    """
+    yes, no = counts.wy, np.maximum(counts.w - counts.wy, 0.0)
+    effective = counts.effective_rows / float(counts.w.sum())
+    high = 1 - 1 / (effective * float(yes.sum()) + 2)
+    low = 1 / (effective * float(no.sum()) + 2)
+    total = float(yes.sum() + no.sum())
+    slope, intercept = _logistic(clipped_logit(counts.score), (yes + no) / total, (high * yes + low * no) / total)
+    if slope <= 0:
+        raise CannotFit("order_reversed", _REVERSED)
+    return ScoreMap("platt", slope=slope, intercept=intercept, rows=counts.rows)
+
+
+def _logistic(z: Floats, w: Floats, hits: Floats) -> tuple[float, float]:
+    """Slope and intercept of least log loss, for shares of rows ``w`` and of their hits; arrays of shape (K,)."""
+    design = np.stack([z, np.ones_like(z)])
+
+    def loss(line: Floats) -> tuple[float, Floats]:
+        at = line @ design
+        return float(w @ np.logaddexp(0.0, at) - hits @ at), design @ (w * expit(at) - hits)
+
+    def curvature(line: Floats) -> Floats:
+        rate = expit(line @ design)
+        return np.asarray((design * (w * rate * (1 - rate))) @ design.T)
+
+    found = minimize(loss, np.array([1.0, 0.0]), jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-9})
+    return float(found.x[0]), float(found.x[1])
+
+
+def fit_isotonic(counts: Counts) -> ScoreMap:
+    """The rising steps of least squared error, their middles joined by lines: centered isotonic regression.
+
+    Zadrozny & Elkan 2002; Oron & Flournoy 2017 for the middles (a step's mean score), which lie nearer to the truth
+    than the steps, and keep different scores different between the first and the last. New scores stay 1 / (n + 2)
+    off 0 and 1, n the effective rows. Of more than 200 steps 200 are kept, evenly by their number.
+    """
+    from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - every command would wait for it otherwise
+
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    steps = model.fit_transform(counts.score, counts.rate, sample_weight=counts.w)
+    y, step = np.unique(steps, return_inverse=True)
+    if len(y) == 1 and len(counts.score) > 1:
+        raise CannotFit("order_reversed", _REVERSED)
+    x = np.bincount(step, weights=counts.ws) / np.bincount(step, weights=counts.w)
+    margin = 1 / (counts.effective_rows + 2)
+    kept = np.unique(np.rint(np.linspace(0, len(x) - 1, MOST_KNOTS)).astype(np.int64))
+    knots = zip(x[kept].tolist(), np.clip(y, margin, 1 - margin)[kept].tolist(), strict=True)
+    return ScoreMap("isotonic", knots=tuple(knots), rows=counts.rows)
+
+
+_FITS: Mapping[Method, Callable[[Counts], ScoreMap]] = {
+    "temperature": fit_temperature,
+    "platt": fit_platt,
+    "isotonic": fit_isotonic,
+}

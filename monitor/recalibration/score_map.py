@@ -1,0 +1,196 @@
+"""A map of scores that a router can load and apply: plain Python, a small JSON file, plain errors.
+
+Written as JSON::
+
+    {"format": "calmon-score-map", "version": 1, "method": "temperature", "temperature": 1.5,
+     "source": "tickets", "label": "billing", "rows": 50000, "fitted_on": "2026-W40..2026-W46"}
+
+``platt`` has ``slope`` and ``intercept`` in the place of ``temperature``, ``isotonic`` has ``knots``: pairs of an old
+and a new score, both rising. ``label`` null is a map for all labels of the source.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+FORMAT, VERSION = "calmon-score-map", 1
+CLIP = 1e-6
+"""Scores nearer than this to 0 or 1 count as this far from it, since 0 and 1 have no logit."""
+MOST_KNOTS = 200
+
+Method = Literal["temperature", "platt", "isotonic"]
+METHODS: tuple[Method, ...] = ("temperature", "platt", "isotonic")
+_OWN: Mapping[Method, tuple[str, ...]] = {
+    "temperature": ("temperature",),
+    "platt": ("slope", "intercept"),
+    "isotonic": ("knots",),
+}
+_COMMON = ("format", "version", "method", "source", "label", "rows", "fitted_on")
+
+
+class ScoreMapError(ValueError):
+    """A map that cannot be used; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMap:
+    """New score = expit(slope * logit(s) + intercept), or the line through ``knots``, by ``method``.
+
+    A temperature is 1 / slope, with intercept 0. ``knots`` are (old, new) pairs of scores in [0, 1]: old ones rise,
+    new ones never fall; outside them the nearest one holds. ``rows`` is how many rows it was fitted on,
+    ``fitted_on`` the windows they are from.
+    Raises :class:`ScoreMapError` for parameters that would turn the order of scores round.
+    """
+
+    method: Method
+    slope: float = 1.0
+    intercept: float = 0.0
+    knots: tuple[tuple[float, float], ...] = ()
+    source: str | None = None
+    label: str | None = None
+    rows: int = 0
+    fitted_on: str = ""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ScoreMapError(f"the method must be one of {', '.join(METHODS)}, not {self.method!r}")
+        if self.method == "isotonic":
+            _check_knots(self.knots)
+        elif not (0 < self.slope < math.inf and math.isfinite(self.intercept)):
+            raise ScoreMapError("the slope (1 / temperature) must be above 0 and the intercept a number")
+
+    @property
+    def temperature(self) -> float:
+        """1 / slope: above 1 the scores were too extreme, below 1 too timid."""
+        return 1 / self.slope
+
+    def to_json(self) -> str:
+        """The map as JSON; :func:`from_json` reads it back."""
+        own: dict[Method, dict[str, Any]] = {
+            "temperature": {"temperature": self.temperature},
+            "platt": {"slope": self.slope, "intercept": self.intercept},
+            "isotonic": {"knots": [list(knot) for knot in self.knots]},
+        }
+        about = {"source": self.source, "label": self.label, "rows": self.rows, "fitted_on": self.fitted_on}
+        head = {"format": FORMAT, "version": VERSION, "method": self.method}
+        return json.dumps({**head, **own[self.method], **about}, ensure_ascii=False)
+
+
+def _check_knots(knots: tuple[tuple[float, float], ...]) -> None:
+    if not 1 <= len(knots) <= MOST_KNOTS:
+        raise ScoreMapError(f"an isotonic map has 1 to {MOST_KNOTS} knots, not {len(knots)}")
+    if not all(0 <= number <= 1 for knot in knots for number in knot):
+        raise ScoreMapError("every knot must be a pair of scores in [0, 1]")
+    if any(later[0] <= earlier[0] or later[1] < earlier[1] for earlier, later in pairwise(knots)):
+        raise ScoreMapError("old scores of the knots must rise, and new ones never fall")
+
+
+def apply_one(score_map: ScoreMap, score: float) -> float:
+    """The new score of one old score in [0, 1]; raises ValueError for another number.
+
+    >>> round(apply_one(ScoreMap("temperature", slope=0.5), 0.9), 6)
+    0.75
+    >>> round(apply_one(ScoreMap("isotonic", knots=((0.2, 0.1), (0.6, 0.5))), 0.4), 6)
+    0.3
+    """
+    if not 0 <= score <= 1:
+        raise ValueError(f"a score must lie in [0, 1], not {score!r}")
+    if score_map.method == "isotonic":
+        return _between(score_map.knots, score)
+    clipped = min(max(score, CLIP), 1 - CLIP)
+    return _expit(score_map.slope * math.log(clipped / (1 - clipped)) + score_map.intercept)
+
+
+def _expit(z: float) -> float:
+    if z >= 0:
+        return 1 / (1 + math.exp(-z))
+    return math.exp(max(z, -700.0)) / (1 + math.exp(max(z, -700.0)))
+
+
+def _between(knots: tuple[tuple[float, float], ...], score: float) -> float:
+    index = bisect_right(knots, score, key=lambda knot: knot[0])
+    if index == 0 or index == len(knots):
+        return knots[min(index, len(knots) - 1)][1]
+    (x0, y0), (x1, y1) = knots[index - 1], knots[index]
+    return min(y1, y0 + (y1 - y0) * ((score - x0) / (x1 - x0)))
+
+
+def save(score_map: ScoreMap, path: Path) -> None:
+    """Write the map as JSON."""
+    path.write_text(score_map.to_json() + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> ScoreMap:
+    """The map of a file. Raises :class:`ScoreMapError` that names the file and what is wrong."""
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScoreMapError(f"{path} cannot be read: {error.strerror}") from error
+    except (ScoreMapError, UnicodeDecodeError) as error:
+        raise ScoreMapError(f"{path} is no score map: {error}") from error
+
+
+def from_json(text: str) -> ScoreMap:
+    """The map of a JSON text. Raises :class:`ScoreMapError` that says what is wrong."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ScoreMapError(f"not JSON: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ScoreMapError(f'it has no "format": "{FORMAT}"; `calmon recalibrate --out FILE` writes one')
+    if found.get("version") != VERSION:
+        raise ScoreMapError(f"version {found.get('version')!r} is not known, only {VERSION}; fit the map again")
+    return _from_fields(found)
+
+
+def _from_fields(found: Mapping[str, Any]) -> ScoreMap:
+    method = found.get("method")
+    if method not in METHODS:
+        raise ScoreMapError(f"the method must be one of {', '.join(METHODS)}, not {method!r}")
+    wanted = {*_COMMON, *_OWN[method]}
+    if set(found) != wanted:
+        missing, unknown = sorted(wanted - set(found)), sorted(set(found) - wanted)
+        raise ScoreMapError(f"keys missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}")
+    kept: dict[str, Any] = {
+        "source": _text(found, "source", or_null=True), "label": _text(found, "label", or_null=True),
+        "rows": int(_number(found, "rows")), "fitted_on": _text(found, "fitted_on"),
+    }  # fmt: skip
+    if method == "isotonic":
+        return ScoreMap(method, knots=_knots(found["knots"]), **kept)
+    if method == "platt":
+        return ScoreMap(method, slope=_number(found, "slope"), intercept=_number(found, "intercept"), **kept)
+    temperature = _number(found, "temperature")
+    if temperature <= 0:
+        raise ScoreMapError(f"the temperature must be above 0, not {temperature}")
+    return ScoreMap(method, slope=1 / temperature, **kept)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(found: Mapping[str, Any], key: str) -> float:
+    if not _is_number(found[key]):
+        raise ScoreMapError(f"{key} must be a number, not {found[key]!r}")
+    return float(found[key])
+
+
+def _text(found: Mapping[str, Any], key: str, *, or_null: bool = False) -> str | None:
+    if not (isinstance(found[key], str) or (or_null and found[key] is None)):
+        raise ScoreMapError(f"{key} must be a text, not {found[key]!r}")
+    return found[key]  # type: ignore[no-any-return]
+
+
+def _knots(found: object) -> tuple[tuple[float, float], ...]:
+    if not isinstance(found, list) or not all(
+        isinstance(knot, list) and len(knot) == 2 and all(map(_is_number, knot)) for knot in found
+    ):
+        raise ScoreMapError("knots must be a list of pairs of numbers")
+    return tuple((float(old), float(new)) for old, new in found)

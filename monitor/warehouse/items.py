@@ -1,0 +1,182 @@
+"""Statements about items as a whole: the rank of each label, whole rows of probabilities, and items of numbers.
+
+They take the rows that :class:`~monitor.warehouse.statements.Statements` calls sound, so what a bad row is stands in
+one place. ``multiclass`` sources have one level more: an item counts only if exactly one of its labels is true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Subquery
+
+from monitor.records import BadRow
+from monitor.warehouse.dialects import Expression
+from monitor.warehouse.statements import ONE, ZERO, Statements, not_surely, shown
+
+RANKS = (1, 3, 5)
+"""The ranks up to which an item's labels are looked at."""
+_FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
+ITEM_BAD_ROWS = (BadRow.NO_TRUE_LABEL, BadRow.SEVERAL_TRUE_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedStatements(Statements):
+    """Of a source of kind ``top_k``: labels are ranked within their item, the highest score first, then by name."""
+
+    def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
+        """The counts per (rank, predicted, automated, cell), all labels together.
+
+        ``rank`` is the least of :data:`RANKS` that the row is within; rows beyond the last are left out.
+        """
+        placed = self._placed(latest=latest)
+        upto = sa.case(*((placed.c.rank <= sa.literal_column(str(k)), sa.literal_column(str(k))) for k in RANKS))
+        keys = [upto.label("rank"), placed.c.predicted, placed.c.automated, placed.c.cell]
+        # grouped one level further out, so that PostgreSQL sees the expression once
+        within = self._within(placed, RANKS[-1])
+        facts = sa.select(*keys, placed.c.s, placed.c.y, placed.c.w).where(within).subquery("facts")
+        named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
+        return sa.select(*named, *self._sums(facts)).group_by(*named)
+
+    def ranked_dependence(self, *within: str, latest: bool, rank: int) -> sa.Select[Any]:
+        """As :meth:`dependence` over all labels, of the rows within ``rank`` alone."""
+        placed = self._placed(latest=latest)
+        facts = sa.select(placed).where(self._within(placed, rank)).subquery("facts")
+        return self._dependence_of(facts, within, by_label=False)
+
+    def _placed(self, *, latest: bool) -> Subquery:
+        facts = self._facts(latest=latest)
+        order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
+        return sa.select(
+            facts, sa.func.row_number().over(partition_by=facts.c.item, order_by=order).label("rank")
+        ).subquery("placed")
+
+    @staticmethod
+    def _within(placed: Subquery, rank: int) -> Expression:
+        return placed.c.rank <= sa.literal_column(str(rank))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeStatements(RankedStatements):
+    """Of a source of kind ``multiclass``: exactly one label of an item is true, or all its rows are set aside."""
+
+    def untrue(self, *, latest: bool) -> sa.Select[Any]:
+        """(reason, n) over the rows of items with no true label, or with several."""
+        rows = self._with_truth(latest=latest)
+        reason = sa.case((rows.c.top < ONE, BadRow.NO_TRUE_LABEL.value), else_=BadRow.SEVERAL_TRUE_LABELS.value)
+        faulty = sa.select(reason.label("reason")).where(sa.not_(_one_truth(rows))).subquery("untrue")
+        return sa.select(faulty.c.reason, sa.func.count().label("n")).group_by(faulty.c.reason)
+
+    def examples(self, reason: BadRow) -> sa.Select[Any]:
+        """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
+        if reason not in ITEM_BAD_ROWS:
+            return Statements.examples(self, reason)
+        rows = self._with_truth(latest=True)
+        none = rows.c.top < ONE
+        chosen = none if reason is BadRow.NO_TRUE_LABEL else sa.and_(sa.not_(none), rows.c.total > ONE)
+        return shown(rows, chosen, self.dialect)
+
+    def truths(self, *, latest: bool) -> sa.Select[Any]:
+        """(items, true, scored): how many items there are, how many labels are true of one, and scored on one."""
+        facts = self._facts(latest=latest)
+        hit = facts.c.y == ONE
+        true = sa.case((hit, facts.c.label))
+        items = sa.func.sum(sa.case((hit, ONE), else_=ZERO))
+        return sa.select(
+            sa.cast(sa.func.coalesce(items, ZERO), sa.BigInteger).label("items"),
+            sa.func.count(sa.distinct(true)).label("true"),
+            sa.func.count(sa.distinct(facts.c.label)).label("scored"),
+        )
+
+    def whole_rows(self, *, latest: bool, share: float, least: float) -> sa.Select[Any]:
+        """(number, label, s, y, w, truth, frequency) of the rows of a sample of items, ``number`` from 1 an item.
+
+        Of the items of each true label at most ``share`` of them + ``least`` are taken, in the order of the items' md5:
+        a sample stratified by the frequency of labels. ``frequency`` is how many items have that true label.
+        """
+        facts, by_bytes = self._facts(latest=latest), self.dialect.ordered
+        by_hash = (by_bytes(sa.func.md5(facts.c.item)), by_bytes(facts.c.item))
+        truth = facts.c.label.label("truth")
+        items = (
+            sa.select(
+                facts.c.item,
+                truth,
+                facts.c.w.label("item_weight"),
+                sa.func.count().over(partition_by=facts.c.label).label("frequency"),
+                sa.func.row_number().over(partition_by=facts.c.label, order_by=by_hash).label("turn"),
+                sa.func.row_number().over(order_by=by_hash).label("number"),
+            )
+            .where(facts.c.y == ONE)
+            .subquery("items")
+        )
+        quota = items.c.frequency * sa.literal(share, sa.Double) + sa.literal(least, sa.Double)
+        chosen = sa.select(items).where(items.c.turn <= quota).subquery("chosen")
+        rows = self._facts(latest=latest)
+        told = (chosen.c.number, rows.c.label, rows.c.s, rows.c.y, chosen.c.item_weight.label("w"))
+        joined = rows.join(chosen, rows.c.item == chosen.c.item)
+        return sa.select(*told, chosen.c.truth, chosen.c.frequency).select_from(joined)
+
+    def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
+        """The rows of the items of which exactly one label is true."""
+        rows = self._with_truth(latest=latest, features=features)
+        return sa.select(rows).where(_one_truth(rows)).subquery("whole")
+
+    def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
+        """The rows with the largest outcome of their item (``top``) and the sum of its outcomes (``total``)."""
+        rows = self._kept(latest=latest, features=features)
+        top = sa.func.max(rows.c.actual).over(partition_by=rows.c.item).label("top")
+        total = sa.func.sum(rows.c.actual).over(partition_by=rows.c.item).label("total")
+        return sa.select(rows, top, total).subquery("truths")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberStatements(Statements):
+    """Of a source of kind ``regression``: an item has a predicted number, its deviation, and what came true."""
+
+    def total(self, *, latest: bool) -> sa.Select[Any]:
+        """(n): how many rows count."""
+        return sa.select(sa.func.count().label("n")).select_from(self._sound(latest=latest))
+
+    def numbers(self, limit: int, *, latest: bool) -> sa.Select[Any]:
+        """(predicted, deviation, actual, weight) of at most ``limit`` rows, in the order of the items' md5."""
+        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double).label("weight")
+        order = (by_bytes(sa.func.md5(rows.c.item)), by_bytes(rows.c.item), by_bytes(rows.c.label).nulls_first())
+        return sa.select(rows.c.predicted, rows.c.deviation, rows.c.actual, weight).order_by(*order).limit(limit)
+
+    def _identity(self) -> list[sa.Label[Any]]:
+        label = self._text("label") if self.layout.has("label") else sa.cast(sa.null(), sa.Text)
+        names = {"item": "item", "score_text": "predicted", "date_text": self.source.window_on}
+        return [label.label("label"), *(self._text(theirs).label(ours) for ours, theirs in names.items())]
+
+    def _values(self) -> list[sa.Label[Any]]:
+        names = ("predicted", "deviation", "actual", *(("weight",) if self.layout.has("weight") else ()))
+        values = [self._number(name).label(name) for name in names]
+        return [*values, self._instant("resolved_at").label("resolved")]
+
+    def _row_reasons(self) -> list[tuple[Expression, BadRow]]:
+        finite = {name: self._number(name).between(-_FINITE, _FINITE) for name in ("predicted", "deviation", "actual")}
+        positive = sa.and_(finite["deviation"], self._number("deviation") > ZERO)
+        return [
+            (self._column("item").is_(None), BadRow.ITEM_MISSING),
+            (not_surely(finite["predicted"]), BadRow.PREDICTION_INVALID),
+            (not_surely(positive), BadRow.DEVIATION_INVALID),
+            (self._column("actual").is_(None), BadRow.OUTCOME_MISSING),
+            (not_surely(finite["actual"]), BadRow.OUTCOME_NOT_FINITE),
+            *self._weight_reasons(),
+        ]
+
+
+def _one_truth(rows: Subquery) -> Expression:
+    return sa.and_(rows.c.top == ONE, rows.c.total == ONE)
+
+
+STATEMENTS: dict[str, type[Statements]] = {
+    "multilabel": Statements,
+    "top_k": RankedStatements,
+    "multiclass": WholeStatements,
+    "regression": NumberStatements,
+}
+"""The statements of each kind of source."""

@@ -1,0 +1,138 @@
+"""Scores that are made here, from a column that no two databases read alike.
+
+The rows of the window leave the warehouse, in chunks, get their score (:mod:`monitor.confidence`), and are laid into a
+DuckDB in memory, where the statements are those of any other source: bad rows, duplicates, counts and segments mean
+the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from monitor.confidence.constructions import scores
+from monitor.confidence.ragged import BadArray
+from monitor.warehouse.checks import Column, Layout
+from monitor.warehouse.dialects import DIALECTS, Kind
+from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.statements import Statements
+
+CHUNK = 50_000
+_TABLE = "scored"
+_DATES = ("resolved_at", "predicted_at")
+_NUMBERS = ("score", "actual", "predicted", "weight")
+
+
+@contextmanager
+def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa.Connection, Statements]]:
+    """The same statements over a copy of the rows, with their scores; the copy ends with the block."""
+    layout = _layout_of_copy(plain)
+    engine = sa.create_engine("duckdb:///:memory:", poolclass=NullPool)
+    try:
+        with engine.connect() as local, local.begin():
+            local.exec_driver_sql("SET TimeZone = 'UTC'")
+            local.exec_driver_sql(_create(layout))
+            for chunk in _chunks(connection, plain):
+                _lay(local, layout, _scored(chunk, plain))
+            yield local, _over(plain, layout)
+    finally:
+        engine.dispose()
+
+
+def _over(plain: Statements, layout: Layout) -> Statements:
+    config = plain.source.model_copy(update={"score": None, "columns": {}})
+    return type(plain)(config, layout, DIALECTS["duckdb"], plain.window, plain.now)
+
+
+def _layout_of_copy(plain: Statements) -> Layout:
+    made = _made_from(plain)
+    names = ["score" if name == made else name for name in plain.layout.columns]
+    columns = {name: Column(_column_name(name), _kind(plain, name)) for name in names}
+    return Layout(from_clause(TableName((_TABLE,))), columns)
+
+
+def _column_name(name: str) -> str:
+    return f"c_{name}"  # two names that differ in case only would be one column to DuckDB
+
+
+def _kind(plain: Statements, name: str) -> Kind:
+    if name in _NUMBERS:
+        return "number"
+    theirs = plain.layout.columns[name].kind
+    is_feature = name in plain.source.features and theirs == "number"
+    return "number" if is_feature else "text"
+
+
+def _create(layout: Layout) -> str:
+    types = ((column.name, "DOUBLE" if column.kind == "number" else "VARCHAR") for column in layout.columns.values())
+    return f"CREATE TABLE {_TABLE} ({', '.join(f'{_quoted(name)} {type_}' for name, type_ in types)})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _made_from(plain: Statements) -> str:
+    if plain.source.score is None:
+        raise AssertionError("only a source whose score is made has a column to make it from")
+    return plain.source.score.source
+
+
+def _chunks(connection: sa.Connection, plain: Statements) -> Iterator[list[Sequence[Any]]]:
+    result = connection.execution_options(yield_per=CHUNK).execute(plain.raw(tuple(plain.layout.columns)))
+    for part in result.partitions(CHUNK):
+        yield [tuple(row) for row in part]
+
+
+def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[Any]]:
+    """The columns of some rows by our names: dates as ISO text, scores made, NaN where an array gave none."""
+    if plain.source.score is None:
+        raise AssertionError("only a source whose score is made has scores to make")
+    names, made = tuple(plain.layout.columns), _made_from(plain)
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    found = scores(plain.source.score.method, columns.pop(made))
+    missing = {row for row, reason in found.reasons.items() if reason is BadArray.MISSING}
+    columns["score"] = [None if row in missing else float(score) for row, score in enumerate(found.score)]
+    for name in _DATES:
+        if name in columns:
+            columns[name] = [_date_text(value) for value in columns[name]]
+    return columns
+
+
+def _date_text(value: Any) -> str | None:
+    """A date as ISO text; numbers are seconds since 1970, as SQLite keeps them."""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, int | float) and -62_135_596_800 <= value < 253_402_300_800:
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    return None if value is None else str(value)
+
+
+def _lay(local: sa.Connection, layout: Layout, columns: dict[str, list[Any]]) -> None:
+    driver: Any = local.connection.driver_connection
+    names = list(layout.columns)
+    frame = pd.DataFrame({layout.columns[name].name: _series(layout, name, columns[name]) for name in names})
+    frame["malformed"] = np.array([score is not None and math.isnan(score) for score in columns["score"]])
+    picked = [
+        f"CASE WHEN malformed THEN 'NaN'::DOUBLE ELSE {_quoted(layout.columns[name].name)} END"
+        if name == "score"
+        else _quoted(layout.columns[name].name)
+        for name in names
+    ]
+    driver.register("chunk", frame)
+    driver.execute(f"INSERT INTO {_TABLE} SELECT {', '.join(picked)} FROM chunk")
+    driver.unregister("chunk")
+
+
+def _series(layout: Layout, name: str, values: list[Any]) -> pd.Series[Any]:
+    if layout.columns[name].kind == "number":
+        return pd.Series([None if value is None else float(value) for value in values], dtype="Float64")
+    return pd.Series([None if value is None else str(value) for value in values], dtype="object")

@@ -1,0 +1,276 @@
+"""Every registered metric, from a source of each kind that can give it: an estimate, and a rule by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sklearn import metrics as sk
+
+from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
+from monitor.records import Estimate, Verdict
+from monitor.rows import ProbabilityRows
+from monitor.run import RunResult, run_window
+from monitor.windows import week
+from tests.conftest import new_postgres_database
+from tests.fakes.world import make_world
+
+pytestmark = pytest.mark.postgres
+
+WEEK = "2026-W46"
+START = datetime(2026, 11, 9, tzinfo=UTC)
+NOW = datetime(2026, 11, 16, 8, tzinfo=UTC)
+LABELS = ("access", "billing", "other", "phishing")
+ITEMS = 500
+ENGINES = ("duckdb", "postgresql")
+KINDS = tuple(GIVES)
+RELATIONS = {"regression": "hours"}
+# where a metric of every value is worth a rule of its own
+PAIRS = [(kind, metric.name) for kind in KINDS for metric in METRICS.values() if metric.needs in GIVES[kind]]
+
+
+def scored() -> pd.DataFrame:
+    """Items of which one label is true, with probabilities that are a little too sure."""
+    rng = np.random.default_rng(11)
+    logits = rng.normal(0, 1.5, (ITEMS, len(LABELS)))
+    true = np.array([rng.choice(len(LABELS), p=np.exp(row) / np.exp(row).sum()) for row in logits])
+    told = np.exp(1.3 * logits)
+    probability = np.round(told / told.sum(axis=1, keepdims=True), 4)
+    when = [START + timedelta(seconds=float(s)) for s in rng.random(ITEMS) * 600_000]
+    return pd.DataFrame(
+        {
+            "item": np.repeat([f"t{i}" for i in range(ITEMS)], len(LABELS)),
+            "label": np.tile(LABELS, ITEMS),
+            "score": probability.ravel(),
+            "actual": (np.arange(len(LABELS))[None, :] == true[:, None]).astype(int).ravel(),
+            "resolved_at": np.repeat(np.array(when, dtype=object), len(LABELS)),
+        }
+    )
+
+
+def hours() -> pd.DataFrame:
+    """Predicted hours with their standard deviations, which are a little too small."""
+    rng = np.random.default_rng(12)
+    predicted, deviation = rng.uniform(2, 30, ITEMS), rng.uniform(1, 4, ITEMS)
+    return pd.DataFrame(
+        {
+            "item": [f"t{i}" for i in range(ITEMS)],
+            "predicted": predicted,
+            "deviation": deviation,
+            "actual": predicted + rng.normal(0, 1.2 * deviation),
+            "resolved_at": [START + timedelta(seconds=float(s)) for s in rng.random(ITEMS) * 600_000],
+        }
+    )
+
+
+def config() -> str:
+    sources = "\n".join(
+        f"  {kind}: {{relation: {RELATIONS.get(kind, 'tickets')}, kind: {kind}"
+        f"{'' if kind == 'regression' else ', score_is: probability_of_label'}}}"
+        for kind in KINDS
+    )
+    rules = "\n".join(
+        f"  - {{id: {kind.replace('_', '')}-{name.replace('_', '-')}, metric: {name}, threshold: {threshold(name)}, "
+        f"match: {{source: {kind}}}, min_samples: 50}}"
+        for kind, name in PAIRS
+    )
+    return (
+        f"version: 1\nsources:\n{sources}\nevaluation: {{resamples: 200}}\nrules:\n{rules}\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+
+
+def threshold(name: str) -> float:
+    low, high = range_of(name)
+    return 0.25 if np.isinf(high) or np.isinf(low) else round(low + 0.9 * (high - low), 4)
+
+
+def write_duckdb(path: Path) -> str:
+    with duckdb.connect(str(path)) as connection:
+        for name, frame in (("tickets", scored()), ("hours", hours())):
+            connection.register("frame", frame)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")
+    return f"duckdb:///{path}"
+
+
+def write_postgresql(url: str) -> str:
+    types = {"tickets": "item text, label text, score float8, actual int, resolved_at timestamptz"}
+    types["hours"] = "item text, predicted float8, deviation float8, actual float8, resolved_at timestamptz"
+    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain) as connection, connection.cursor() as cursor:
+        for name, frame in (("tickets", scored()), ("hours", hours())):
+            cursor.execute(f"CREATE TABLE {name} ({types[name]})".encode())
+            with cursor.copy(f"COPY {name} FROM STDIN".encode()) as copy:
+                for row in frame.itertuples(index=False):
+                    copy.write_row(row)
+    return url
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunResult]:
+    """A weekly run over a source of each kind, with one rule for every metric that it can give."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "duckdb":
+        url = write_duckdb(folder / "warehouse.duckdb")
+    else:
+        url = write_postgresql(new_postgres_database(request.getfixturevalue("postgres_url")))
+    world = make_world(folder, config=config(), warehouse_url=url)
+    with world.opened(clock=lambda: NOW) as monitor:
+        result = run_window(monitor, week(WEEK, monitor.config.zone))
+        kept = monitor.store.estimates(schedule="weekly")
+        assert len(kept) == sum(len(part.estimates) for part in result.evaluated)
+        yield result
+
+
+def estimates(run: RunResult, kind: str, metric: str) -> list[Estimate]:
+    return [e for part in run.evaluated if part.source == kind for e in part.estimates if e.metric == metric]
+
+
+def verdicts(run: RunResult, kind: str, metric: str) -> list[Verdict]:
+    return [v for part in run.evaluated if part.source == kind for v in part.verdicts if v.metric == metric]
+
+
+@pytest.mark.parametrize(("kind", "name"), PAIRS)
+def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_name(
+    run: RunResult, kind: str, name: str
+) -> None:
+    found = [e for e in estimates(run, kind, name) if e.where == "all"]
+    whole = METRICS[name].needs in WHOLE
+    assert [e.subject.label for e in found] == ([None] if whole else [*LABELS, None])
+    low, high = range_of(name)
+    for e in found:
+        assert e.interval.value is not None
+        assert e.interval.low is not None
+        assert e.interval.high is not None
+        assert low - 1e-9 <= e.interval.low <= e.interval.value <= e.interval.high <= high + 1e-9
+    judged = verdicts(run, kind, name)
+    assert [v.subject.label for v in judged] == ([None] if whole else list(LABELS))
+    for verdict in judged:
+        assert verdict.outcome in ("ok", "breach") or verdict.reason == "too_few_rows"
+        shown = next(e for e in found if e.subject == verdict.subject)
+        assert verdict.value == pytest.approx(shown.interval.value, abs=1e-12)
+        assert verdict.p_value is not None
+
+
+def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None:
+    frame = scored()
+    probability = frame["score"].to_numpy().reshape(ITEMS, len(LABELS))
+    true = frame["actual"].to_numpy().reshape(ITEMS, len(LABELS)).argmax(axis=1)
+    numbers = hours()
+    expected = {
+        ("multiclass", "top1_accuracy"): sk.accuracy_score(true, probability.argmax(axis=1)),
+        ("multiclass", "macro_f1"): sk.f1_score(true, probability.argmax(axis=1), average="macro"),
+        ("multiclass", "precision_at_1"): sk.accuracy_score(true, probability.argmax(axis=1)),
+        ("top_k", "precision_at_3"): sk.top_k_accuracy_score(true, probability, k=3) / 3,
+        ("regression", "mse"): sk.mean_squared_error(numbers["actual"], numbers["predicted"]),
+        ("regression", "r_squared"): sk.r2_score(numbers["actual"], numbers["predicted"]),
+    }
+    found = {key: estimates(run, *key)[0].interval.value for key in expected}
+    assert found == pytest.approx(expected)
+
+
+def test_the_document_holds_the_metrics_of_the_contract_and_of_rules_only(tmp_path: Path) -> None:
+    text = (
+        "version: 1\nsources:\n  tickets: {relation: tickets, kind: multiclass, score_is: probability_of_label}\n"
+        "  hours: {relation: hours, kind: regression}\nrules:\n  - {id: a, metric: ece, threshold: 0.2}\n"
+        "  - {id: b, metric: kappa, condition: below, threshold: 0.1}\n  - {id: c, metric: rmse, threshold: 10}\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+    world = make_world(tmp_path, config=text, warehouse_url=write_duckdb(tmp_path / "warehouse.duckdb"))
+    with world.opened(clock=lambda: NOW) as monitor:
+        result = run_window(monitor, week(WEEK, monitor.config.zone))
+        kept = {e.metric for e in monitor.store.estimates(schedule="weekly")}
+        again = run_window(monitor, week(WEEK, monitor.config.zone))
+    assert {e["metric"] for e in result.document["estimates"]} == {*CONTRACT, "kappa", "rmse"}
+    assert kept == {name for name, metric in METRICS.items() if metric.needs in GIVES["multiclass"] | {"regression"}}
+    assert {v.rule: {x.subject.source for x in all_of(result) if x.rule == v.rule} for v in all_of(result)} == {
+        "a": {"tickets"}, "b": {"tickets"}, "c": {"hours"}
+    }  # fmt: skip
+    assert without_run(result) == without_run(again)
+
+
+def all_of(result: RunResult) -> list[Verdict]:
+    return [v for part in result.evaluated for v in part.verdicts]
+
+
+def without_run(result: RunResult) -> dict[str, Any]:
+    return {name: value for name, value in result.document.items() if name not in ("run", "actions")}
+
+
+def test_a_wrong_decision_costs_what_the_source_and_the_label_say(tmp_path: Path) -> None:
+    text = (
+        "version: 1\nsources:\n  tickets:\n    relation: tickets\n    score_is: probability_of_label\n"
+        "    costs: {false_negative: 2, false_positive: 1}\n"
+        "    labels: {phishing: {costs: {false_negative: 30, false_positive: 1}}}\n"
+        "rules:\n  - {id: dear, metric: misclassification_cost, threshold: 1, min_samples: 50}\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+    world = make_world(tmp_path, config=text, warehouse_url=write_duckdb(tmp_path / "warehouse.duckdb"))
+    with world.opened(clock=lambda: NOW) as monitor:
+        result = run_window(monitor, week(WEEK, monitor.config.zone))
+    frame = scored()
+    found = {v.subject.label: v for v in all_of(result)}
+    shown = {e.subject.label: e.interval for e in estimates(result, "tickets", "misclassification_cost")}
+    for label in LABELS:
+        mine = frame[frame["label"] == label]
+        told = mine["score"] >= 0.5
+        missed, alarmed = ((mine["actual"] == 1) & ~told).mean(), ((mine["actual"] == 0) & told).mean()
+        expected = (30 if label == "phishing" else 2) * missed + alarmed
+        assert found[label].value == pytest.approx(expected)
+        assert (shown[label].value, shown[label].low) == pytest.approx((expected, found[label].low))
+    assert {label for label, verdict in found.items() if verdict.outcome == "breach"} == {"phishing"}
+
+
+def test_too_many_items_do_not_change_what_counts_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("monitor.warehouse.whole.ITEMS_AT_MOST", 120)
+    text = (
+        "version: 1\nsources: {tickets: {relation: tickets, kind: multiclass, score_is: probability_of_label}}\n"
+        "rules: [{id: a, metric: top1_accuracy, condition: below, threshold: 0.2, min_samples: 200}]\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+    world = make_world(tmp_path, config=text, warehouse_url=write_duckdb(tmp_path / "warehouse.duckdb"))
+    with world.opened(clock=lambda: NOW) as monitor:
+        reading = monitor.warehouse.read(
+            "tickets", monitor.config.sources["tickets"], week(WEEK, monitor.config.zone), now=NOW
+        )
+        (verdict,) = all_of(run_window(monitor, week(WEEK, monitor.config.zone)))
+    assert isinstance(reading.whole, ProbabilityRows)
+    assert len(reading.whole.weight) <= 120
+    assert reading.rows == ITEMS * len(LABELS)
+    assert (verdict.outcome, verdict.n) == ("ok", ITEMS)
+
+
+def test_late_truths_change_the_week_before_in_metrics_of_whole_rows_too(tmp_path: Path) -> None:
+    text = (
+        "version: 1\nsources:\n  tickets: {relation: tickets, kind: multiclass, score_is: probability_of_label}\n"
+        "  hours: {relation: hours, kind: regression}\nrules: [{id: a, metric: rmse, threshold: 10}]\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+    url = write_duckdb(tmp_path / "warehouse.duckdb")
+    world = make_world(tmp_path, config=text, warehouse_url=url)
+    seen = []
+    for late in (None, "DELETE FROM tickets WHERE item < 't2'", "UPDATE hours SET actual = actual + 5"):
+        with world.opened(clock=lambda: NOW) as monitor:
+            if late is None:
+                run_window(monitor, week(WEEK, monitor.config.zone))
+        if late is not None:
+            with duckdb.connect(str(tmp_path / "warehouse.duckdb")) as connection:
+                connection.execute(late)
+            with world.opened(clock=lambda: NOW + timedelta(days=7)) as monitor:
+                run_window(monitor, week("2026-W47", monitor.config.zone))
+        with world.opened(clock=lambda: NOW) as monitor:
+            kept = monitor.store.estimates(schedule="weekly", window_start=week(WEEK, monitor.config.zone).start)
+            seen.append({e.metric: (e.interval.value, e.n) for e in kept if e.subject.label is None})
+    first, fewer, later = seen
+    assert set(first) == set(fewer) == set(later)
+    assert first["kappa"][1] == ITEMS > fewer["kappa"][1] == later["kappa"][1]
+    assert first["rmse"] == fewer["rmse"]
+    assert later["rmse"][0] > fewer["rmse"][0] + 1

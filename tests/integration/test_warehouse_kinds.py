@@ -1,0 +1,247 @@
+"""Sources of kind top_k, multiclass and regression, and scores made from log-probabilities, from three engines."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from monitor import windows
+from monitor.counts import counts_from_rows
+from monitor.inference.dependence import design_effect, sums_of_rows
+from monitor.rows import ProbabilityRows
+from monitor.rules.model import SourceConfig
+from monitor.warehouse import whole
+from monitor.warehouse.reader import Reading, RelationError, Warehouse
+from tests.conftest import Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+INSIDE = WEEK.start + timedelta(days=1)
+LABELS = ("access", "billing", "Other", "phishing")
+
+
+def source(**settings: Any) -> SourceConfig:
+    return SourceConfig(**{"relation": "resolved_tickets", "score_is": "probability_of_label"} | settings)
+
+
+def read_all(warehouses: Mapping[str, Warehouse], config: SourceConfig) -> dict[str, Reading]:
+    return {engine: w.read("tickets", config, WEEK, now=NOW) for engine, w in warehouses.items()}
+
+
+def bad(reading: Reading) -> dict[str, int]:
+    return {quality.reason: quality.rows for quality in reading.quality}
+
+
+def items(n: int, seed: int = 1) -> list[dict[str, Any]]:
+    """Items with four scored labels, of which one is true; scores in steps, so that there are ties."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(n):
+        scores = np.round(rng.dirichlet(np.ones(len(LABELS))), 1)
+        true = int(rng.choice(len(LABELS), p=[0.6, 0.25, 0.1, 0.05]))
+        rows += [
+            {"item": f"t{number}", "label": label, "score": float(score), "actual": float(place == true),
+             "resolved_at": INSIDE, "cluster": f"c{number % 17}"}
+            for place, (label, score) in enumerate(zip(LABELS, scores, strict=True))
+        ]  # fmt: skip
+    return rows
+
+
+def by_item(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[row["item"]].append(row)
+    return [sorted(each, key=lambda r: (-r["score"], r["label"].encode())) for each in found.values()]
+
+
+@pytest.mark.parametrize("kind", ["top_k", "multiclass"])
+def test_the_labels_of_an_item_are_ranked_by_score_and_then_by_name_alike_in_every_engine(
+    load: Loader, kind: str
+) -> None:
+    rows = items(60)
+    for engine, reading in read_all(load(rows), source(kind=kind)).items():
+        assert sorted(reading.ranked) == [1, 3, 5], engine
+        for rank, found in reading.ranked.items():
+            kept = [row for each in by_item(rows) for row in each[:rank]]
+            expected = counts_from_rows([r["score"] for r in kept], [r["actual"] for r in kept], automate_at=0.8)
+            assert np.array_equal(found.cell, expected.cell), (engine, rank)
+            for name in ("n", "w", "ws", "wy", "wsy", "ws2"):
+                assert np.allclose(getattr(found, name), getattr(expected, name), atol=1e-9), (engine, rank, name)
+
+
+def test_rows_of_one_item_within_a_rank_are_dependent(load: Loader) -> None:
+    rows = [{name: value for name, value in row.items() if name != "cluster"} for row in items(100)]
+    reading = read_all(load(rows, engines=("duckdb",)), source(kind="top_k"))["duckdb"]
+    kept = [row for each in by_item(rows) for row in each[:3]]
+    sums = sums_of_rows([r["score"] for r in kept], [r["actual"] for r in kept], [r["item"] for r in kept])
+    assert reading.ranked[3].design_effect == pytest.approx(design_effect(sums))
+    assert reading.ranked[1].design_effect == pytest.approx(1.0)  # one row an item
+
+
+def test_multiclass_gives_whole_rows_of_probabilities(load: Loader) -> None:
+    rows = items(30)
+    expected = {row["item"]: [0.0] * 4 for row in rows}
+    for row in rows:
+        expected[row["item"]][sorted(LABELS).index(row["label"])] = row["score"]
+    for engine, reading in read_all(load(rows), source(kind="multiclass")).items():
+        found = reading.whole
+        assert isinstance(found, ProbabilityRows)
+        assert found.labels == tuple(sorted(LABELS)), engine
+        assert found.items == 30
+        assert sorted(map(tuple, found.probability.tolist())) == sorted(map(tuple, expected.values()))
+        assert (found.truth.sum(axis=1) == 1).all()
+        assert found.weight.tolist() == [1.0] * 30
+        assert reading.rows == 120
+
+
+def test_items_without_one_true_label_are_set_aside_whole_and_counted_by_reason(load: Loader) -> None:
+    rows = items(20)
+    none = [row | {"item": "none", "actual": 0.0} for row in rows[:4]]
+    two = [row | {"item": "two", "actual": float(place < 2)} for place, row in enumerate(rows[:4])]
+    soft = [row | {"item": "soft", "actual": 0.5 if place < 2 else 0.0} for place, row in enumerate(rows[:4])]
+    later = {"resolved_at": INSIDE + timedelta(hours=1)}
+    twice = [rows[0] | {"actual": 1.0 - rows[0]["actual"]}, rows[0] | later]
+    for engine, reading in read_all(load([*none, *two, *soft, *twice, *rows[1:]]), source(kind="multiclass")).items():
+        assert bad(reading) == {"duplicate": 1, "no_true_label": 8, "several_true_labels": 4}, engine
+        assert reading.rows == 80
+        assert reading.whole is not None
+        assert reading.whole.items == 20
+        (named,) = [q for q in reading.quality if q.reason == "several_true_labels"]
+        assert {example["item"] for example in named.examples} == {"two"}
+
+
+def test_a_label_that_was_not_scored_on_an_item_has_no_probability(load: Loader) -> None:
+    rows = [row for row in items(10) if row["label"] != "Other" or row["actual"] == 1 or row["item"] != "t3"]
+    missing = 40 - len(rows)
+    reading = read_all(load(rows, engines=("duckdb",)), source(kind="multiclass"))["duckdb"]
+    assert reading.whole is not None
+    assert np.isnan(reading.whole.probability).sum() == missing > 0
+
+
+def test_too_many_items_give_a_sample_that_holds_rare_labels_and_weighs_as_all(
+    load: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "ITEMS_AT_MOST", 48)
+    rows = items(150, seed=3)
+    truths = {row["item"]: row["label"] for row in rows if row["actual"] == 1}
+    samples = {}
+    for engine, reading in read_all(load(rows), source(kind="multiclass")).items():
+        found = reading.whole
+        assert found is not None
+        assert found.items == 150
+        assert len(found.weight) <= 48
+        per_label = found.truth.T @ found.weight
+        wanted = [sum(label == true for true in truths.values()) for label in found.labels]
+        assert per_label.tolist() == pytest.approx(wanted), engine
+        assert min(found.truth.sum(axis=0)) == min(wanted)  # all of the rarest, of which a plain sample holds a third
+        samples[engine] = sorted(map(tuple, np.column_stack([found.probability, found.truth, found.weight]).tolist()))
+    assert samples["duckdb"] == samples["sqlite"] == samples["postgresql"]
+
+
+def number(item: str, **more: Any) -> dict[str, Any]:
+    plain = {"item": item, "predicted": 4.0, "deviation": 1.5, "actual": 5.0, "resolved_at": INSIDE}
+    return plain | more
+
+
+NUMBER_TYPES = {"predicted": "DOUBLE PRECISION", "deviation": "DOUBLE PRECISION"}
+
+
+def test_a_source_of_numbers_gives_its_rows_and_says_what_is_wrong_with_others(load: Loader) -> None:
+    rows = [
+        number("a"), number("b", actual=-3.25), number("c", predicted=None), number("d", deviation=0.0),
+        number("e", deviation=-1.0), number("f", actual=None), number("g", resolved_at=NOW + timedelta(days=9)),
+        number("h", predicted=math.inf), number(None), number("a", actual=7.0, resolved_at=INSIDE + timedelta(hours=1)),
+        number("z", resolved_at=WEEK.end),
+    ]  # fmt: skip
+    for engine, reading in read_all(load(rows, types=NUMBER_TYPES), source(kind="regression")).items():
+        assert reading.numbers is not None
+        found = reading.numbers
+        triples = sorted(zip(found.predicted, found.deviation, found.actual, strict=True))
+        assert triples == [(4.0, 1.5, -3.25), (4.0, 1.5, 7.0)], engine
+        assert reading.numbers.weight.tolist() == [1.0, 1.0]
+        assert (reading.rows, reading.labels) == (2, {})
+        assert bad(reading) == {
+            "item_missing": 1, "prediction_invalid": 2, "deviation_invalid": 2, "outcome_missing": 1,
+            "date_in_future": 1, "duplicate": 1,
+        }, engine  # fmt: skip
+        (named,) = [q for q in reading.quality if q.reason == "deviation_invalid"]
+        assert [example["item"] for example in named.examples] == ["d", "e"]
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgresql"])
+def test_numbers_that_are_not_finite_are_set_aside(load: Loader, engine: str) -> None:
+    rows = [number("a"), number("b", deviation=math.nan), number("c", actual=math.nan), number("d", predicted=math.nan)]
+    reading = read_all(load(rows, types=NUMBER_TYPES, engines=(engine,)), source(kind="regression"))[engine]
+    assert bad(reading) == {"prediction_invalid": 1, "deviation_invalid": 1, "outcome_not_finite": 1}
+
+
+def test_too_many_numbers_give_a_sample_that_weighs_as_all(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("monitor.warehouse.reader.ITEMS_AT_MOST", 10)
+    rows = [number(f"t{i}", actual=float(i)) for i in range(40)]
+    found = read_all(load(rows, types=NUMBER_TYPES), source(kind="regression"))
+    actuals = {engine: reading.numbers.actual.tolist() for engine, reading in found.items() if reading.numbers}
+    assert len(actuals["duckdb"]) == 10
+    assert actuals["duckdb"] == actuals["sqlite"] == actuals["postgresql"]
+    assert all(r.numbers is not None and r.numbers.weight.sum() == 40 and r.numbers.items == 40 for r in found.values())
+
+
+def test_a_source_of_numbers_without_deviations_is_told_so(load: Loader) -> None:
+    rows = [{name: value for name, value in number("a").items() if name != "deviation"}]
+    for warehouse in load(rows, types=NUMBER_TYPES).values():
+        with pytest.raises(RelationError, match="column deviation is missing"):
+            warehouse.read("hours", source(kind="regression"), WEEK, now=NOW)
+
+
+def test_scores_are_made_from_the_log_probabilities_of_tokens(load: Loader) -> None:
+    rng = np.random.default_rng(5)
+    rows = []
+    for number_ in range(60):
+        logs = np.round(-rng.exponential(0.4, rng.integers(1, 5)), 3).tolist()
+        rows.append(
+            {"item": f"t{number_}", "label": LABELS[number_ % 2], "token_logprobs": json.dumps(logs),
+             "actual": float(rng.random() < 0.7), "resolved_at": INSIDE, "channel": ("web", "mail")[number_ % 2],
+             "cluster": f"c{number_ // 3}"}
+        )  # fmt: skip
+    broken = [
+        rows[0] | {"item": "null", "token_logprobs": None},
+        rows[0] | {"item": "text", "token_logprobs": "high"},
+        rows[0] | {"item": "positive", "token_logprobs": "[0.5]"},
+        rows[0] | {"item": "undated", "resolved_at": None},
+        rows[0] | {"resolved_at": INSIDE - timedelta(hours=1)},
+    ]
+    config = source(score={"from": "token_logprobs", "method": "mean_probability"}, segments=("channel",))
+    digests = set()
+    for engine, reading in read_all(load([*rows, *broken]), config).items():
+        assert bad(reading) == {
+            "score_missing": 1, "score_not_a_number": 2, "date_missing": 1, "duplicate": 1
+        }, engine  # fmt: skip
+        for label in LABELS[:2]:
+            mine = [row for row in rows if row["label"] == label]
+            scores = [float(np.exp(json.loads(row["token_logprobs"])).mean()) for row in mine]
+            expected = counts_from_rows(scores, [row["actual"] for row in mine], automate_at=0.8)
+            found = reading.labels[label]
+            assert np.array_equal(found.cell, expected.cell)
+            assert np.allclose(found.ws, expected.ws)
+            assert np.allclose(found.wy, expected.wy)
+            assert np.array_equal(found.automated, expected.automated)
+        assert set(reading.segments) == {("channel", "web"), ("channel", "mail")}
+        digests.add(tuple(counts.digest() for counts in reading.labels.values()))
+    assert len(digests) == 1
+
+
+def test_arrays_of_a_database_are_read_as_they_are(load: Loader) -> None:
+    row = {"item": "a", "label": "billing", "token_logprobs": [-0.5, -0.25], "actual": 1.0, "resolved_at": INSIDE}
+    config = source(score={"from": "token_logprobs", "method": "sequence_probability"})
+    for types, engine in (("DOUBLE[]", "duckdb"), ("DOUBLE PRECISION[]", "postgresql")):
+        reading = read_all(load([row], types={"token_logprobs": types}, engines=(engine,)), config)[engine]
+        assert reading.labels["billing"].score.tolist() == pytest.approx([math.exp(-0.75)]), engine
