@@ -185,6 +185,7 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto")
         publish(monitor, window, result)
         _say(result, logger.info, logger.error)
+        stages.tell_heartbeat(monitor, result.evaluated)
     refuse_empty(result)
     return result.document
 

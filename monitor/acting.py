@@ -13,8 +13,9 @@ from monitor import messages
 from monitor.adapters import ActMode, Monitor
 from monitor.automation.switch import Evidence, after_run
 from monitor.evaluation import Evaluated
-from monitor.incidents import decide
+from monitor.incidents import newest, steps_of
 from monitor.records import Action, ActionKind, Incident, Verdict, Window
+from monitor.unjudged import unjudged
 
 CONFLICT_RETRIES = 5
 
@@ -67,6 +68,8 @@ def act(
     allowed = [part for part in evaluated if not may[part.source]]
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, told).items()}
     incidents = _incidents(monitor, window, allowed)
+    for delivery in unjudged(monitor, window, allowed):
+        monitor.store.add_delivery(delivery)
     return [
         _pending(verdict, kind, may[verdict.subject.source], states, incidents)
         for verdict in asked(evaluated)
@@ -128,26 +131,22 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
 
 
 def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> dict[str, Incident]:
-    """Verdict id -> its incident. New and changed incidents and their messages are one transaction."""
-    known = monitor.store.open_incidents()
-    opened: list[tuple[Verdict, Incident]] = []
-    updated: list[Incident] = []
-    found: dict[str, Incident] = {}
-    for verdict in (v for part in parts for v in part.verdicts):
-        subject = verdict.subject
-        fingerprint = f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}"
-        decision = decide(verdict, known.get(fingerprint), monitor.clock())
-        if decision.incident is None:
-            continue
-        if verdict.outcome == "breach":
-            found[verdict.id] = decision.incident
-        if decision.kind == "open":
-            opened.append((verdict, decision.incident))
-        elif decision.kind in ("continue", "resolve"):
-            updated.append(decision.incident)
-    deliveries = messages.compose(monitor, window, opened, [e for part in parts for e in part.estimates])
-    monitor.store.apply_incidents([incident for _, incident in opened], updated, deliveries)
-    return found
+    """Verdict id -> its incident. Decisions, their events and their messages are one transaction.
+
+    Where a person or another run changed one of them in between, all is decided again.
+    """
+    verdicts = [verdict for part in parts for verdict in part.verdicts]
+    for _ in range(CONFLICT_RETRIES):
+        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
+        steps = steps_of(verdicts, newest(monitor.store.incidents()), monitor.clock())
+        made = messages.compose(monitor, steps, edits, window=window)
+        if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
+            return {
+                step.verdict.id: step.decision.incident
+                for step in steps
+                if step.verdict is not None and step.verdict.outcome == "breach" and step.decision.incident is not None
+            }
+    raise RuntimeError(f"the incidents of {window.name} kept changing under {CONFLICT_RETRIES} tries; run again")
 
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:

@@ -1,87 +1,271 @@
-"""Which messages an evaluation makes: one per route that has newly opened incidents."""
+"""What is stored and told of decisions about incidents: living messages, their edits, replies and pictures.
+
+Composing only reads. What comes of it is stored in one transaction with the decisions, or not at all.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from monitor import windows
 from monitor.adapters import Monitor
-from monitor.alerts.message import Finding, delivery_of, incident_message
-from monitor.automation.state import effective
-from monitor.records import Delivery, Estimate, Incident, Verdict, Window
+from monitor.alerts.message import (
+    IN_FULL,
+    Finding,
+    delivery_of,
+    edited_message,
+    in_order,
+    incident_message,
+    news_line,
+    news_message,
+    picture,
+)
+from monitor.findings import Desk
+from monitor.incidents import IncidentReason, Step, event_of
+from monitor.records import Delivery, Incident, IncidentEvent, Severity, Window
 from monitor.rules.model import Config, Route
 
-Opened = tuple[Verdict, Incident]
+log = logging.getLogger(__name__)
+
+_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+_NOT_EVALUATED = (IncidentReason.NOT_EVALUATED_OPEN, IncidentReason.DISAPPEARED)
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """What to store: incidents in the order in which they change, the messages and the events."""
+
+    opened: tuple[Incident, ...] = ()
+    updated: tuple[Incident, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    events: tuple[IncidentEvent, ...] = ()
 
 
 def compose(
-    monitor: Monitor, window: Window, opened: Sequence[Opened], estimates: Sequence[Estimate]
-) -> list[Delivery]:
-    """The pending deliveries for newly opened incidents, one a route."""
-    told = [(verdict, incident) for verdict, incident in opened if "slack" in verdict.actions]
-    rules = {rule.id: rule for rule in monitor.config.rules}
-    found = []
-    for route, members in by_route(monitor.config, told):
-        findings = [
-            Finding(
-                verdict=verdict, incident=incident, rule=rules.get(verdict.rule),
-                switch_state=_switch_words(monitor, verdict), excess_errors=excess_errors(verdict, estimates),
+    monitor: Monitor, steps: Sequence[Step], edits: Mapping[str, int], *, window: Window | None = None
+) -> Composed:
+    """What these decisions make known, where and how.
+
+    ``edits`` is ``store.last_edits()`` read *before* the incidents were: so a change in between is
+    noticed. ``window`` is that of an evaluation, whose news are replies; what a person did only shows
+    in the message itself.
+    """
+    told = [step for step in steps if not step.is_quiet and not _is_known(monitor, step)]
+    events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
+    composer = _Composer(monitor, Desk(monitor), {event.incident: event for event in events}, edits)
+    roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
+    placed = [_with_root(step, roots) for step in told]
+    new = {post.id for post in posts}
+    others = [step for step in placed if step.decision.kind != "refuse" and _root(step) not in new]
+    return Composed(
+        opened=tuple(_incidents(step for step in placed if step.decision.kind == "open")),
+        updated=tuple(_incidents(step for step in placed if step.decision.changes and step.decision.kind != "open")),
+        deliveries=(*posts, *composer.changes(others, window)), events=tuple(events),
+    )  # fmt: skip
+
+
+def refreshed(monitor: Monitor, root: str, edits: Mapping[str, int]) -> list[Delivery]:
+    """The edit that brings a living message to what holds now, as after somebody turned automation on."""
+    composer = _Composer(monitor, Desk(monitor), {}, edits)
+    return composer.edit(root, {}) if composer.desk.lives(root) else []
+
+
+def route_of(config: Config, incident: Incident) -> Route | None:
+    """The route that takes an incident."""
+    return config.route_for(
+        severity=incident.severity, source=incident.source, label=incident.label, rule=incident.rule
+    )
+
+
+def _incidents(steps: Iterable[Step]) -> list[Incident]:
+    return [step.decision.incident for step in steps if step.decision.incident is not None]
+
+
+def _is_known(monitor: Monitor, step: Step) -> bool:
+    """Whether it was told already that an incident cannot be evaluated: that is news once, until it is otherwise."""
+    if step.decision.reason not in _NOT_EVALUATED or step.decision.incident is None:
+        return False
+    before = monitor.store.incident_events(step.decision.incident.id)
+    return bool(before) and before[-1].reason == step.decision.reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Composer:
+    """One composition: what it reads from, and what has just happened to each incident."""
+
+    monitor: Monitor
+    desk: Desk
+    events: Mapping[str, IncidentEvent]
+    edits: Mapping[str, int]
+
+    def wants_message(self, step: Step) -> bool:
+        """Whether a breach has no living message yet: it is new, or no route or token was there for the one before."""
+        incident = step.decision.incident
+        if incident is None or self._is_silent(step) or step.decision.kind not in ("open", "continue", "reopen"):
+            return False
+        return incident.root is None or not self.desk.lives(incident.root)
+
+    def posts(self, steps: Sequence[Step], window: Window | None) -> tuple[dict[str, str], list[Delivery]]:
+        """(incident -> its living message, the new messages with their pictures).
+
+        One message a route; but what goes wrong with a label of which a message tells already joins
+        that, so that one trouble seen by several rules, in days and weeks, stands in one place.
+        """
+        told = [s for s in steps if s.verdict is not None and "slack" in s.verdict.actions]
+        roots, groups = self._placed(sorted(_incidents(told), key=lambda i: _RANK[i.severity]))
+        found: list[Delivery] = []
+        for index, members in sorted(groups.items()):
+            assert window is not None  # noqa: S101 - only an evaluation opens incidents
+            route = self.monitor.config.routes[index]
+            findings = self._findings(members)
+            post = self._post(findings, window, route)
+            roots |= {incident.id: post.id for incident in members}
+            found += [post, *self._pictures(findings, window, route.channel, post.id)]
+        return roots, found
+
+    def _placed(self, opened: Sequence[Incident]) -> tuple[dict[str, str], dict[int, list[Incident]]]:
+        """(incident -> the living message it joins, route -> the incidents of its new message), the gravest first."""
+        config, roots = self.monitor.config, dict[str, str]()
+        leads: dict[tuple[str, str | None], int] = {}
+        groups: dict[int, list[Incident]] = {}
+        for incident in opened:
+            route = route_of(config, incident)
+            if route is None:
+                continue
+            host = self._host(incident, route)
+            if host is not None:
+                roots[incident.id] = host
+                continue
+            index = leads.setdefault((incident.source, incident.label), config.routes.index(route))
+            groups.setdefault(index, []).append(incident)
+        return roots, groups
+
+    def _host(self, incident: Incident, route: Route) -> str | None:
+        """The message that tells of this label already: of something as grave, or in the same channel."""
+        for other in self.desk.incidents():
+            if other.root is None or other.state == "resolved" or not self.desk.lives(other.root):
+                continue
+            if (other.source, other.label) != (incident.source, incident.label):
+                continue
+            if _RANK[other.severity] <= _RANK[incident.severity] or self.desk.channel(other.root) == route.channel:
+                return other.root
+        return None
+
+    def _post(self, findings: Sequence[Finding], window: Window, route: Route) -> Delivery:
+        payload = incident_message(findings, window=window, route=route, public_url=self.monitor.settings.public_url)
+        payload["incidents"] = [finding.incident.id for finding in findings]  # kept beside, not sent
+        return delivery_of(payload, kind="incidents", now=self.monitor.clock())
+
+    def _pictures(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
+        """The picture of the worst finding; one that cannot be drawn must not keep the message back."""
+        worst = in_order(findings)[0]
+        try:
+            drawn = self.desk.picture(worst.verdict)
+        except Exception:
+            log.exception("no picture of %s: the message goes out without it", worst.verdict.id)
+            return []
+        if drawn is None:
+            return []
+        id, payload = picture(drawn[1], worst, window=window, channel=channel, root=root, shows=drawn[0])
+        payload["incidents"] = [worst.incident.id]
+        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="file", root=root, id=id)]
+
+    def changes(self, steps: Sequence[Step], window: Window | None) -> list[Delivery]:
+        """The edits of every living message that shows one of the changed incidents, and the replies."""
+        changed = {incident.id: incident for incident in _incidents(steps)}
+        roots = dict.fromkeys(i.root for i in changed.values() if i.root is not None and self.desk.message(i.root))
+        found = []
+        for root in roots:
+            found += self.edit(root, changed)
+            if window is not None:
+                found += self._news(root, [s for s in steps if _root(s) == root], window)
+        return found
+
+    def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
+        """The message as it is to stand: all its incidents, ``changed`` ones as they are going to be."""
+        stored = {i.id: i for i in self.desk.incidents() if i.root == root}
+        members = list((stored | {i.id: i for i in changed.values() if i.root == root}).values())
+        if not members:
+            return []
+        findings = self._findings(members)
+        window = windows.named(members[0].schedule, members[0].opened_window, self.monitor.config.zone)
+        payload = self._post(findings, window, self._route(root, members)).payload
+        sequence = self.edits.get(root, 0) + 1
+        return [
+            delivery_of(
+                edited_message(dict(payload), root, sequence), kind="incidents", now=self.monitor.clock(),
+                operation="edit", root=root, sequence=sequence,
             )
-            for verdict, incident in members
         ]  # fmt: skip
-        payload = incident_message(findings, window=window, route=route, public_url=monitor.settings.public_url)
-        # kept beside the message, not sent: tells which incidents it is about
-        payload["incidents"] = [incident.id for _, incident in members]
-        found.append(delivery_of(payload, kind="incidents", now=monitor.clock()))
-    return found
+
+    def _findings(self, incidents: Sequence[Incident]) -> list[Finding]:
+        """In their order; with all that is known around them as far as a message has room for that."""
+        brief = in_order([self.desk.brief(each, self._last(each)) for each in incidents])
+        return [self.desk.finding(each.incident, each.last) for each in brief[:IN_FULL]] + brief[IN_FULL:]
+
+    def _last(self, incident: Incident) -> IncidentEvent | None:
+        """What happened to it last: just now, or as it is stored."""
+        if incident.id in self.events:
+            return self.events[incident.id]
+        known = self.monitor.store.incident_events(incident.id)
+        return known[-1] if known else None
+
+    def _route(self, root: str, members: Sequence[Incident]) -> Route:
+        """Where the message stands: in the channel it was sent to, whatever the routes say by now."""
+        route = next((r for r in (route_of(self.monitor.config, i) for i in members) if r is not None), None)
+        return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
+
+    def _news(self, root: str, steps: Sequence[Step], window: Window) -> list[Delivery]:
+        """The one reply to an evaluation; nothing is said of what is silenced, or goes on from day to day."""
+        loud = [step for step in steps if not _is_routine(step) and not self._is_silent(step)]
+        members = _incidents(loud)
+        if not members:
+            return []
+        route = self._route(root, members)
+        briefs = [self.desk.brief(each, self._last(each)) for each in members]
+        lines = [news_line(brief, step.verdict) for brief, step in zip(briefs, loud, strict=True)]
+        payload = news_message(
+            lines, window=window, channel=route.channel, root=root, mention=route.mention,
+            changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
+            calls=any(step.decision.kind in ("reopen", "open") for step in loud),
+        )  # fmt: skip
+        payload["incidents"] = [incident.id for incident in members]
+        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+
+    def _is_silent(self, step: Step) -> bool:
+        until = step.decision.incident.silenced_until if step.decision.incident else None
+        return until is not None and until > self.monitor.clock()
 
 
-def by_route(config: Config, opened: Iterable[Opened]) -> list[tuple[Route, list[Opened]]]:
-    """Incidents by the route that takes them, in the order of the file."""
-    groups: dict[int, list[Opened]] = {}
-    for verdict, incident in opened:
-        route = config.route_for(
-            severity=verdict.severity, source=incident.source, label=incident.label, rule=incident.rule
-        )
-        if route is not None:
-            groups.setdefault(config.routes.index(route), []).append((verdict, incident))
-    return [(config.routes[index], groups[index]) for index in sorted(groups)]
+def _is_routine(step: Step) -> bool:
+    """What only the message itself shows: the end of a silence, and one more day of what is known."""
+    kind, incident = step.decision.kind, step.decision.incident
+    return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")
 
 
-def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | None:
-    """How many more of the automated items were wrong than their scores promised."""
-    for estimate in estimates:
-        if (estimate.subject, estimate.metric, estimate.where) == (verdict.subject, "shortfall", "automated"):
-            value = estimate.interval.value
-            return None if value is None else value * estimate.n
-    return None
+def _with_root(step: Step, roots: Mapping[str, str]) -> Step:
+    incident = step.decision.incident
+    if incident is None or incident.id not in roots or step.decision.kind == "wake":
+        return step
+    rooted = replace(incident, root=roots[incident.id])
+    return replace(step, decision=replace(step.decision, incident=rooted))
 
 
-def _switch_words(monitor: Monitor, verdict: Verdict) -> str:
-    """What the switch says now, for the message: it has acted before the message is written."""
-    dry = " (dry run: this finding has not touched the switch)" if monitor.config.automation.dry_run else ""
-    return _state_words(monitor, verdict) + dry
-
-
-def _state_words(monitor: Monitor, verdict: Verdict) -> str:
-    source, label, now = verdict.subject.source, verdict.subject.label, monitor.clock()
-    state = monitor.store.switch(source, label)
-    whole = None if label is None else monitor.store.switch(source, None)
-    found = effective(state, now, whole=whole)
-    if not found.allowed:
-        since = f" since {state.changed_at:%Y-%m-%d %H:%M} UTC" if state.changed_at and state.state == "off" else ""
-        return f"automation is off{since} ({found.reason})"
-    if found.blocked:
-        ranges = ", ".join(f"{low:g} to {high:g}" for low, high in found.blocked)
-        return f"automation is on, but blocked for scores {ranges}"
-    return "automation is still on"
+def _root(step: Step) -> str | None:
+    return step.decision.incident.root if step.decision.incident else None
 
 
 def delivery_states(deliveries: Iterable[Delivery]) -> Mapping[str, str]:
-    """Incident id -> what became of its message, in words."""
-    found = {}
-    for delivery in deliveries:
-        for incident in delivery.payload.get("incidents", ()):
-            found[str(incident)] = _words(delivery)
+    """Incident id -> what became of the message that tells of it, in words; also where it joined that later."""
+    known = list(deliveries)
+    posts = {each.id: _words(each) for each in known if each.operation == "post"}
+    found: dict[str, str] = {}
+    for delivery in sorted(known, key=lambda each: (each.created_at, each.operation != "edit")):
+        state = posts.get(delivery.root or delivery.id)
+        if state is not None:
+            found |= {str(incident): state for incident in delivery.payload.get("incidents", ())}
     return found
 
 

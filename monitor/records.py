@@ -53,14 +53,19 @@ class BadRow(StrEnum):
     SCORE_MISSING = "score_missing"
     SCORE_NOT_A_NUMBER = "score_not_a_number"
     SCORE_OUT_OF_RANGE = "score_out_of_range"
+    PREDICTION_INVALID = "prediction_invalid"
+    DEVIATION_INVALID = "deviation_invalid"
     OUTCOME_MISSING = "outcome_missing"
     OUTCOME_OUT_OF_RANGE = "outcome_out_of_range"
+    OUTCOME_NOT_FINITE = "outcome_not_finite"
     PREDICTED_INVALID = "predicted_invalid"
     WEIGHT_INVALID = "weight_invalid"
     DATE_MISSING = "date_missing"
     DATE_MALFORMED = "date_malformed"
     DATE_IN_FUTURE = "date_in_future"
     DUPLICATE = "duplicate"
+    NO_TRUE_LABEL = "no_true_label"
+    SEVERAL_TRUE_LABELS = "several_true_labels"
 
 
 @dataclass(frozen=True, slots=True, order=True)

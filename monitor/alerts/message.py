@@ -7,26 +7,42 @@ the data (labels, errors) is escaped, so that it can neither mention anybody nor
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
-from monitor.alerts.words import LABEL_LENGTH, advice, clean, percent, plain_words, title
-from monitor.records import Action, Delivery, Incident, Interval, Verdict, Window
+from monitor.alerts.words import LABEL_LENGTH, advice, clean, count_of, news, percent, plain_words, standing, title
+from monitor.records import (
+    Action,
+    Delivery,
+    DeliveryKind,
+    Incident,
+    IncidentEvent,
+    Interval,
+    Operation,
+    Severity,
+    Verdict,
+    Window,
+)
 from monitor.rules.model import Route, Rule
+from monitor.watch import Finding as WatchFinding
 
 __all__ = [
-    "Finding", "WorstRange", "advice", "delivery_id", "delivery_of", "escape", "incident_message",
-    "mark_possible_repeat", "monitor_failed_message", "plain_words",
+    "Finding", "WorstRange", "advice", "delivery_id", "delivery_of", "edited_message", "escape", "in_order",
+    "incident_message",
+    "mark_possible_repeat", "monitor_failed_message", "news_message", "picture", "plain_words", "repeat_message",
+    "trial_message", "unjudged_message", "watch_message",
 ]  # fmt: skip
 
 EVENT_TYPE = "calmon_delivery"
-IN_FULL = 10
+IN_FULL = 8  # each takes five blocks of Slack's fifty
 BLOCKS_JSON = 12_000
 SECTION = 2_900
 HEADER = 150
@@ -34,6 +50,8 @@ FALLBACK = 3_000
 ERROR_LENGTH = 1_500
 
 _RANK = {"critical": 0, "warning": 1, "info": 2}
+_STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
+DONE = ":large_green_circle:"
 _EMOJI = {"critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:"}
 _MENTION = re.compile(r"(?:<[!@][^<>\s]+>\s*)+")
 _SECRETS = (
@@ -66,7 +84,9 @@ class Finding:
     """One incident of a message with the verdict that opened it and what is known around it.
 
     ``switch_state`` is a phrase like "automation off since 2026-11-16 06:00 UTC"; ``excess_errors``
-    how many more of the automated items were wrong than the scores promised.
+    how many more of the automated items were wrong than the scores promised; ``causes`` what may be
+    behind it; ``last`` what happened to the incident last; ``automation`` what its switch says now
+    (None: there is nothing to turn off or on).
     """
 
     verdict: Verdict
@@ -76,6 +96,9 @@ class Finding:
     switch_state: str = ""
     excess_errors: float | None = None
     worst: WorstRange | None = None
+    causes: tuple[str, ...] = ()
+    last: IncidentEvent | None = None
+    automation: Literal["on", "off"] | None = None
 
 
 def delivery_id(channel: str, window: Window, incident_ids: Sequence[str]) -> str:
@@ -104,20 +127,20 @@ def incident_message(
     public_url: str | None = None,
     actions: Sequence[Action] = (),
 ) -> Payload:
-    """One message for all incidents that one evaluation opened on one route.
+    """The living message of all incidents that one evaluation opened on one route, as they are now.
 
     Returns ``{channel, text, blocks, metadata}``; raises ValueError without a finding. Critical
-    findings come first, then those with the most wrong items; past ten (or when Slack's bounds are
-    near) the rest get one line each.
+    findings come first, then those with the most wrong items, and what is resolved last; past eight
+    (or when Slack's bounds are near) the rest get one line each.
     """
     if not findings:
         raise ValueError("a message needs at least one finding")
-    ordered = sorted(findings, key=_order)
+    ordered = in_order(findings)
     top = _headline(ordered, window)
     blocks = _opening(top, window, route.mention)
     told = 0
     for finding in ordered[:IN_FULL]:
-        block = _finding_blocks(finding, public_url, actions)
+        block = _finding_blocks(finding, window, public_url, actions)
         if told and _size(blocks) + _size(block) > BLOCKS_JSON - SECTION:
             break
         blocks += block
@@ -126,6 +149,98 @@ def incident_message(
     text = "\n".join([_mention(route.mention), top, *(_line(f) for f in ordered)]).strip()
     ids = [finding.incident.id for finding in findings]
     return _payload(route.channel, _cut(text, FALLBACK), blocks, delivery_id(route.channel, window, ids))
+
+
+def edited_message(message: Payload, root: str, sequence: int) -> Payload:
+    """A living message as it is to stand from now on: the ``sequence``-th edit of ``root``."""
+    return message | {"metadata": _metadata(_hash("edit", root, str(sequence)), "edit")}
+
+
+def news_message(
+    lines: Sequence[str],
+    *,
+    window: Window,
+    channel: str,
+    root: str,
+    changes: Sequence[str],
+    mention: str | None = None,
+    calls: bool = False,
+) -> Payload:
+    """The reply in a living message's thread that tells what one evaluation changed.
+
+    ``lines`` are :func:`news_line`; ``changes`` name them (incident and version), so that the same news
+    makes one reply. Where something came back it ``calls``: the ``mention`` is in it.
+    """
+    top = f"{window.name}: what is new"
+    blocks = [_section(part) for part in _sections([f"*{escape(top)}*", *lines])]
+    mention = mention if calls else None
+    text = _cut(" ".join([_mention(mention), escape(top), *lines]).strip(), FALLBACK)
+    id = _hash("news", root, window.schedule, window.start.isoformat(), *sorted(changes))
+    return _payload(channel, text, [*_mention_block(mention), *blocks], id, "call" if calls else "news")
+
+
+def news_line(finding: Finding, verdict: Verdict | None) -> str:
+    """One incident in a reply: what happened to it, and what this evaluation saw (``verdict``)."""
+    seen = plain_words(verdict) if verdict is not None else plain_words(finding.verdict)
+    what = news(finding.incident, finding.last)
+    return _cut(f"{_emoji(finding)} *{escape(_rule_name(finding))}*: {escape(what)}\n{escape(seen)}", SECTION - 100)
+
+
+def repeat_message(
+    findings: Sequence[Finding], *, window: str, channel: str, root: str, number: int, mention: str | None
+) -> Payload:
+    """The ``number``-th call for somebody to acknowledge what is still open, as a reply in the thread."""
+    waiting = [f for f in in_order(findings) if f.incident.state == "open"]
+    top = f"Not acknowledged yet: {count_of(len(waiting), 'finding')} of {window}"
+    lines = [f"• {_line(finding)}" for finding in waiting]
+    last = "Press *Acknowledge* or *Silence* above, or write `calmon incidents ack ID`; that ends these reminders."
+    blocks = [*_mention_block(mention), *map(_section, _sections([f"*{escape(top)}*", *lines, last]))]
+    text = _cut(" ".join([_mention(mention), escape(top), *lines]).strip(), FALLBACK)
+    return _payload(channel, text, blocks, _hash("repeat", root, str(number)), "repeat")
+
+
+def picture(
+    png: bytes, finding: Finding, *, window: Window, channel: str, root: str, shows: str
+) -> tuple[str, Payload]:
+    """(delivery id, payload) of the picture that goes into a living message's thread; ``shows`` says what it is."""
+    id = _hash("picture", root)
+    name = clean(finding.verdict.subject.name, 60)
+    return id, {
+        "channel": channel, "filename": f"calmon-{window.name}-{id}.png", "title": f"{name}, {window.name}",
+        "alt": f"{shows} of {name}, {window.name}: {plain_words(finding.verdict)}",
+        "png": base64.b64encode(png).decode("ascii"),
+    }  # fmt: skip
+
+
+def unjudged_message(
+    lines: Sequence[str],
+    *,
+    title: str,
+    do_now: str,
+    window: Window,
+    channel: str,
+    key: str,
+    mention: str | None = None,
+    page: str = "",
+    public_url: str | None = None,
+) -> Payload:
+    """The message that a part of an evaluation could not be judged, and what that did; ``key`` makes it come once."""
+    blocks = [_header(f"Calibration {window.name}: {title}"), *_mention_block(mention)]
+    blocks += [_section(part) for part in _sections([f"• {escape(_redact(line))}" for line in lines])]
+    blocks += [_section(f"*Do now:* {_with_code(do_now)}")]
+    blocks += [_context(_page(page, public_url))] if page else []
+    told = "; ".join(escape(_redact(line)) for line in lines)
+    text = _cut(f"{_mention(mention)} Calibration {window.name}: {escape(title)}: {told}".strip(), FALLBACK)
+    return _payload(channel, text, blocks, _hash("unjudged", channel, window.schedule, window.start.isoformat(), key))
+
+
+def trial_message(channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None) -> Payload:
+    """A message that says it is a test; each one is another. The mention is named, not used: nobody is called."""
+    top = f"Test of calmon: a {severity} incident would be told here"
+    who = f" It would mention {escape(mention)}." if mention else ""
+    what = f"Sent by {escape(clean(by))} at {now:%Y-%m-%d %H:%M} UTC. Nothing is wrong.{who}"
+    id = _hash("test", channel, severity, by, now.isoformat())
+    return _payload(channel, f"{top}. {what}", [_header(top), _section(what)], id)
 
 
 def monitor_failed_message(
@@ -155,12 +270,40 @@ def monitor_failed_message(
     return _payload(channel, _cut(text, FALLBACK), blocks, _hash("monitor", channel, flow, run or when.isoformat()))
 
 
-def delivery_of(payload: Payload, *, kind: str, now: datetime) -> Delivery:
-    """The pending delivery of a payload; its id is the one in the payload's metadata."""
-    if kind not in ("incidents", "monitor", "test"):
+def watch_message(
+    finding: WatchFinding, now: datetime, *, channel: str, mention: str | None = None, public_url: str | None = None
+) -> Payload:
+    """The message that something is wrong with the monitor itself: it comes once, however often it is found."""
+    title = finding.reason.value.replace("_", " ")
+    top = f"The calibration monitor: {title}"
+    calls = mention if finding.severity == "critical" else None
+    told = _cut(escape(_redact(finding.text)), SECTION - 200)
+    blocks = [_header(top), *_mention_block(calls), _section(f"{_EMOJI[finding.severity]} {told}")]
+    blocks += [_section(f"*Do now:* {_with_code(finding.do_now)}")]
+    blocks.append(
+        _context(f"{_page(f'docs/runbook/{finding.reason.value}.md', public_url)} · {now:%Y-%m-%d %H:%M} UTC")
+    )
+    text = _cut(f"{_mention(calls)} {escape(top)}: {told}".strip(), FALLBACK)
+    return _payload(channel, text, blocks, _hash("watch", channel, finding.reason.value, finding.key))
+
+
+def delivery_of(
+    payload: Payload,
+    *,
+    kind: str,
+    now: datetime,
+    operation: Operation = "post",
+    root: str | None = None,
+    sequence: int = 0,
+    id: str | None = None,
+) -> Delivery:
+    """The pending delivery of a payload; its id is the one in the payload's metadata unless given."""
+    if kind not in get_args(DeliveryKind):
         raise ValueError(f"{kind!r} is not a kind of delivery")
-    id = payload["metadata"]["event_payload"]["delivery_id"]
-    return Delivery(id=id, kind=kind, channel=payload["channel"], payload=payload, created_at=now, next_attempt_at=now)  # type: ignore[arg-type]  # checked above
+    return Delivery(
+        id=id or payload["metadata"]["event_payload"]["delivery_id"], kind=kind, channel=payload["channel"],  # type: ignore[arg-type]  # checked above
+        payload=payload, created_at=now, next_attempt_at=now, operation=operation, root=root, sequence=sequence,
+    )  # fmt: skip
 
 
 def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
@@ -174,19 +317,28 @@ def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
     return marked | {"blocks": [note, *payload["blocks"]]} if payload.get("blocks") else marked
 
 
-def _order(finding: Finding) -> tuple[int, float, str, str, str]:
+def in_order(findings: Sequence[Finding]) -> list[Finding]:
+    """As a message tells them: critical ones first, then those with the most wrong items, resolved ones last."""
+    return sorted(findings, key=_order)
+
+
+def _order(finding: Finding) -> tuple[bool, int, float, str, str, str]:
     verdict = finding.verdict
     return (
-        _RANK[verdict.severity], -(finding.excess_errors or 0.0),
+        finding.incident.state == "resolved", _RANK[verdict.severity], -(finding.excess_errors or 0.0),
         verdict.subject.source, verdict.subject.label or "", verdict.rule,
     )  # fmt: skip
 
 
 def _headline(findings: Sequence[Finding], window: Window) -> str:
-    critical = sum(f.verdict.severity == "critical" for f in findings)
-    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-    worst = f", {critical} critical" if critical else ""
-    return f"Calibration {window.name}: {count}{worst}"
+    states = Counter(f.incident.state for f in findings)
+    if states["resolved"] == len(findings):
+        all_of = "resolved" if len(findings) == 1 else f"all {len(findings)} resolved"
+        return f"{DONE} Calibration {window.name}: {all_of}"
+    critical = sum(f.verdict.severity == "critical" and f.incident.state != "resolved" for f in findings)
+    parts = [count_of(len(findings), "finding"), f"{critical} critical" if critical else ""]
+    parts += [f"{states[state]} {state}" for state in ("acknowledged", "silenced", "resolved") if states[state]]
+    return f"Calibration {window.name}: {', '.join(part for part in parts if part)}"
 
 
 def _opening(top: str, window: Window, mention: str | None) -> list[Block]:
@@ -194,13 +346,59 @@ def _opening(top: str, window: Window, mention: str | None) -> list[Block]:
     return [_header(top), *_mention_block(mention), _context(f"{window.schedule} evaluation of {window.name} ({span})")]
 
 
-def _finding_blocks(finding: Finding, public_url: str | None, actions: Sequence[Action]) -> list[Block]:
+def _finding_blocks(finding: Finding, window: Window, public_url: str | None, actions: Sequence[Action]) -> list[Block]:
     verdict = finding.verdict
-    facts = [f"*{_EMOJI[verdict.severity]} {escape(plain_words(verdict))}*", _numbers(finding)]
-    facts += [line for line in (_worst(finding), _excess(finding)) if line]
+    state = standing(finding.incident, verdict, finding.last)
+    if not state and finding.incident.opened_window != window.name:  # it joined the message later
+        state = f"Since {finding.incident.opened_window}"
+    headline = f"*{_emoji(finding)} {escape(plain_words(verdict))}*"
+    if finding.incident.state == "resolved":
+        name = escape(_rule_name(finding))
+        return [_divider(), _section(f"{_emoji(finding)} *{escape(state)}.* {name}: {escape(plain_words(verdict))}")]
+    facts = [headline, *([f"*{escape(state)}*"] if state else []), _numbers(finding)]
+    facts += [line for line in (_worst(finding), _excess(finding), _causes(finding)) if line]
     doing = [f"*Done:* {escape(_done(finding, actions))}", f"*Do now:* {_with_code(advice(verdict))}"]
-    links = f"{_runbook(verdict, public_url)} · `calmon explain {escape(verdict.id)}`"
-    return [_divider(), _section("\n".join(facts)), _section("\n".join(doing)), _context(links)]
+    links = [_report(window, public_url), _runbook(verdict, public_url), f"`calmon explain {escape(verdict.id)}`"]
+    return [
+        _divider(), _section("\n".join(facts)), _section("\n".join(doing)),
+        _context(" · ".join(link for link in links if link)), _buttons(finding),
+    ]  # fmt: skip
+
+
+def _emoji(finding: Finding) -> str:
+    return _STATES.get(finding.incident.state, _EMOJI[finding.verdict.severity])
+
+
+def _rule_name(finding: Finding) -> str:
+    return f"{clean(finding.verdict.subject.name, 2 * LABEL_LENGTH)}, {finding.verdict.rule}"
+
+
+def _buttons(finding: Finding) -> Block:
+    """What a person may do with the incident where it stands; the handler asks again whether they may."""
+    state, elements = finding.incident.state, []
+    if state in ("open", "silenced"):
+        elements.append(_button("incident_ack", "Acknowledge", finding, "primary"))
+    elements.append(_button("incident_silence_day", "Silence for a day", finding))
+    elements.append(_button("incident_silence_week", "Silence for a week", finding))
+    if finding.automation == "on":
+        elements.append(_button("automation_off", "Turn automation off", finding, "danger"))
+    if finding.automation == "off":
+        elements.append(_button("automation_on", "Turn automation on", finding))
+    return {"type": "actions", "block_id": f"incident:{_hash(finding.incident.id)[:16]}", "elements": elements}
+
+
+def _button(action: str, text: str, finding: Finding, style: str | None = None) -> dict[str, Any]:
+    button = {
+        "type": "button", "action_id": action, "text": {"type": "plain_text", "text": text},
+        "value": finding.incident.id,
+    }  # fmt: skip
+    return button if style is None else button | {"style": style}
+
+
+def _causes(finding: Finding) -> str:
+    if not finding.causes:
+        return ""
+    return f"*Likely causes:* {escape('; '.join(clean(cause, 300) for cause in finding.causes))}."
 
 
 def _numbers(finding: Finding) -> str:
@@ -275,12 +473,19 @@ def _done(finding: Finding, actions: Sequence[Action]) -> str:
 
 
 def _runbook(verdict: Verdict, public_url: str | None) -> str:
-    page = f"docs/runbook/{verdict.reason.value}.md"
-    return (
-        _link(f"{public_url.rstrip('/')}/{page}", f"runbook: {verdict.reason.value}")
-        if public_url
-        else f"runbook `{page}`"
-    )
+    return _page(f"docs/runbook/{verdict.reason.value}.md", public_url, f"runbook: {verdict.reason.value}")
+
+
+def _page(page: str, public_url: str | None, text: str = "") -> str:
+    return _link(f"{public_url.rstrip('/')}/{page}", text or page) if public_url else f"runbook `{page}`"
+
+
+def _report(window: Window, public_url: str | None) -> str:
+    """The page of the week; a day has none of its own, so its link leads to the switches and the newest week."""
+    if not public_url:
+        return ""
+    base = public_url.rstrip("/")
+    return _link(f"{base}/report?week={window.name}" if window.schedule == "weekly" else f"{base}/", "dashboard")
 
 
 def _the_rest(rest: Sequence[Finding]) -> list[Block]:
@@ -299,7 +504,19 @@ def _the_rest(rest: Sequence[Finding]) -> list[Block]:
 def _line(finding: Finding) -> str:
     verdict = finding.verdict
     source = "" if verdict.subject.label is None else f"{clean(verdict.subject.source, 40)}: "
-    return _cut(f"{_EMOJI[verdict.severity]} {escape(source)}{escape(plain_words(verdict))}", 400)
+    return _cut(f"{_emoji(finding)} {escape(source)}{escape(plain_words(verdict))}", 400)
+
+
+def _sections(lines: Sequence[str]) -> list[str]:
+    """Lines put together to as few section texts as Slack's bounds allow; what passes them all is counted."""
+    found = [""]
+    for kept, line in enumerate(lines):
+        if sum(map(len, found)) + len(line) > BLOCKS_JSON - SECTION:
+            return [*found, f"... and {len(lines) - kept} more: `calmon incidents list` shows all"]
+        if len(found[-1]) + len(line) + 1 > SECTION:
+            found.append("")
+        found[-1] = f"{found[-1]}\n{line}".strip()
+    return found
 
 
 def _with_code(text: str) -> str:
@@ -333,9 +550,14 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else re.sub(r"&\w{0,4}$", "", text[: length - 1]) + "…"
 
 
-def _payload(channel: str, text: str, blocks: list[Block], id: str) -> Payload:
-    metadata = {"event_type": EVENT_TYPE, "event_payload": {"delivery_id": id}}
-    return {"channel": channel, "text": text, "blocks": blocks, "metadata": metadata}
+def _payload(channel: str, text: str, blocks: list[Block], id: str, change: str | None = None) -> Payload:
+    return {"channel": channel, "text": text, "blocks": blocks, "metadata": _metadata(id, change)}
+
+
+def _metadata(id: str, change: str | None) -> dict[str, Any]:
+    """``change`` tells edit, news, call (news that mentions people) and repeat apart; a root message has none."""
+    told = {"delivery_id": id} | ({"change": change} if change else {})
+    return {"event_type": EVENT_TYPE, "event_payload": told}
 
 
 def _size(blocks: Sequence[Block]) -> int:

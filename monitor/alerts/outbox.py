@@ -4,6 +4,9 @@ A message is stored as *pending*, marked *sending* by a conditional update (so t
 it), and then *sent*, *failed* (kept and tried again), *dead* (Slack will never take it) or *not_sent*
 (no token). A message that may have been accepted although no answer came is looked for in the
 channel before it is sent again. The switch never waits for any of this.
+
+What changes or answers another message (edit, reply, file) waits until that is sent, and shares its fate
+where it never will be. Of the edits of one message only the newest goes; those before it are *superseded*.
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from monitor.alerts.message import mark_possible_repeat
 from monitor.alerts.slack import RATE_LIMITED, Sent, TransportError
+from monitor.history.delivery_rows import Root
 from monitor.records import Delivery, DeliveryState
 
 LEASE = timedelta(minutes=5)
@@ -35,6 +40,9 @@ NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
 log = logging.getLogger(__name__)
 
 _OPEN_STATES: tuple[DeliveryState, ...] = ("pending", "failed", "sending")
+#: How a message ends that was never sent: what belongs to it ends so too.
+_ENDED: tuple[DeliveryState, ...] = ("dead", "not_sent", "superseded")
+_NO_ROOT = Root("dead", None, None, "it is not stored")
 
 
 class DeliveryStore(Protocol):
@@ -43,8 +51,25 @@ class DeliveryStore(Protocol):
     def deliveries(self, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
         """The messages in these states."""
 
+    def delivery_roots(self, ids: Collection[str], /) -> Mapping[str, Root]:
+        """What became of these messages, by id."""
+
+    def known_channels(self) -> Mapping[str, str]:
+        """Channel as routes name it -> Slack's id of it, as far as messages went there."""
+
+    def supersede_edits(self) -> int:
+        """Take back unsent edits of which a later one is stored."""
+
+    def conclude_delivery(
+        self, delivery: str, /, *, from_state: DeliveryState, state: DeliveryState, error: str
+    ) -> bool:
+        """End a message without sending it, if still in ``from_state``."""
+
     def claim_delivery(self, delivery: str, /, *, from_state: DeliveryState, worker: str, now: datetime) -> bool:
-        """Mark as sending if still in ``from_state``; True for the one worker that did it."""
+        """Mark as sending if still in ``from_state``; True for the one worker that did it.
+
+        An edit is not taken while another of its message is being sent, or where a later one is stored.
+        """
 
     def settle_delivery(
         self,
@@ -65,10 +90,10 @@ class DeliveryStore(Protocol):
 class Sender(Protocol):
     """What the outbox needs of Slack (:class:`monitor.alerts.slack.SlackSender`)."""
 
-    def send(self, delivery: Delivery) -> Sent:
-        """Post once, or raise TransportError."""
+    def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
+        """Post, edit, reply or upload once, or raise TransportError; ``root`` is where its message stands."""
 
-    def find(self, delivery: Delivery) -> Sent | None:
+    def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
         """The message if it is there already, or raise TransportError."""
 
 
@@ -114,11 +139,12 @@ def drain(
     """
     clock = _Clock(now, sleep, seconds, ends=seconds() + budget)
     touched: list[Delivery] = []
-    for delivery in _candidates(store, sender, worker, now(), due_only)[:limit]:
+    found = _candidates(store, sender, worker, now(), due_only)
+    for delivery, root in islice(_in_order(store, found, able=sender is not None), limit):
         if clock.left() <= 0:
             log.warning("deliveries: out of time, the rest is kept for the next run")
             break
-        done = _deliver(store, sender, delivery, worker, clock)
+        done = _deliver(store, sender, delivery, root, worker, clock)
         if done is not None:
             touched.append(done)
             if done.state == "failed" and RATE_LIMITED in (done.error or ""):
@@ -131,14 +157,27 @@ def _candidates(
 ) -> Sequence[Delivery]:
     """What may be tried now. Without a token only new messages: the kept ones wait for it."""
     states: tuple[DeliveryState, ...] = ("pending",) if sender is None else _OPEN_STATES
-    found = [d for d in store.deliveries(states) if d.state != "sending" or claim_is_stale(d, worker, now)]
-    due = [d for d in found if not due_only or d.next_attempt_at is None or d.next_attempt_at <= now]
-    sent: tuple[DeliveryState, ...] = ("sent",)
-    known = {d.channel: d.external_channel for d in store.deliveries(sent) if d.external_channel}
+    found = store.deliveries(states)
+    if any(d.operation == "edit" for d in found) and store.supersede_edits():
+        found = store.deliveries(states)
+    free = [d for d in found if d.state != "sending" or claim_is_stale(d, worker, now)]
+    due = [d for d in free if not due_only or d.next_attempt_at is None or d.next_attempt_at <= now]
+    known = store.known_channels() if due else {}
     return [
         replace(d, external_channel=d.external_channel or known.get(d.channel))
-        for d in sorted(due, key=lambda d: (d.created_at, d.id))
+        for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
     ]
+
+
+def _in_order(store: DeliveryStore, found: Sequence[Delivery], *, able: bool) -> Iterator[tuple[Delivery, Root | None]]:
+    """New messages, then what belongs to messages, with what became of those by then; what must wait is left out."""
+    yield from ((d, None) for d in found if d.root is None)
+    following = [d for d in found if d.root is not None]
+    roots = store.delivery_roots({d.root for d in following if d.root}) if following else {}
+    for delivery in following:
+        root = roots.get(delivery.root or "", _NO_ROOT)
+        if (root.state == "sent" and able) or root.state in _ENDED:
+            yield delivery, root
 
 
 def claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
@@ -178,22 +217,34 @@ def _started(pid: int) -> str:
 
 
 def _deliver(
-    store: DeliveryStore, sender: Sender | None, delivery: Delivery, worker: str, clock: _Clock
+    store: DeliveryStore, sender: Sender | None, delivery: Delivery, root: Root | None, worker: str, clock: _Clock
 ) -> Delivery | None:
     """One message from claimed to settled; None where another worker has it."""
+    if root is not None and root.state in _ENDED:
+        return _end_with(store, delivery, root)
     taken = _take(store, delivery, worker, clock.now())
     if taken is None:
-        log.info("delivery %s: someone else has it", delivery.id)
+        log.info("delivery %s: someone else has it, or a later edit", delivery.id)
         return None
     if sender is None:
         log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
         return _settle(store, taken, worker, clock, "not_sent", error=NO_TOKEN)
     try:
-        sent = _attempt(sender, taken, clock)
+        sent = _attempt(sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""), clock)
     except TransportError as error:
         return _keep(store, taken, worker, clock, error)
-    log.info("sent: %s to %s", taken.kind, taken.channel)
+    log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
     return _settle(store, replace(taken, external_channel=sent.channel_id, external_id=sent.ts), worker, clock, "sent")
+
+
+def _end_with(store: DeliveryStore, delivery: Delivery, root: Root) -> Delivery | None:
+    """What belongs to a message that is never sent is not sent either, for the same reason."""
+    state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
+    error = f"its message was not sent: {root.error or root.state}"
+    if not store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
+        return None
+    log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
+    return replace(delivery, state=state, error=error)
 
 
 def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) -> Delivery | None:
@@ -211,42 +262,55 @@ def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) 
     return replace(delivery, state="sending", attempts=delivery.attempts + 1, claimed_by=worker, claimed_at=now)
 
 
-def _attempt(sender: Sender, delivery: Delivery, clock: _Clock) -> Sent:
+def _attempt(sender: Sender, delivery: Delivery, root: Sent | None, clock: _Clock) -> Sent:
     """Up to two quick tries. The error that remains is ambiguous as long as nobody could look."""
     uncertain = (delivery.error or "").startswith(UNCERTAIN)
     for number in range(1, TRIES + 1):
         try:
-            return _find_or_send(sender, delivery, uncertain)
+            return _find_or_send(sender, delivery, root, uncertain)
         except TransportError as error:
             wait = PAUSE if error.retry_after is None else error.retry_after
-            if error.permanent or number == TRIES or wait >= clock.left():
+            # Slack shows a file some moments after it has taken it: too soon to look for it now
+            hidden = error.ambiguous and delivery.operation == "file"
+            if error.permanent or number == TRIES or wait >= clock.left() or hidden or _is_late(delivery, clock):
                 raise
             uncertain = error.ambiguous
             clock.sleep(wait)
     raise AssertionError("the last try returns or raises")
 
 
-def _find_or_send(sender: Sender, delivery: Delivery, uncertain: bool) -> Sent:
-    if not uncertain:
-        return sender.send(delivery)
+def _is_late(delivery: Delivery, clock: _Clock) -> bool:
+    """Whether so much of the lease is gone that another worker may soon have this: no second try then."""
+    return delivery.claimed_at is None or clock.now() - delivery.claimed_at > LEASE / 2
+
+
+def _find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncertain: bool) -> Sent:
+    if not uncertain or delivery.operation == "edit":  # the same edit twice is one edit
+        return sender.send(delivery, root)
     try:
-        found = sender.find(delivery)
+        found = sender.find(delivery, root)
     except TransportError as error:
         if not error.permanent:  # could not look this time: still nobody knows
             raise TransportError(error.message, ambiguous=True, retry_after=error.retry_after) from error
         log.warning("delivery %s: %s; sent again, marked as a possible repeat", delivery.id, error.message)
-        return _repeat(sender, delivery)
-    return found if found is not None else sender.send(delivery)
+        return _repeat(sender, delivery, root)
+    return found if found is not None else sender.send(delivery, root)
 
 
-def _repeat(sender: Sender, delivery: Delivery) -> Sent:
+def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
     try:
-        return sender.send(replace(delivery, payload=mark_possible_repeat(delivery.payload)))
+        return sender.send(replace(delivery, payload=_marked(delivery)), root)
     except TransportError as error:
         # whatever became of this one, nobody knows about the one before
         raise TransportError(
             error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after
         ) from error
+
+
+def _marked(delivery: Delivery) -> Mapping[str, Any]:
+    if delivery.operation == "file":
+        return {**delivery.payload, "title": f"(possible repeat) {delivery.payload.get('title') or ''}".strip()}
+    return mark_possible_repeat(delivery.payload)
 
 
 def _keep(store: DeliveryStore, delivery: Delivery, worker: str, clock: _Clock, error: TransportError) -> Delivery:

@@ -6,10 +6,12 @@ been accepted is *ambiguous*; the outbox looks for it (:meth:`SlackSender.find`)
 
 from __future__ import annotations
 
+import base64
+import binascii
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,15 +26,24 @@ from slack_sdk.web import SlackResponse
 from monitor.records import Delivery
 
 RATE_LIMITED = "ratelimited"
-PAGES = 10
+PAGES = 50
 PAGE = 200
+#: The named outcome of changing a message that a person has deleted.
+MESSAGE_DELETED = "message_deleted"
 
 #: The message itself is at fault: no later attempt can succeed.
 MESSAGE_ERRORS = frozenset({
     "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long", "no_text", "invalid_attachments",
     "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large", "metadata_must_be_sent_from_app",
-    "too_many_attachments", "invalid_arguments", "invalid_json", "json_not_object",
+    "too_many_attachments", "invalid_arguments", "invalid_json", "json_not_object", "alt_txt_too_large",
 })  # fmt: skip
+#: This message can no longer be changed, whatever anybody mends. The words say why.
+UNCHANGEABLE = {
+    "message_not_found": f"{MESSAGE_DELETED}: somebody deleted the message in Slack, so nothing can change in it",
+    "thread_not_found": f"{MESSAGE_DELETED}: somebody deleted the message in Slack",
+    "cant_update_message": "cant_update_message: the message is another app's; was the bot token changed?",
+    "edit_window_closed": "edit_window_closed: the workspace lets messages be edited for some time only",
+}
 #: Somebody must mend something first; the message is kept. The words say what.
 REMEDIES = {
     "invalid_auth": "the bot token is not valid: set CALMON_SLACK_BOT_TOKEN to a current one",
@@ -61,22 +72,30 @@ class TransportError(Exception):
     """A call to Slack failed.
 
     ``permanent``: no later attempt of the same can succeed. ``ambiguous``: the message may have been
-    accepted all the same. ``retry_after``: seconds for which Slack asked to be left alone.
+    accepted all the same. ``retry_after``: seconds for which Slack asked to be left alone. ``code`` is Slack's
+    own name of the error, where it gave one.
     """
 
     def __init__(
-        self, message: str, *, permanent: bool = False, ambiguous: bool = False, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        ambiguous: bool = False,
+        retry_after: float | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.permanent = permanent
         self.ambiguous = ambiguous
         self.retry_after = retry_after
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Where a message stands: Slack's id of the channel and the message's timestamp in it."""
+    """Where a message stands: Slack's id of the channel and the message's timestamp in it (of a file: its id)."""
 
     channel_id: str
     ts: str
@@ -90,6 +109,7 @@ class Check:
     team: str = ""
     user: str = ""
     problem: str = ""
+    team_id: str = ""
 
 
 class SlackSender:
@@ -101,41 +121,87 @@ class SlackSender:
         if proxy_bypass(urlsplit(url).hostname or ""):
             self._client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
 
-    def send(self, delivery: Delivery) -> Sent:
-        """Post the delivery's payload, once. Raises :class:`TransportError`."""
-        payload = delivery.payload
-        answer = _call(
+    def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
+        """Post the delivery's payload, or change, answer or illustrate the message at ``root`` with it; once.
+
+        Raises :class:`TransportError`.
+        """
+        if delivery.operation == "post":
+            return self._post(delivery.payload, delivery.channel)
+        if root is None:
+            raise TransportError(f"a delivery to {delivery.operation} without its message", permanent=True)
+        if delivery.operation == "edit":
+            return self._edit(delivery.payload, root)
+        if delivery.operation == "file":
+            return self._upload(delivery, root)
+        return self._post(delivery.payload, root.channel_id, thread=root.ts)
+
+    def find(self, delivery: Delivery, root: Sent | None = None) -> Sent | None:
+        """The delivery where it would stand, known by its id: in a message's metadata, in a file's name.
+
+        New messages are looked for in the channel, what belongs to ``root`` in its thread. None: the whole
+        searched history does not hold it. Raises :class:`TransportError`, ``permanent`` where the token may
+        not read the history or it is too long to be sure.
+        """
+        if root is None:
+            channel = delivery.external_channel or self._channel_id(delivery.channel)
+            return _place(self._history(channel), delivery, channel)
+        try:
+            return _place(self._thread(root), delivery, root.channel_id)
+        except TransportError as error:
+            if error.code != "thread_not_found":
+                raise
+            # what answers a deleted message, Slack shows in the channel itself
+            return _place(self._history(root.channel_id), delivery, root.channel_id)
+
+    def _post(self, payload: Mapping[str, Any], channel: str, thread: str | None = None) -> Sent:
+        answer = call(
             lambda: self._client.chat_postMessage(
-                channel=delivery.channel,
+                channel=channel,
                 text=payload["text"],
                 blocks=payload.get("blocks"),
                 metadata=payload.get("metadata"),
+                thread_ts=thread,
                 unfurl_links=False,
                 unfurl_media=False,
             )
         )
         return Sent(str(answer.get("channel") or ""), str(answer.get("ts") or ""))
 
-    def find(self, delivery: Delivery) -> Sent | None:
-        """The delivery in the history of its channel, known by its id in the message's metadata.
+    def _edit(self, payload: Mapping[str, Any], root: Sent) -> Sent:
+        # without metadata Slack keeps the message's own, by which it is found
+        change = partial(self._client.chat_update, channel=root.channel_id, ts=root.ts)
+        call(lambda: change(text=payload["text"], blocks=payload.get("blocks")))
+        return root
 
-        None: the whole searched history does not hold it. Raises :class:`TransportError`,
-        ``permanent`` where the token may not read the history or it is too long to be sure.
-        """
-        channel = delivery.external_channel or self._channel_id(delivery.channel)
-        for message in self._history(channel):
-            metadata = message.get("metadata") or {}
-            if (metadata.get("event_payload") or {}).get("delivery_id") == delivery.id:
-                return Sent(channel, str(message["ts"]))
-        return None
+    def _upload(self, delivery: Delivery, root: Sent) -> Sent:
+        """Put a file into the thread; its name holds the delivery's id, since a file has no metadata."""
+        payload = delivery.payload
+        try:
+            content = base64.b64decode(payload["png"], validate=True)
+        except (KeyError, binascii.Error) as error:
+            raise TransportError(f"the file's content is not base64: {error}", permanent=True) from error
+        answer = call(
+            lambda: self._client.files_upload_v2(
+                content=content,
+                filename=_named_by(str(payload.get("filename") or "figure.png"), delivery.id),
+                title=payload.get("title"),
+                alt_txt=payload.get("alt"),
+                channel=root.channel_id,
+                thread_ts=root.ts,
+            )
+        )
+        files = answer.get("files") or [{}]
+        return Sent(root.channel_id, str(files[0].get("id") or ""))
 
     def check(self) -> Check:
         """Ask Slack who we are; never raises."""
         try:
-            answer = _call(self._client.auth_test)
+            answer = call(self._client.auth_test)
         except TransportError as error:
             return Check(False, problem=error.message)
-        return Check(True, team=str(answer.get("team", "")), user=str(answer.get("user", "")))
+        team, user, team_id = (str(answer.get(key) or "") for key in ("team", "user", "team_id"))
+        return Check(True, team=team, user=user, team_id=team_id)
 
     def _channel_id(self, channel: str) -> str:
         """The id behind ``#name``; the name itself where the list does not tell (a proxy may take it)."""
@@ -156,12 +222,41 @@ class SlackSender:
         ask = partial(self._client.conversations_history, channel=channel, limit=PAGE, include_all_metadata=True)
         return _pages("messages", ask)
 
+    def _thread(self, root: Sent) -> Iterator[Mapping[str, Any]]:
+        replies = self._client.conversations_replies
+        ask = partial(replies, channel=root.channel_id, ts=root.ts, limit=PAGE, include_all_metadata=True)
+        return _pages("messages", ask)
+
+
+def _place(messages: Iterable[Mapping[str, Any]], delivery: Delivery, channel: str) -> Sent | None:
+    """Where among the messages the delivery stands, if it does."""
+    for message in messages:
+        for file in message.get("files") or ():
+            if delivery.id in f"{file.get('name')} {file.get('title')}":
+                return Sent(channel, str(file.get("id") or ""))
+        metadata = message.get("metadata") or {}
+        if (metadata.get("event_payload") or {}).get("delivery_id") == delivery.id:
+            return Sent(channel, str(message["ts"]))
+    return None
+
+
+def _named_by(filename: str, id: str) -> str:
+    """The file's name with the delivery's id in it.
+
+    >>> _named_by("billing.png", "3f2a")
+    'billing-3f2a.png'
+    """
+    if id in filename:
+        return filename
+    stem, dot, ending = filename.rpartition(".")
+    return f"{stem}-{id}.{ending}" if dot else f"{filename}-{id}"
+
 
 def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str, Any]]:
     """The items under ``key`` of all pages, asked for one by one as they are needed."""
     cursor: str | None = None
     for _ in range(PAGES):
-        answer = _call(partial(ask, cursor=cursor), searching=True)
+        answer = call(partial(ask, cursor=cursor), searching=True)
         yield from answer.get(key) or ()
         cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
         if cursor is None:
@@ -169,10 +264,10 @@ def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str,
     raise TransportError(f"more than {PAGES * PAGE} {key}: not searched to the end", permanent=True)
 
 
-def _call(call: Callable[[], SlackResponse], *, searching: bool = False) -> SlackResponse:
+def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackResponse:
     """One call, every failure turned into a :class:`TransportError`."""
     try:
-        return call()
+        return ask()
     except SlackApiError as error:
         raise _refused(error, searching=searching) from error
     except (OSError, SlackClientError) as error:
@@ -190,15 +285,17 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     if status == 429 or code in (RATE_LIMITED, "rate_limited"):
         after = _seconds(response.headers)
         return TransportError(f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after)
+    if code in UNCHANGEABLE:
+        return TransportError(UNCHANGEABLE[code], permanent=True, code=code)
     if searching and (code in _CANNOT_SEARCH or status == 404):
-        return TransportError(f"cannot search: {_named(code, response)}", permanent=True)
+        return TransportError(f"cannot search: {_named(code, response)}", permanent=True, code=code)
     if code in MESSAGE_ERRORS:
-        return TransportError(f"{code}: {_details(response)}", permanent=True)
+        return TransportError(f"{code}: {_details(response)}", permanent=True, code=code)
     # Slack's codes have no spaces: words come from a proxy between us, and nobody knows what it let through
     unclear = status >= 500 or code in _SERVER_AT_FAULT or (status == 200 and " " in code)
     if unclear or status != 200:
         return TransportError(f"Slack answered {status} ({_short(code)})", ambiguous=unclear)
-    return TransportError(_named(code, response))
+    return TransportError(_named(code, response), code=code)
 
 
 def _unreachable(error: Exception) -> TransportError:
@@ -213,7 +310,7 @@ def _unreachable(error: Exception) -> TransportError:
 
 def _named(code: str, response: SlackResponse) -> str:
     needed = response.get("needed")
-    remedy = REMEDIES.get(code, "see Slack's documentation of chat.postMessage")
+    remedy = REMEDIES.get(code, "see Slack's documentation of this error")
     return f"{_short(code)}: {remedy}{f' ({needed})' if needed else ''}"
 
 

@@ -6,9 +6,10 @@ Nothing here is escaped for any medium: :mod:`monitor.alerts.message` does that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from monitor.records import Reason, Subject, Verdict
+from monitor.records import Incident, IncidentEvent, Reason, Subject, Verdict
 
 LABEL_LENGTH = 80
 
@@ -78,6 +79,87 @@ def points(value: float | None) -> str:
         return "an unknown number of points"
     number = abs(100 * value)
     return f"{number:.1f} points" if number < 10 else f"{number:.0f} points"
+
+
+def count_of(number: int, what: str) -> str:
+    """A number with its noun.
+
+    >>> count_of(1, "finding"), count_of(3, "finding")
+    ('1 finding', '3 findings')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def moment(at: datetime) -> str:
+    """A time as messages tell it.
+
+    >>> moment(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
+    '2026-11-16 06:03 UTC'
+    """
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def standing(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
+    """How an incident stands, as one sentence without its full stop; "" where it has just been opened.
+
+    ``breach`` is its last breach, ``last`` what happened to it last.
+    """
+    if incident.state == "resolved":
+        return _ended(incident, last)
+    so_far = [_by_whom(incident), _so_far(incident, breach), _latest(incident, last)]
+    told = "; ".join(part for part in so_far if part)
+    return told[:1].upper() + told[1:]
+
+
+def news(incident: Incident, last: IncidentEvent | None) -> str:
+    """What has just happened to an incident, by the named reason of the decision, and how long it has lasted."""
+    told = last.reason if last is not None else incident.state
+    if incident.breaches < 2 or incident.state == "resolved":
+        return told
+    unit = "day" if incident.schedule == "daily" else "week"
+    return f"{told}, {count_of(incident.breaches, unit)} in breach since {incident.opened_window}"
+
+
+def _by_whom(incident: Incident) -> str:
+    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
+        return f"Acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
+    if incident.state == "silenced" and incident.silenced_until is not None:
+        return f"Silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    return ""
+
+
+def _so_far(incident: Incident, breach: Verdict) -> str:
+    came_back = {0: "", 1: "came back once", 2: "came back twice"}.get(
+        incident.reopened, f"came back {incident.reopened} times"
+    )
+    if incident.breaches < 2:
+        return came_back
+    unit = "day" if incident.schedule == "daily" else "week"
+    many = f"in breach in {count_of(incident.breaches, unit)} since {incident.opened_window}"
+    return f"{many}, last in {breach.window.name}" + (f"; {came_back}" if came_back else "")
+
+
+def _latest(incident: Incident, last: IncidentEvent | None) -> str:
+    """What the last evaluation saw, where it saw no breach."""
+    if incident.ok_windows:
+        return (
+            f"within the threshold in {last.window if last and last.window else 'the last window'}, held back "
+            "since it keeps coming back: one more good window ends it"
+        )
+    if last is not None and last.kind == "continued" and "not evaluated" in last.reason:
+        return f"{last.reason} ({last.window})"
+    return ""
+
+
+def _ended(incident: Incident, last: IncidentEvent | None) -> str:
+    if incident.resolved_by is not None:
+        why = clean(str(last.detail.get("why", "")), 300) if last is not None else ""
+        return f"Resolved by {clean(incident.resolved_by)}" + (f": {why}" if why else "")
+    good = (
+        "within threshold again" if incident.ok_windows < 2 else f"within threshold {incident.ok_windows} times running"
+    )
+    unit = "day" if incident.schedule == "daily" else "week"
+    return f"Resolved in {incident.resolved_window}: {good}, after {count_of(incident.breaches, unit)} in breach"
 
 
 def plain_words(verdict: Verdict) -> str:

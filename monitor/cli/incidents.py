@@ -1,48 +1,212 @@
-"""``calmon incidents list``, ``calmon db upgrade``."""
+"""``calmon incidents list|show|ack|silence|resolve|test``, ``calmon db upgrade``."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
+from monitor import alerting
+from monitor.adapters import Monitor
+from monitor.alerts.message import delivery_of, trial_message
+from monitor.alerts.words import moment, plain_words, standing
 from monitor.cli import app as cli
 from monitor.history.store import Store
-from monitor.records import Incident, Subject
+from monitor.messages import delivery_states
+from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject
 from monitor.report.terminal import plain_table
+from monitor.rules.durations import parse_duration
+from monitor.rules.model import Config, Route
+from monitor.run import deliver
 
 incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
 cli.app.add_typer(incidents_app, name="incidents")
 db_app = typer.Typer(no_args_is_help=True, help="The history database.")
 cli.app.add_typer(db_app, name="db")
 
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or how it begins.")]
+
 
 @incidents_app.command("list", epilog="Example:  calmon incidents list --all --json")
 def list_command(
     every: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False, json_output: cli.JsonFlag = False
 ) -> None:
-    """Open incidents, the newest first."""
+    """Incidents that are not resolved, the newest first."""
     with cli.store() as store:
-        found = sorted(store.incidents(state=None if every else "open"), key=lambda i: i.opened_at, reverse=True)
+        known = [each for each in store.incidents() if every or each.state != "resolved"]
+    found = sorted(known, key=lambda i: i.opened_at, reverse=True)
     if json_output:
         typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
         return
-    table = plain_table("severity", "rule", "label", "since", "breaches", "verdict", *(["state"] if every else []))
+    table = plain_table("id", "severity", "rule", "label", "since", "breaches", "state", "verdict")
     for i in found:
         name = Subject(i.source, i.label).name
-        row = (i.severity, i.rule, name, i.opened_window, str(i.breaches), i.last_verdict[:8])
-        table.add_row(*cli.cells(*row, *([i.state] if every else [])))
+        row = (i.id[:8], i.severity, i.rule, name, i.opened_window, str(i.breaches), _state(i), i.last_verdict[:8])
+        table.add_row(*cli.cells(*row))
     cli.out.print(table if found else "no incident is open")
 
 
-def _row(incident: Incident) -> dict[str, object]:
+@incidents_app.command(
+    "show", epilog="Examples:  calmon incidents show 4f1c9a02  ·  calmon incidents show 4f1c9a02 --json"
+)
+def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
+    """One incident: how it stands, and everything that happened to it, each with its reason."""
+    with cli.store() as store:
+        incident = store.incident(id)
+        breach, events = store.verdict(incident.last_verdict), store.incident_events(incident.id)
+        told = delivery_states(store.thread(incident.root) if incident.root else ())
+    message = told.get(incident.id, "no route took it")
+    if json_output:
+        found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
+        typer.echo(json.dumps(found, indent=1))
+        return
+    name = Subject(incident.source, incident.label).name
+    for line in (
+        f"{incident.id}: {name}, {incident.rule} ({incident.severity})", plain_words(breach),
+        standing(incident, breach, events[-1] if events else None) or f"Open since {incident.opened_window}",
+        f"message: {message}; calmon explain {incident.last_verdict[:8]}",
+    ):  # fmt: skip
+        cli.out.print(cli.cells(line)[0])
+    table = plain_table("when", "what", "window", "by", "why")
+    for event in events:
+        why = event.reason + (f": {event.detail['why']}" if event.detail.get("why") else "")
+        table.add_row(*cli.cells(moment(event.at), event.kind.replace("_", " "), event.window, event.actor, why))
+    cli.out.print(table)
+
+
+@incidents_app.command("ack", epilog="Example:  calmon incidents ack 4f1c9a02 --by ana")
+def ack_command(id: IdArgument, by: cli.ByOption = None) -> None:
+    """You have it: nobody is called for it any more."""
+    with cli.monitor() as opened:
+        _tell(opened, alerting.acknowledge(opened, id, cli.who(by)))
+
+
+@incidents_app.command(
+    "silence",
+    epilog="Examples:  calmon incidents silence 4f1c9a02 --for 1d  ·  "
+    "calmon incidents silence 4f1c9a02 --until 2026-11-23T08:00",
+)
+def silence_command(
+    id: IdArgument,
+    length: Annotated[str | None, typer.Option("--for", help="How long, like 12h, 1d or 1w.")] = None,
+    until: Annotated[str | None, typer.Option(help="Until when, like 2026-11-23T08:00.")] = None,
+    by: cli.ByOption = None,
+) -> None:
+    """Quiet for a while: neither replies nor reminders. It ends by itself."""
+    with cli.monitor() as opened:
+        _tell(opened, alerting.silence(opened, id, _end(opened, length, until), cli.who(by)))
+
+
+def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
+    end = cli.moment(until, opened.config)
+    if (end is None) == (length is None):
+        raise cli.UsageError("say how long: either --for 1d or --until 2026-11-23T08:00")
+    if end is not None:
+        return end
+    wanted = parse_duration(length or "")
+    if wanted is None:
+        raise cli.UsageError(f"{length!r} is not a length of time; write it like 12h, 1d or 1w")
+    return opened.clock() + wanted
+
+
+@incidents_app.command(
+    "resolve", epilog='Example:  calmon incidents resolve 4f1c9a02 --reason "the label is retired" --by ana'
+)
+def resolve_command(
+    id: IdArgument, reason: Annotated[str, typer.Option(help="Why; stored and told.")], by: cli.ByOption = None
+) -> None:
+    """End it by hand. A breach in one of the next windows reopens it all the same."""
+    with cli.monitor() as opened:
+        _tell(opened, alerting.resolve(opened, id, cli.who(by), reason))
+
+
+def _tell(opened: Monitor, done: alerting.Outcome) -> None:
+    """Say what became of it; its edit goes out at once, where Slack can be reached."""
+    if done.refused:
+        raise cli.UsageError(done.words)
+    deliver(opened)
+    cli.out.print(cli.cells(done.words)[0])
+
+
+@incidents_app.command(
+    "test", epilog="Examples:  calmon incidents test  ·  calmon incidents test --severity critical --by ana"
+)
+def trial_command(
+    severity: Annotated[
+        str | None, typer.Option(help="Only the route that a critical, warning or info incident takes.")
+    ] = None,
+    by: cli.ByOption = None,
+) -> None:
+    """Send a message that says it is a test to every route; it mentions nobody."""
+    with cli.monitor() as opened:
+        routes = _routes(opened.config, severity)
+        sent = [_send_test(opened, level, route, cli.who(by)) for level, route in routes]
+        deliver(opened)
+        now = {each.id: each for each in opened.store.deliveries() if each.kind == "test"}
+    table = plain_table("channel", "as", "what became of it")
+    for (level, _), one in zip(routes, sent, strict=True):
+        table.add_row(*cli.cells(one.channel, level, _became(now[one.id])))
+    cli.out.print(table)
+    if any(now[one.id].state != "sent" for one in sent):
+        raise typer.Exit(cli.FAILED)
+
+
+def _routes(config: Config, severity: str | None) -> list[tuple[Severity, Route]]:
+    """The routes to try, each as an incident of a severity it takes."""
+    if severity is not None and severity not in get_args(Severity):
+        raise cli.UsageError(f"{severity!r} is no severity; write {', '.join(get_args(Severity))}")
+    if severity is not None:
+        level = cast("Severity", severity)
+        taken = config.route_for(severity=level, source="", label=None, rule="")
+        found = [] if taken is None else [(level, taken)]
+    else:
+        found = [(route.match.severity or "info", route) for route in config.routes]
+    if not found:
+        raise cli.UsageError('no route of alerts.yaml takes it; add one, like {channel: "#ml-monitoring"}')
+    return found
+
+
+def _send_test(opened: Monitor, severity: Severity, route: Route, by: str) -> Delivery:
+    payload = trial_message(route.channel, severity, by, opened.clock(), route.mention)
+    delivery = delivery_of(payload, kind="test", now=opened.clock())
+    opened.store.add_delivery(delivery)
+    return delivery
+
+
+def _became(delivery: Delivery) -> str:
+    return delivery.state if delivery.error is None else f"{delivery.state}: {delivery.error}"
+
+
+def _state(incident: Incident) -> str:
+    if incident.state == "silenced" and incident.silenced_until is not None:
+        return f"silenced until {moment(incident.silenced_until)}"
+    by = incident.acknowledged_by if incident.state == "acknowledged" else incident.resolved_by
+    return f"{incident.state} by {by}" if by else incident.state
+
+
+def _row(incident: Incident) -> dict[str, Any]:
     return {
         "id": incident.id, "rule": incident.rule, "source": incident.source, "label": incident.label,
         "severity": incident.severity, "state": incident.state, "opened_window": incident.opened_window,
         "opened_at": incident.opened_at.isoformat(), "breaches": incident.breaches, "reason": incident.reason,
         "verdict": incident.last_verdict, "resolved_window": incident.resolved_window,
+        "resolved_by": incident.resolved_by, "acknowledged_by": incident.acknowledged_by,
+        "acknowledged_at": _iso(incident.acknowledged_at), "silenced_by": incident.silenced_by,
+        "silenced_until": _iso(incident.silenced_until), "reopened": incident.reopened,
     }  # fmt: skip
+
+
+def _event(event: IncidentEvent) -> dict[str, Any]:
+    return {
+        "at": event.at.isoformat(), "kind": event.kind, "reason": event.reason, "actor": event.actor,
+        "window": event.window, "verdict": event.verdict, "why": event.detail.get("why"),
+    }  # fmt: skip
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
 
 
 @db_app.command(epilog="Example:  calmon db upgrade")

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, RowMapping, and_, false, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, exists, false, or_, select, update
 
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing
+from monitor.history.connect import Row, add_missing, one_at_a_time
 from monitor.history.values import plain
 from monitor.records import Delivery, DeliveryState
 
 CLAIM_EXPIRES = timedelta(minutes=5)
+_UNSENT = ("pending", "failed")
+_LIVING = (*_UNSENT, "sending", "sent")
+
+
+class Root(NamedTuple):
+    """What became of the message that others change or answer: its state, where it stands in Slack, what went wrong."""
+
+    state: DeliveryState
+    channel: str | None
+    ts: str | None
+    error: str | None
 
 
 def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> None:
@@ -25,6 +37,63 @@ def deliveries(connection: Connection, states: Collection[DeliveryState] | None)
     """The messages, by the time they were composed."""
     table = tables.deliveries
     return _deliveries(connection, None if states is None else table.c.state.in_(list(states)))
+
+
+def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
+    """Delivery id -> what became of it; one that is not stored is left out."""
+    table = tables.deliveries
+    columns = (table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error)
+    found = connection.execute(select(*columns).where(table.c.id.in_(list(ids))))
+    return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
+
+
+def known_channels(connection: Connection) -> dict[str, str]:
+    """Channel as routes name it -> Slack's id of it, from the newest message that went there."""
+    table = tables.deliveries
+    there = and_(table.c.state == "sent", table.c.external_channel.is_not(None))
+    found = select(table.c.channel, table.c.external_channel).where(there).order_by(table.c.sent_at)
+    return {row.channel: row.external_channel for row in connection.execute(found)}
+
+
+def supersede(connection: Connection) -> int:
+    """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
+    table = tables.deliveries
+    old = and_(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
+    return connection.execute(update(table).where(old).values(state="superseded", error=None)).rowcount
+
+
+def conclude(
+    connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
+) -> bool:
+    """End a message that nobody has to send, as its root says; False where it is no longer in ``from_state``."""
+    table = tables.deliveries
+    held = and_(table.c.id == delivery, table.c.state == from_state)
+    return connection.execute(update(table).where(held).values(state=state, error=error)).rowcount == 1
+
+
+@cache
+def _later_edit() -> ColumnElement[bool]:
+    """There is a later edit of the same message that was not given up."""
+    table, other = tables.deliveries, tables.deliveries.alias()
+    later = or_(
+        other.c.sequence > table.c.sequence,
+        and_(
+            other.c.sequence == table.c.sequence,
+            or_(
+                other.c.created_at > table.c.created_at,
+                and_(other.c.created_at == table.c.created_at, other.c.id > table.c.id),
+            ),
+        ),
+    )
+    return exists().where(other.c.root == table.c.root, other.c.operation == "edit", other.c.state.in_(_LIVING), later)
+
+
+@cache
+def _edit_under_way() -> ColumnElement[bool]:
+    """Another edit of the same message is being sent: it could arrive after this one and win."""
+    table, other = tables.deliveries, tables.deliveries.alias()
+    same = (other.c.root == table.c.root, other.c.operation == "edit", other.c.id != table.c.id)
+    return exists().where(*same, other.c.state == "sending")
 
 
 def due_deliveries(connection: Connection, now: datetime, worker: str | None) -> list[Delivery]:
@@ -47,16 +116,27 @@ def claim(
 ) -> bool:
     """Take a message for sending; False where somebody else has it.
 
-    One in ``sending`` can be taken only from a sender that is gone: the claim has expired, or it is
-    this worker's own of an earlier life, named by the ``claimed_at`` that was read.
+    An edit is taken only if none of the same message is being sent, and none later is stored. One in
+    ``sending`` can be taken only from a sender that is gone: the claim has expired, or it is this worker's own
+    of an earlier life, named by the ``claimed_at`` that was read.
     """
     table = tables.deliveries
     free = and_(table.c.id == delivery, table.c.state == from_state)
     if from_state == "sending":
         own = and_(table.c.claimed_by == worker, table.c.claimed_at == claimed_at) if claimed_at else false()
         free = and_(free, or_(table.c.claimed_at <= now - CLAIM_EXPIRES, own))
+    _wait_for_claims_of_its_root(connection, delivery)
+    free = and_(free, or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())))
     taken = {"state": "sending", "attempts": table.c.attempts + 1, "claimed_at": now, "claimed_by": worker}
     return connection.execute(update(table).where(free).values(taken)).rowcount == 1
+
+
+def _wait_for_claims_of_its_root(connection: Connection, delivery: str) -> None:
+    """Let claims of two edits of one message come one after the other; SQLite's writers do so anyway."""
+    if connection.dialect.name == "postgresql":
+        table = tables.deliveries
+        root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
+        one_at_a_time(connection, f"edits of {root or delivery}")
 
 
 def settle(

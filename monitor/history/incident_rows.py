@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, RowMapping, and_, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
 
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing
+from monitor.history.connect import Row, add_missing, one_at_a_time
 from monitor.history.delivery_rows import add_deliveries
+from monitor.history.errors import Ambiguous, NotFound
+from monitor.history.switches import LostRace
 from monitor.history.values import label_key, label_of, plain
 from monitor.records import Delivery, Incident, IncidentEvent, IncidentState
 
 _OPEN_KEY_LENGTH = 400
+_SHOWN_CANDIDATES = 5
 
 
 def apply_incidents(
@@ -23,18 +26,52 @@ def apply_incidents(
     deliveries: Sequence[Delivery],
     events: Sequence[IncidentEvent] = (),
 ) -> None:
-    """Store decisions, their events and the messages they call for. Doing it again changes nothing.
+    """Store decisions, their events and the messages they call for, all or nothing.
 
     An incident is updated where its ``version`` is one more than the stored one's, and is not opened beside one
-    of its fingerprint that is not resolved.
+    of its fingerprint that is not resolved; an edit needs the next ``sequence`` of its message. Raises
+    :class:`LostRace` where somebody else was first, so that the decisions are made again on what is stored now.
     """
-    table = tables.incidents
+    one_at_a_time(connection, "incidents")
     for incident in updated:
-        as_seen = and_(table.c.id == incident.id, table.c.version == incident.version - 1)
-        connection.execute(update(table).where(as_seen).values(_incident_row(incident)))
-    add_missing(connection, table, [_incident_row(incident) for incident in opened])
+        _update(connection, incident)
+    add_missing(connection, tables.incidents, [_incident_row(incident) for incident in opened])
+    _refuse_unopened(connection, [incident.id for incident in opened])
+    last = last_edits(connection)
+    if any(each.operation == "edit" and each.sequence != last.get(each.root or "", 0) + 1 for each in deliveries):
+        raise LostRace
     add_missing(connection, tables.incident_events, [_event_row(event) for event in events])
     add_deliveries(connection, deliveries)
+
+
+def _update(connection: Connection, incident: Incident) -> None:
+    table = tables.incidents
+    as_seen = and_(table.c.id == incident.id, table.c.version == incident.version - 1)
+    if connection.execute(update(table).where(as_seen).values(_incident_row(incident))).rowcount != 1:
+        raise LostRace
+
+
+def _refuse_unopened(connection: Connection, ids: Sequence[str]) -> None:
+    """Raise :class:`LostRace` where another incident of the same fingerprint kept one of these out."""
+    table = tables.incidents
+    for id in ids:
+        if connection.execute(select(table.c.id).where(table.c.id == id)).first() is None:
+            raise LostRace
+
+
+def last_edits(connection: Connection) -> dict[str, int]:
+    """The sequence of the newest edit of each message that was edited."""
+    table = tables.deliveries
+    statement = select(table.c.root, func.max(table.c.sequence)).where(table.c.operation == "edit")
+    return {str(root): int(last) for root, last in connection.execute(statement.group_by(table.c.root))}
+
+
+def thread(connection: Connection, root: str) -> list[Delivery]:
+    """A living message with all its edits, replies and files, by the time they were composed."""
+    table = tables.deliveries
+    statement = select(table).where(or_(table.c.id == root, table.c.root == root))
+    ordered = statement.order_by(table.c.created_at, table.c.sequence, table.c.id)
+    return [Delivery(**row) for row in connection.execute(ordered).mappings()]
 
 
 def incidents(connection: Connection, state: IncidentState | None) -> list[Incident]:
@@ -44,6 +81,19 @@ def incidents(connection: Connection, state: IncidentState | None) -> list[Incid
     if state is not None:
         statement = statement.where(table.c.state == state)
     return [_incident(row) for row in connection.execute(statement).mappings()]
+
+
+def incident(connection: Connection, prefix: str) -> Incident:
+    """The incident whose id is, or begins with, ``prefix``."""
+    table = tables.incidents
+    begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)
+    found = [_incident(row) for row in connection.execute(begins.limit(_SHOWN_CANDIDATES)).mappings()]
+    exact = [each for each in found if each.id == prefix]
+    if not found:
+        raise NotFound(f"no incident has an id that begins with {prefix!r}; `calmon incidents list --all` shows them")
+    if len(found) > 1 and not exact:
+        raise Ambiguous(f"several incidents begin with {prefix!r}: {', '.join(each.id for each in found)} ...")
+    return (exact or found)[0]
 
 
 def events(connection: Connection, incident: str | None) -> list[IncidentEvent]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.engine import URL
@@ -185,6 +185,11 @@ class Store:
         with self._read() as connection:
             return readings.load(connection, schedule, window_start, source)
 
+    def readings_seen(self, since: datetime) -> list[Row]:
+        """What every reading of a window from ``since`` on gave (state, rows, error), newest first."""
+        with self._read() as connection:
+            return readings.seen(connection, since)
+
     def quality(self, schedule: Schedule, window_start: datetime) -> list[Quality]:
         """The rows set aside in one window."""
         with self._read() as connection:
@@ -343,6 +348,24 @@ class Store:
         """The incidents that are not resolved, by fingerprint."""
         return {incident.fingerprint: incident for incident in self.incidents() if incident.state != "resolved"}
 
+    def incident(self, prefix: str) -> Incident:
+        """The incident whose id is, or begins with, ``prefix``; raises NotFound or Ambiguous."""
+        with self._read() as connection:
+            return incident_rows.incident(connection, prefix)
+
+    def thread(self, root: str) -> list[Delivery]:
+        """A living message with all its edits, replies and files, by the time they were composed."""
+        with self._read() as connection:
+            return incident_rows.thread(connection, root)
+
+    def last_edits(self) -> dict[str, int]:
+        """The sequence of the newest edit of each message that was edited.
+
+        Read it before the incidents from which an edit is composed: then whatever changes in between is noticed.
+        """
+        with self._read() as connection:
+            return incident_rows.last_edits(connection)
+
     def incident_events(self, incident: str | None = None) -> list[IncidentEvent]:
         """What happened to one incident, or to all, in order."""
         with self._read() as connection:
@@ -354,10 +377,18 @@ class Store:
         updated: Sequence[Incident],
         deliveries: Sequence[Delivery],
         events: Sequence[IncidentEvent] = (),
-    ) -> None:
-        """Store decisions about incidents, their events and the messages they call for, together."""
-        with self._write() as connection:
-            incident_rows.apply_incidents(connection, opened, updated, deliveries, events)
+    ) -> Literal["applied", "conflict"]:
+        """Store decisions about incidents, their events and the messages they call for: all, or nothing.
+
+        "conflict" where somebody else changed one of the incidents, or edited the same message, first: then
+        decide again on what is stored now.
+        """
+        try:
+            with self._write() as connection:
+                incident_rows.apply_incidents(connection, opened, updated, deliveries, events)
+        except switches.LostRace:
+            return "conflict"
+        return "applied"
 
     def add_delivery(self, delivery: Delivery) -> None:
         """Add a message unless it is there."""
@@ -373,6 +404,26 @@ class Store:
         """The messages to be sent now; with ``worker``, also those its earlier life left in sending."""
         with self._read() as connection:
             return delivery_rows.due_deliveries(connection, now, worker)
+
+    def delivery_roots(self, ids: Collection[str]) -> dict[str, delivery_rows.Root]:
+        """What became of these messages and where they stand, by delivery id."""
+        with self._read() as connection:
+            return delivery_rows.roots(connection, ids)
+
+    def known_channels(self) -> dict[str, str]:
+        """Channel as routes name it -> Slack's id of it, as far as messages went there."""
+        with self._read() as connection:
+            return delivery_rows.known_channels(connection)
+
+    def supersede_edits(self) -> int:
+        """Take back unsent edits of which a later one is stored; gives how many."""
+        with self._write() as connection:
+            return delivery_rows.supersede(connection)
+
+    def conclude_delivery(self, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str) -> bool:
+        """End a message without sending it; False where it is no longer in ``from_state``."""
+        with self._write() as connection:
+            return delivery_rows.conclude(connection, delivery, from_state=from_state, state=state, error=error)
 
     def claim_delivery(
         self,

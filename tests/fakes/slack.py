@@ -2,6 +2,8 @@
 
 It keeps every message it accepts and never removes a repeat, so a test sees what a channel would
 show. Faults are scripted per method, one a call: ``fake.fail("chat.postMessage", Fault.status(500))``.
+With ``running(socket_mode=True)`` it speaks Socket Mode too (:mod:`tests.fakes.slack_socket`), and
+:class:`InProcessClient` speaks with it without a network.
 
 ``python -m tests.fakes.slack --port 8099`` runs it alone; then ``GET /_control/messages`` lists what
 came, ``POST /_control/faults`` with ``{"method": ..., "faults": [{"kind": "status", "status": 500}]}``
@@ -18,21 +20,30 @@ import struct
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from slack_sdk import WebClient
+from slack_sdk.web.file_upload_v2_result import FileUploadV2Result
+
+from tests.fakes.slack_forms import form_problem as _form_problem  # noqa: F401 - other tests ask it too
+from tests.fakes.slack_methods import APP_METHODS, METHODS, Answer
+from tests.fakes.slack_socket import SocketServer
 
 TOKEN = "xoxb-local-test"
-ALL_SCOPES = frozenset({"chat:write", "channels:read", "groups:read", "channels:history", "groups:history"})
-TOTAL_BLOCKS = 16_000  # Slack names no number; 17,700 characters of JSON were seen refused
+APP_TOKEN = "xapp-local-test"
+ALL_SCOPES = frozenset({
+    "chat:write", "channels:read", "groups:read", "channels:history", "groups:history", "files:write",
+    "usergroups:read", "users:read",
+})  # fmt: skip
+UPLOAD = "upload"  # the name under which the upload of a file's content is scripted
 SHORT = 0.3  # seconds a client waits for an answer that is scripted not to come
 PATIENT = 60.0  # seconds it waits for one that will come, however slow the machine
 
-Answer = dict[str, Any]
+Work = Callable[[], Answer]
 
 
 @dataclass(frozen=True)
@@ -84,12 +95,24 @@ class FakeSlack:
     not_member: set[str] = field(default_factory=set)
     any_channel: bool = False
     page_size: int = 1000
+    clock: Callable[[], float] = time.time
+    team: str = "T1"
+    app_tokens: set[str] = field(default_factory=lambda: {APP_TOKEN})
+    people: dict[str, str] = field(default_factory=lambda: {"U1": "ada", "U2": "bob"})
+    groups: dict[str, list[str]] = field(default_factory=dict)
     messages: list[Answer] = field(default_factory=list)
+    first_texts: dict[str, str] = field(default_factory=dict)  # ts -> the text before any edit
+    private: list[Answer] = field(default_factory=list)  # what chat.postEphemeral showed to one person
+    views: list[Answer] = field(default_factory=list)  # the modals that were opened
+    triggers: set[str] = field(default_factory=set)  # trigger ids that may still open one
+    files: dict[str, Answer] = field(default_factory=dict)
+    socket: SocketServer | None = None
     calls: list[tuple[str, Answer]] = field(default_factory=list)
     worked: int = 0  # calls that have had their effect, if any; the answer may still be to come
     scripts: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
     always: dict[str, Fault] = field(default_factory=dict)
     url: str = ""
+    _last_ts: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
 
@@ -109,8 +132,39 @@ class FakeSlack:
         return sum(name == method for name, _ in self.calls)
 
     def texts(self, channel: str) -> list[str]:
-        """What the channel of that name shows, oldest first."""
-        return [m["text"] for m in self.messages if m["channel"] == self.channels[channel]]
+        """What the channel of that name shows, oldest first, threads left out."""
+        return [m["text"] for m in self.shown(channel) if m.get("thread_ts", m["ts"]) == m["ts"]]
+
+    def shown(self, channel: str) -> list[Answer]:
+        """Every message of the channel of that name, threads included."""
+        return [m for m in self.messages if m["channel"] == self.channels[channel]]
+
+    def thread(self, ts: str) -> list[Answer]:
+        """The answers in the thread of a message."""
+        return [m for m in self.messages if m.get("thread_ts") == ts]
+
+    def message(self, channel: str, ts: str) -> Answer | None:
+        """The message at that place, or None."""
+        return next((m for m in self.messages if m["channel"] == channel and m["ts"] == ts), None)
+
+    def delete(self, ts: str) -> None:
+        """A person deletes the message."""
+        self.messages[:] = [m for m in self.messages if m["ts"] != ts]
+
+    def next_ts(self) -> str:
+        """A timestamp after all others."""
+        self._last_ts = max(self.clock(), self._last_ts + 0.000_001)
+        return f"{self._last_ts:.6f}"
+
+    def add(self, channel: str, text: str, blocks: list[Any], metadata: Any, thread: str) -> Answer:
+        """Show a new message. What answers a message that is gone comes into the channel itself, as in Slack."""
+        ts = self.next_ts()
+        message = {"type": "message", "channel": channel, "ts": ts, "text": text, "blocks": blocks}
+        message |= {"metadata": metadata} if metadata else {}
+        message |= {"thread_ts": thread} if thread and self.message(channel, thread) else {}
+        self.messages.append(message)
+        self.first_texts[ts] = text
+        return message
 
     def will_hang(self, method: str) -> bool:
         """Whether the next call of ``method`` gets no answer."""
@@ -126,12 +180,21 @@ class FakeSlack:
 
     def answer(self, method: str, token: str, arguments: Answer) -> Answer:
         with self._lock:
-            if token not in self.tokens:
+            if token not in (self.app_tokens if method in APP_METHODS else self.tokens):
                 return {"ok": False, "error": "invalid_auth" if token else "not_authed"}
-            handler = _METHODS.get(method)
+            handler = METHODS.get(method) or APP_METHODS.get(method)
             return (
                 handler(self, arguments) if handler else {"ok": False, "error": "unknown_method", "req_method": method}
             )
+
+    def upload(self, id: str, content: bytes) -> bool:
+        """Take a file's content, as the address of files.getUploadURLExternal does."""
+        with self._lock:
+            file = self.files.get(id)
+            if file is None or len(content) != file["length"]:
+                return False
+            file["content"] = content
+            return True
 
     def lacks(self, *any_of: str) -> Answer | None:
         if self.scopes & set(any_of):
@@ -143,144 +206,6 @@ class FakeSlack:
         if self.any_channel and name not in self.channels and name not in self.channels.values():
             self.channels[name] = f"C{len(self.channels) + 1:03d}"
         return self.channels.get(name) or (name if name in self.channels.values() else None)
-
-
-def _auth_test(slack: FakeSlack, _: Answer) -> Answer:
-    return {
-        "ok": True,
-        "url": "https://example.invalid/",
-        "team": "Local",
-        "user": "calmon",
-        "team_id": "T1",
-        "user_id": "U1",
-    }
-
-
-def _post_message(slack: FakeSlack, arguments: Answer) -> Answer:
-    refused = slack.lacks("chat:write")
-    if refused:
-        return refused
-    id = slack.channel_id(str(arguments.get("channel", "")))
-    name = next((n for n, i in slack.channels.items() if i == id), "")
-    if id is None:
-        return {"ok": False, "error": "channel_not_found"}
-    if name in slack.archived:
-        return {"ok": False, "error": "is_archived"}
-    if name in slack.not_member:
-        return {"ok": False, "error": "not_in_channel"}
-    text, blocks = arguments.get("text") or "", arguments.get("blocks") or []
-    problem = _form_problem(text, blocks, arguments.get("metadata"))
-    if problem:
-        return problem
-    last = float(slack.messages[-1]["ts"]) if slack.messages else 0.0
-    ts = f"{max(time.time(), last + 0.000_001):.6f}"
-    message = {"type": "message", "channel": id, "ts": ts, "text": text, "blocks": blocks}
-    message |= {"metadata": arguments["metadata"]} if arguments.get("metadata") else {}
-    slack.messages.append(message)
-    return {"ok": True, "channel": id, "ts": ts, "message": message}
-
-
-def _form_problem(text: str, blocks: Any, metadata: Any) -> Answer | None:
-    if not text and not blocks:
-        return {"ok": False, "error": "no_text"}
-    if len(text) > 40_000:
-        return {"ok": False, "error": "msg_too_long"}
-    if metadata is not None and not (
-        isinstance(metadata, dict) and metadata.get("event_type") and isinstance(metadata.get("event_payload"), dict)
-    ):
-        return {"ok": False, "error": "invalid_metadata_format"}
-    problems = list(_block_problems(blocks)) if isinstance(blocks, list) else ["blocks must be an array"]
-    if problems:
-        return {
-            "ok": False,
-            "error": "invalid_blocks",
-            "response_metadata": {"messages": [f"[ERROR] {p}" for p in problems]},
-        }
-    if len(json.dumps(blocks)) > TOTAL_BLOCKS:
-        return {"ok": False, "error": "msg_blocks_too_long"}
-    return None
-
-
-def _block_problems(blocks: list[Any]) -> Iterator[str]:
-    """What Slack would not take, with the pointer it gives."""
-    if len(blocks) > 50:
-        yield "no more than 50 items allowed [json-pointer:/blocks]"
-    for i, block in enumerate(blocks):
-        at = f"/blocks/{i}"
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "header":
-            yield from _text_problems(block.get("text"), f"{at}/text", 150, ("plain_text",))
-        elif kind == "section":
-            fields = block.get("fields") or []
-            if block.get("text") is None and not fields:
-                yield f"missing required field: text [json-pointer:{at}]"
-            elif block.get("text") is not None:
-                yield from _text_problems(block["text"], f"{at}/text", 3000, ("mrkdwn", "plain_text"))
-            if len(fields) > 10:
-                yield f"no more than 10 items allowed [json-pointer:{at}/fields]"
-            for j, one in enumerate(fields):
-                yield from _text_problems(one, f"{at}/fields/{j}", 2000, ("mrkdwn", "plain_text"))
-        elif kind == "context":
-            elements = block.get("elements") or []
-            if not 1 <= len(elements) <= 10:
-                yield f"1 to 10 items allowed [json-pointer:{at}/elements]"
-            for j, one in enumerate(elements):
-                yield from _text_problems(one, f"{at}/elements/{j}", 3000, ("mrkdwn", "plain_text"))
-        elif kind not in ("divider", "actions"):
-            yield f"unsupported type: {kind} [json-pointer:{at}/type]"
-
-
-def _text_problems(text: Any, at: str, longest: int, kinds: tuple[str, ...]) -> Iterator[str]:
-    allowed = {"mrkdwn": {"type", "text", "verbatim"}, "plain_text": {"type", "text", "emoji"}}
-    if not isinstance(text, dict) or text.get("type") not in kinds:
-        yield f"must be one of {', '.join(kinds)} [json-pointer:{at}/type]"
-        return
-    if set(text) - allowed[text["type"]]:
-        yield f"no more fields allowed [json-pointer:{at}]"
-    length = len(text.get("text") or "")
-    if length == 0:
-        yield f"must be more than 0 characters [json-pointer:{at}/text]"
-    if length > longest:
-        yield f"must be less than {longest + 1} characters [json-pointer:{at}/text]"
-
-
-def _page(slack: FakeSlack, items: list[Answer], arguments: Answer) -> tuple[list[Answer], str]:
-    first = int(str(arguments.get("cursor") or "at:0").removeprefix("at:"))
-    size = min(int(arguments.get("limit") or 100), slack.page_size)
-    return items[first : first + size], f"at:{first + size}" if first + size < len(items) else ""
-
-
-def _list(slack: FakeSlack, arguments: Answer) -> Answer:
-    types = str(arguments.get("types") or "public_channel").split(",")
-    refused = slack.lacks("channels:read") or (slack.lacks("groups:read") if "private_channel" in types else None)
-    if refused:
-        return refused
-    found = [{"id": id, "name": name, "is_archived": name in slack.archived} for name, id in slack.channels.items()]
-    page, cursor = _page(slack, found, arguments)
-    return {"ok": True, "channels": page, "response_metadata": {"next_cursor": cursor}}
-
-
-def _history(slack: FakeSlack, arguments: Answer) -> Answer:
-    refused = slack.lacks("channels:history")
-    if refused:
-        return refused
-    id = arguments.get("channel")  # Slack takes names for posting only
-    if id not in slack.channels.values():
-        return {"ok": False, "error": "channel_not_found"}
-    low, high = float(arguments.get("oldest") or 0), float(arguments.get("latest") or "inf")
-    found = [m for m in reversed(slack.messages) if m["channel"] == id and low < float(m["ts"]) < high]
-    if str(arguments.get("include_all_metadata", "")).lower() not in ("1", "true"):
-        found = [{k: v for k, v in m.items() if k != "metadata"} for m in found]
-    page, cursor = _page(slack, found, arguments)
-    return {"ok": True, "messages": page, "has_more": bool(cursor), "response_metadata": {"next_cursor": cursor}}
-
-
-_METHODS = {
-    "auth.test": _auth_test,
-    "chat.postMessage": _post_message,
-    "conversations.list": _list,
-    "conversations.history": _history,
-}
 
 
 class _Server(ThreadingHTTPServer):
@@ -297,6 +222,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         if path.startswith("/_control/"):
             self._control(path.removeprefix("/_control/"), json.loads(body or b"{}"))
+            return
+        if path.startswith("/upload/v1/"):
+            self._upload(path.rpartition("/")[2], body)
             return
         self._api(path.rpartition("/")[2], self._arguments(body))
 
@@ -320,6 +248,17 @@ class _Handler(BaseHTTPRequestHandler):
         slack.worked += 1
         if fault is None:
             self._reply(200, answer)
+        else:
+            self._misbehave(fault)
+
+    def _upload(self, id: str, body: bytes) -> None:
+        slack = self.server.slack
+        slack.calls.append((UPLOAD, {"id": id}))
+        fault = slack.next_fault(UPLOAD)
+        taken = slack.upload(id, body) if fault is None or fault.accept else False
+        slack.worked += 1
+        if fault is None:
+            self._reply(200 if taken else 400, f"OK - {len(body)}" if taken else "bad upload")
         else:
             self._misbehave(fault)
 
@@ -368,9 +307,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def running(port: int = 0, **settings: Any) -> Iterator[FakeSlack]:
+def running(port: int = 0, *, socket_mode: bool = False, **settings: Any) -> Iterator[FakeSlack]:
     """The server on 127.0.0.1 while the block lasts; ``fake.url`` is what CALMON_SLACK_API_URL takes."""
     fake = FakeSlack(**settings)
+    fake.socket = SocketServer() if socket_mode else None
     server = _Server(("127.0.0.1", port), _Handler)
     server.slack = fake
     fake.url = f"http://127.0.0.1:{server.server_address[1]}/api/"
@@ -383,6 +323,49 @@ def running(port: int = 0, **settings: Any) -> Iterator[FakeSlack]:
         server.shutdown()
         server.server_close()
         thread.join()
+        if fake.socket is not None:
+            fake.socket.close()
+
+
+class InProcessClient(WebClient):
+    """The SDK's client, its HTTP replaced by a call of the fake: the same answers and faults without a network.
+
+    ``during`` is called in the middle of a call that hangs, with what Slack will do sooner or later: it says when.
+    """
+
+    def __init__(self, slack: FakeSlack, token: str = TOKEN, during: Callable[[Work], None] | None = None) -> None:
+        super().__init__(token=token, base_url=slack.url or "http://in-process.invalid/api/", retry_handlers=[])
+        self._slack, self._during = slack, during
+
+    def _perform_urllib_http_request(self, *, url: str, args: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        method = urlsplit(url).path.rpartition("/")[2]
+        arguments = args.get("json") or {k: v for k, v in (args.get("params") or {}).items() if v is not None}
+        token = str(args["headers"].get("Authorization", "")).removeprefix("Bearer ")
+        self._slack.calls.append((method, arguments))
+        answer = self._through(method, lambda: self._slack.answer(method, token, json.loads(json.dumps(arguments))))
+        return {"status": answer[0], "headers": answer[1], "body": json.dumps(answer[2])}
+
+    def _upload_file(self, *, url: str, data: bytes, **_: Any) -> FileUploadV2Result:
+        self._slack.calls.append((UPLOAD, {}))
+        id = url.rpartition("/")[2]
+        status, _headers, _body = self._through(UPLOAD, lambda: {"ok": self._slack.upload(id, data)})
+        return FileUploadV2Result(status=status, body="")
+
+    def _through(self, method: str, work: Work) -> tuple[int, dict[str, str], Answer]:
+        fault = self._slack.next_fault(method)
+        if fault is None:
+            return 200, {}, work()
+        effect = work if fault.accept else dict
+        if fault.kind == "hang" and self._during is not None:
+            self._during(effect)
+        else:
+            effect()
+        if fault.kind == "error":
+            return 200, {}, {"ok": False, "error": fault.error}
+        if fault.kind == "status":
+            headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
+            return fault.status, headers, {"ok": False, "error": fault.error}
+        raise TimeoutError("timed out") if fault.kind == "hang" else ConnectionResetError(104, "reset by peer")
 
 
 @contextlib.contextmanager

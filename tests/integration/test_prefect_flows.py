@@ -15,8 +15,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
+from monitor.alerts.message import delivery_of, monitor_failed_message
 from monitor.pinning import pin
+from monitor.run import run_window
 from monitor.windows import week
 from tests.fakes import slack
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
@@ -555,11 +557,13 @@ def test_serve_starts_its_own_server_registers_the_schedules_and_leaves_nothing_
     with process(log, "flows.serve", cwd=ROOT, environment=environment) as serving:
         url = until(lambda: address(log), log)
         server = Server(f"{url}/api", environment)
-        until(lambda: len(server.ask("/deployments/filter", {})) == 4, log)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 6, log)
         found = {d["name"]: [s["schedule"] for s in d["schedules"]] for d in server.ask("/deployments/filter", {})}
         assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
             "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
             "calmon-daily": [("15 7 * * *", "Europe/Berlin")],
+            "calmon-watchdog": [("*/15 * * * *", "Europe/Berlin")],
+            "calmon-drain": [("*/5 * * * *", "Europe/Berlin")],
             "calmon-backfill": [],
             "calmon-rebaseline": [],
         }
@@ -596,6 +600,36 @@ def schedules(timezone):
 serve.serve_schedules = schedules
 sys.exit(serve.main())
 """
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_watchdog_tells_of_a_run_that_is_missing_once(world: World, workspace: slack.FakeSlack) -> None:
+    from flows.watchdog import watchdog
+
+    with world.opened(clock=lambda: datetime(2026, 9, 1, tzinfo=UTC)) as monitor:
+        run_window(monitor, week(WEEKS[10], monitor.config.zone), act="never")  # the newest of this history, long ago
+    found = [watchdog() for _ in range(2)]
+    assert [[text.partition(":")[0] for text in texts].count("run_missing") for texts in found] == [2, 2]
+    told = [text for text in workspace.texts("ml-monitoring") if "run missing" in text]
+    assert len(told) == len(set(told)) == 2  # the weekly and the daily one
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_drain_sends_what_was_kept_once_it_is_due_and_stays_quiet_while_alerts_yaml_is_broken(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.drain import drain_outbox
+
+    payload = monitor_failed_message("weekly", "a test", datetime.now(UTC), channel="#ml-monitoring", run="kept")
+    kept = delivery_of(payload, kind="monitor", now=datetime.now(UTC))
+    with world.opened() as monitor:
+        monitor.store.add_delivery(kept)
+        monitor.store.add_delivery(replace(kept, id="later", next_attempt_at=datetime.now(UTC) + timedelta(hours=1)))
+    assert [drain_outbox() for _ in range(2)] == [{"sent": 1}, {}]
+    assert len(workspace.texts("ml-monitoring")) == 1
+    (world.folder / "alerts.yaml").write_text(BROKEN, "utf-8")
+    assert drain_outbox() == {}
+    assert len(workspace.texts("ml-monitoring")) == 1
 
 
 @pytest.mark.parametrize(("why", "code", "says"), [("interrupted", 0, "Stopped"), ("a mistake", 1, "ValueError")])

@@ -218,9 +218,12 @@ def test_a_message_is_found_behind_many_others(store: Store, slack: FakeSlack) -
     assert sender(slack).find(message("never sent")) is None
 
 
-def test_a_history_too_long_to_search_counts_as_not_searchable(slack: FakeSlack) -> None:
+def test_a_history_too_long_to_search_counts_as_not_searchable(
+    slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.alerts.slack.PAGES", 2)
     slack.page_size = 1
-    for i in range(12):
+    for i in range(4):
         sender(slack).send(message(f"other {i}"))
     with pytest.raises(TransportError, match="not searched to the end") as raised:
         sender(slack).find(message("wanted"))

@@ -21,6 +21,7 @@ DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "deployments" / "pref
     "deployments"
 ]
 SCHEDULED = [d for d in DEPLOYMENTS if d.get("schedules")]
+EVALUATIONS = [d for d in SCHEDULED if d["name"] in ("calmon-weekly", "calmon-daily")]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 ZONES = (
     "UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe",
@@ -78,12 +79,18 @@ def test_every_task_has_a_time_out_and_retries_only_what_is_outside() -> None:
 
 
 def test_the_schedules_are_the_weekly_and_the_daily_one_in_the_time_zone_of_the_rules() -> None:
-    assert [d["name"] for d in SCHEDULED] == ["calmon-weekly", "calmon-daily"]
+    assert [d["name"] for d in EVALUATIONS] == ["calmon-weekly", "calmon-daily"]
     zones = {schedule["timezone"] for d in SCHEDULED for schedule in d["schedules"]}
     assert zones == {load_config(ROOT / "alerts.yaml").timezone}
 
 
-@pytest.mark.parametrize("deployment", SCHEDULED, ids=lambda d: d["name"])
+def test_a_look_at_what_is_now_is_dropped_where_one_is_running() -> None:
+    others = [d for d in SCHEDULED if d not in EVALUATIONS]
+    assert "calmon-watchdog" in [d["name"] for d in others]
+    assert {d["concurrency_limit"]["collision_strategy"] for d in others} == {"CANCEL_NEW"}
+
+
+@pytest.mark.parametrize("deployment", EVALUATIONS, ids=lambda d: d["name"])
 def test_scheduled_runs_wait_for_each_other_and_none_is_dropped(deployment: dict[str, Any]) -> None:
     assert deployment["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
 
@@ -97,7 +104,7 @@ def clock_of(deployment: dict[str, Any]) -> tuple[time, bool]:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_in_every_time_zone_each_daily_run_finds_the_day_before_ready_also_when_clocks_change(zone: str) -> None:
-    clock, _ = clock_of(SCHEDULED[1])
+    clock, _ = clock_of(EVALUATIONS[1])
     here = ZoneInfo(zone)
     for today in (date(2026, 1, 1) + timedelta(days=n) for n in range(730)):
         expected = day((today - timedelta(days=1)).isoformat(), here)
@@ -106,7 +113,7 @@ def test_in_every_time_zone_each_daily_run_finds_the_day_before_ready_also_when_
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_in_every_time_zone_each_weekly_run_finds_the_week_before_ready(zone: str) -> None:
-    clock, mondays = clock_of(SCHEDULED[0])
+    clock, mondays = clock_of(EVALUATIONS[0])
     assert mondays
     here = ZoneInfo(zone)
     for monday in (date(2026, 1, 5) + timedelta(weeks=n) for n in range(104)):

@@ -1,0 +1,46 @@
+"""The drain: every few minutes, what was kept goes out, silences end, and reminders come in time.
+
+Runs and presses of buttons send at once; this is for what Slack did not take then. Where the history or
+alerts.yaml cannot be read nothing is drained, and only the log says so: the watchdog and the runs tell
+people, and this comes round too often to tell them as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from prefect import flow, get_run_logger
+
+from flows.hooks import tell_monitor_failed
+from flows.stages import OUTSIDE, opened
+from monitor import alerting
+from monitor.alerts.outbox import drain
+from monitor.rules.problems import ConfigProblems
+
+
+@flow(
+    name="calmon-drain",
+    timeout_seconds=240,
+    on_failure=[tell_monitor_failed],
+    on_crashed=[tell_monitor_failed],
+    description="Send what is due: kept messages whose time has come, reminders, the end of silences.",
+)
+def drain_outbox() -> dict[str, int]:
+    """Returns how many deliveries are now in which state, of those that were touched."""
+    logger = get_run_logger()
+    try:
+        with opened() as monitor:
+            alerting.due_repeats(monitor)
+            touched = drain(
+                monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True
+            )  # fmt: skip
+    except (*OUTSIDE, ConfigProblems) as error:
+        logger.error("nothing was drained: %s", error)
+        return {}
+    for delivery in touched:
+        logger.info("%s %s to %s: %s", delivery.operation, delivery.id, delivery.channel, delivery.state)
+    return dict(Counter(delivery.state for delivery in touched))
+
+
+if __name__ == "__main__":
+    drain_outbox()

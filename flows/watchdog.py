@@ -1,0 +1,35 @@
+"""The watchdog: every quarter of an hour, is the monitor itself at work? And what is due goes out.
+
+It needs the history and Slack, not the warehouse, so it goes on telling while that is down.
+"""
+
+from __future__ import annotations
+
+from prefect import flow, get_run_logger
+
+from flows.hooks import tell_monitor_failed
+from flows.stages import opened
+from monitor.run import deliver
+from monitor.watching import watch_monitor
+
+
+@flow(
+    name="calmon-watchdog",
+    timeout_seconds=600,
+    on_failure=[tell_monitor_failed],
+    on_crashed=[tell_monitor_failed],
+    description="Look whether runs, data, messages and leases are as they should be; tell what is not, once.",
+)
+def watchdog() -> list[str]:
+    """Returns what was found, in words."""
+    logger = get_run_logger()
+    with opened() as monitor:
+        found = watch_monitor(monitor)
+        deliver(monitor)
+    for finding in found:
+        logger.warning("%s: %s", finding.reason.value, finding.text)
+    return [f"{finding.reason.value}: {finding.text}" for finding in found]
+
+
+if __name__ == "__main__":
+    watchdog()

@@ -1,0 +1,159 @@
+"""What people and time do to incidents: acknowledge, silence, resolve, the end of a silence, reminders.
+
+The command line, buttons in Slack and the drain call these. Each decides on what is stored, and stores
+its decision with the edit of the living message in one transaction; where somebody else was first, it
+decides again. Sending is the outbox's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor import incidents, messages
+from monitor.adapters import Monitor
+from monitor.alerts.message import delivery_of, repeat_message
+from monitor.findings import Desk
+from monitor.incidents import IncidentDecision, Step
+from monitor.records import Delivery, Incident, IncidentEvent, Subject
+
+TRIES = 8
+_CALLS = ("repeat", "call")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a person's wish: ``done``, or why not, in ``words``; ``deliveries`` are pending edits."""
+
+    decision: IncidentDecision
+    words: str
+    deliveries: tuple[Delivery, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether it may not be done at all (what was done already is no refusal)."""
+        return self.decision.kind == "refuse"
+
+
+def acknowledge(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
+    """Somebody has it: nobody is called any more. Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
+
+
+def silence(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
+    """Quiet until then (time zone aware). Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
+
+
+def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outcome:
+    """A person ends it and says why. Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda i, now: incidents.resolve(i, actor, reason, now), actor, why=reason)
+
+
+def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
+    """Write down that somebody asked for what they may not do; ``key`` makes it once. Raises NotFound or Ambiguous."""
+    found = monitor.store.incident(incident_id)
+    event = IncidentEvent(
+        key=key, incident=found.id, at=monitor.clock(), kind="refused", reason=reason, actor=actor
+    )  # fmt: skip
+    monitor.store.apply_incidents([], [], [], [event])
+
+
+def refresh(monitor: Monitor, incident_id: str) -> list[Delivery]:
+    """Edit the living message to what holds now, as after automation was turned on or off by hand."""
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()
+        root = monitor.store.incident(incident_id).root
+        if root is None:
+            return []
+        deliveries = messages.refreshed(monitor, root, edits)
+        if monitor.store.apply_incidents([], [], deliveries) == "applied":
+            return deliveries
+    raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+
+
+def _change(
+    monitor: Monitor,
+    incident_id: str,
+    decide: Callable[[Incident, datetime], IncidentDecision],
+    actor: str,
+    why: str = "",
+) -> Outcome:
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()  # before the incident: see Store.last_edits
+        decision = decide(monitor.store.incident(incident_id), monitor.clock())
+        stored = _store(monitor, [Step(decision, actor=actor, why=why)], edits)
+        if stored is not None:
+            return Outcome(decision, _words(decision), stored)
+    raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+
+
+def _store(monitor: Monitor, steps: Sequence[Step], edits: dict[str, int]) -> tuple[Delivery, ...] | None:
+    """The deliveries stored with these decisions; None where somebody else was first."""
+    made = messages.compose(monitor, steps, edits)
+    if not made.events and not made.deliveries:
+        return ()
+    done = monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events)
+    return made.deliveries if done == "applied" else None
+
+
+def _words(decision: IncidentDecision) -> str:
+    found = decision.incident
+    name = "" if found is None else f"{Subject(found.source, found.label).name}, {found.rule}: "
+    return f"{name}{decision.words}"
+
+
+def due_repeats(monitor: Monitor) -> list[Delivery]:
+    """What time alone asks for: silences that have ended, and one more call for what nobody has acknowledged.
+
+    Stored as pending, each once whoever else does the same at the same time. To be called before each drain.
+    """
+    return [*end_silences(monitor), *_repeats(monitor)]
+
+
+def end_silences(monitor: Monitor) -> list[Delivery]:
+    """End the silences whose time has come: their messages are edited."""
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()
+        silent, now = monitor.store.incidents("silenced"), monitor.clock()
+        steps = [Step(incidents.wake(each, now)) for each in silent]
+        stored = _store(monitor, [step for step in steps if step.decision.changes], edits)
+        if stored is not None:
+            return list(stored)
+    return []  # everybody else is busy with the same: it will be done at the next drain
+
+
+def _repeats(monitor: Monitor) -> list[Delivery]:
+    waiting = monitor.store.incidents("open")
+    roots = dict.fromkeys(each.root for each in waiting if each.root is not None)
+    found = [_repeat(monitor, root, [each for each in waiting if each.root == root]) for root in roots]
+    due = [each for each in found if each is not None]
+    for delivery in due:
+        monitor.store.add_delivery(delivery)
+    return due
+
+
+def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Delivery | None:
+    """The next call in one thread, if it is due: never before the message itself has been sent."""
+    thread = monitor.store.thread(root)
+    post = next((each for each in thread if each.id == root), None)
+    routes = [route for route in (messages.route_of(monitor.config, each) for each in waiting) if route is not None]
+    route = min(routes, key=lambda r: (r.repeat is None, r.repeat), default=None)
+    if post is None or post.sent_at is None or route is None:
+        return None
+    calls = [each for each in thread if each.operation == "reply" and _change_of(each) in _CALLS]
+    last = max([post.sent_at, *(each.created_at for each in calls)])
+    if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
+        return None
+    desk = Desk(monitor)
+    payload = repeat_message(
+        [desk.brief(each) for each in waiting], window=waiting[0].opened_window, channel=post.channel, root=root,
+        number=1 + sum(_change_of(each) == "repeat" for each in calls), mention=route.mention,
+    )  # fmt: skip
+    payload["incidents"] = [each.id for each in waiting]
+    return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)
+
+
+def _change_of(delivery: Delivery) -> str:
+    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))

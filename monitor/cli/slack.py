@@ -1,0 +1,69 @@
+"""``calmon slack``: the buttons of Slack messages, through Socket Mode."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import typer
+
+from monitor.adapters import Monitor
+from monitor.alerts.slack import Check
+from monitor.alerts.socket import SlackDesk, SocketRefused, listen, web_client
+from monitor.buttons import Buttons
+from monitor.cli import app as cli
+from monitor.rules.load import load_config
+from monitor.run import deliver
+
+
+@cli.app.command(
+    "slack",
+    epilog="Examples:  CALMON_SLACK_APP_TOKEN_FILE=/run/secrets/app CALMON_SLACK_BOT_TOKEN_FILE=/run/secrets/bot "
+    "calmon slack",
+)
+def slack_command() -> None:
+    """The buttons of Slack messages: acknowledge, silence, automation off, and on for operators.
+
+    Listens through Socket Mode, so no public address is needed. Ends with Ctrl-C or SIGTERM.
+    """
+    with cli.monitor() as opened:
+        app_token = _tokens(opened)
+        who = _who(opened)
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        settings = opened.settings
+        client = web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)  # type: ignore[union-attr]  # _tokens has looked
+        buttons = Buttons(
+            opened, SlackDesk(client), who.team_id, config=lambda: load_config(settings.config),
+            deliver=lambda: deliver(opened),
+        )  # fmt: skip
+
+        def connected() -> None:
+            typer.echo(f"calmon listens for buttons as {who.user} in {who.team}")
+
+        try:
+            listen(app_token, client, buttons.handle, stop, connected=connected)
+        except SocketRefused as error:
+            raise cli.fail(str(error)) from error
+    typer.echo("calmon has stopped listening")
+
+
+def _tokens(opened: Monitor) -> str:
+    """The app token; both tokens must be there."""
+    settings = opened.settings
+    if settings.slack_app_token is None:
+        raise cli.UsageError(
+            "CALMON_SLACK_APP_TOKEN is not set: turn Socket Mode on for the Slack app and make an app-level token "
+            "(xapp-...) with the scope connections:write"
+        )
+    if settings.slack_bot_token is None:
+        raise cli.UsageError("CALMON_SLACK_BOT_TOKEN is not set: without it nobody who presses can be answered")
+    return settings.slack_app_token.get_secret_value()
+
+
+def _who(opened: Monitor) -> Check:
+    who = Check(False, problem="no bot token") if opened.sender is None else opened.sender.check()
+    if not who.ok:
+        raise cli.fail(f"Slack: {who.problem}")
+    return who

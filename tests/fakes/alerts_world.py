@@ -1,0 +1,159 @@
+"""A monitor whose evaluations are written by hand: real store, real decisions and messages, no warehouse.
+
+Verdicts are stored as a run stores them and acted on as a run acts, so what a test reads are the
+messages that a run with these verdicts would have stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from monitor import acting, alerting
+from monitor.adapters import Monitor
+from monitor.evaluation import Evaluated
+from monitor.history.readings import StoredReading
+from monitor.records import Delivery, Estimate, Incident, Interval, Outcome, Reason, Subject, Verdict, Window
+from monitor.rules.model import Rule
+from monitor.run import deliver, record
+from monitor.windows import week
+from tests.fakes.world import make_world
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+CONFIG = """\
+version: 1
+timezone: UTC
+sources:
+  tickets: {relation: tickets, score_is: probability_of_label, automate_at: 0.8, segments: [channel]}
+rules:
+  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+     severity: critical, actions: [slack, disable_automation]}
+  - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, severity: warning, actions: [slack]}
+automation: {when_not_evaluated: keep, initial: on_first_ok, lease: 9d}
+routes:
+  - {match: {severity: critical}, channel: "#ml-oncall", mention: "<!subteam^S0123>", repeat: 24h}
+  - {channel: "#ml-monitoring", repeat: 1w}
+"""
+_REASONS = {
+    ("ok", None): Reason.WITHIN_THRESHOLD, ("breach", "above"): Reason.ABOVE_THRESHOLD,
+    ("breach", "increase"): Reason.INCREASED, ("gone", None): Reason.NO_ROWS, ("few", None): Reason.TOO_FEW_ROWS,
+}  # fmt: skip
+
+
+@dataclass
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now: datetime = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One line of an evaluation: what a rule said of a label; ``outcome`` is ok, breach, gone or few."""
+
+    label: str
+    rule: str
+    outcome: str
+    value: float = 0.0
+
+
+@dataclass
+class AlertsWorld:
+    """The monitor with its clock, and what happens to it."""
+
+    monitor: Monitor
+    clock: Clock
+    sends: bool = True
+
+    def evaluate(self, name: str, judged: Iterable[Judged], *, version: str = "v3") -> None:
+        """The evaluation of a week, six hours and five minutes after its end unless the clock is later."""
+        window = week(name, UTC_ZONE)
+        self.clock.now = max(self.clock.now, window.end + timedelta(hours=6, minutes=5))
+        part = self.evaluated(window, list(judged))
+        reading = StoredReading("tickets", labels={}, versions={version: 2000}, rows=2000)
+        self.monitor.store.save_reading(window, reading, self.clock.now)
+        record(self.monitor, window, [part])
+        acting.act(self.monitor, window, [part], {"tickets": ""})
+        if self.sends:
+            deliver(self.monitor)
+
+    def evaluated(self, window: Window, judged: Sequence[Judged]) -> Evaluated:
+        """What judging would have given back."""
+        rules = {rule.id: rule for rule in self.monitor.config.rules}
+        verdicts = tuple(verdict_of(rules[line.rule], window, line) for line in judged)
+        estimates = tuple(e for line in judged if line.outcome in ("ok", "breach") for e in estimates_of(window, line))
+        return Evaluated("tickets", window, estimates, verdicts, (), ())
+
+    def drain(self, at: datetime) -> None:
+        """The drain flow comes round: ended silences, reminders, then sending."""
+        self.clock.now = at
+        deliver(self.monitor)
+
+    def incident(self, label: str) -> Incident:
+        """The newest incident of a label."""
+        return max((i for i in self.monitor.store.incidents() if i.label == label), key=lambda i: i.opened_at)
+
+    def person(self, what: str, label: str, who: str, **more: Any) -> alerting.Outcome:
+        """Somebody acts on the newest incident of a label."""
+        id = self.incident(label).id
+        if what == "acknowledges":
+            return alerting.acknowledge(self.monitor, id, who)
+        if what == "silences":
+            return alerting.silence(self.monitor, id, self.clock.now + more["length"], who)
+        return alerting.resolve(self.monitor, id, who, more["why"])
+
+    def deliveries(self) -> list[Delivery]:
+        """All that was ever composed, in that order."""
+        found = self.monitor.store.deliveries()
+        order = {"post": 0, "file": 1, "edit": 2, "reply": 3}
+        return sorted(found, key=lambda d: (d.created_at, order[d.operation], d.channel, d.sequence))
+
+
+UTC_ZONE = ZoneInfo("UTC")
+
+
+def verdict_of(rule: Rule, window: Window, line: Judged) -> Verdict:
+    """A verdict with all its numbers, made up from one."""
+    outcome: Outcome = "not_evaluated" if line.outcome in ("gone", "few") else line.outcome  # type: ignore[assignment]
+    reason = _REASONS[line.outcome, rule.condition if outcome == "breach" else None]
+    known: dict[str, Any] = {}
+    if outcome != "not_evaluated":
+        known = {"value": line.value, "low": line.value - 0.02, "high": line.value + 0.02, "detectable": 0.03, "n": 400}
+        if rule.condition == "increase":
+            known |= {"baseline": 0.015, "change": line.value - 0.015, "baseline_version": 1}
+            known |= {"change_low": line.value - 0.035, "change_high": line.value + 0.005}
+        known["p_adjusted"] = 0.0001 if outcome == "breach" else 0.4
+    return Verdict(
+        id=hashlib.sha256(repr((window.name, line)).encode()).hexdigest()[:16], rule=rule.id,
+        subject=Subject("tickets", line.label), window=window, metric=rule.measure, where=rule.where, outcome=outcome,
+        reason=reason, severity=rule.severity, threshold=rule.threshold,
+        actions=rule.actions if outcome == "breach" else (), detail={"condition": rule.condition}, **known,
+    )  # fmt: skip
+
+
+def estimates_of(window: Window, line: Judged) -> list[Estimate]:
+    """The estimate behind a verdict."""
+    metric, where = ("shortfall", "automated") if line.rule == "automated-shortfall" else ("ece", "all")
+    seen = Interval(line.value, line.value - 0.02, line.value + 0.02, line.value)
+    return [Estimate(Subject("tickets", line.label), window, metric, where, seen, 400, 40.0)]  # type: ignore[arg-type]
+
+
+@contextmanager
+def alerts_world(folder: Path, *, config: str = CONFIG, sends: bool = True, **settings: str) -> Iterator[AlertsWorld]:
+    """A world in ``folder`` with a history of its own; ``settings`` as ``slack_bot_token=...``.
+
+    Without ``sends`` messages stay pending: evaluations drain nothing.
+    """
+    clock = Clock()
+    world = make_world(folder, config=config, warehouse_url=f"duckdb:///{folder / 'unused.duckdb'}")
+    with world.opened(clock, **settings) as monitor:
+        yield AlertsWorld(monitor, clock, sends)

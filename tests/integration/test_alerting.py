@@ -1,0 +1,292 @@
+"""What people, time and evaluations do to stored incidents and their living messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor import alerting, messages
+from monitor.history.errors import NotFound
+from monitor.incidents import newest, steps_of
+from monitor.records import Delivery
+from monitor.windows import week
+from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
+from tests.fakes.reading import as_read
+
+DAY = timedelta(days=1)
+BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
+REFUND = Judged("refund", "ece-increase", "breach", 0.07)
+
+
+def fine(line: Judged) -> Judged:
+    return Judged(line.label, line.rule, "ok", 0.01)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[AlertsWorld]:
+    with alerts_world(tmp_path, sends=False) as found:
+        yield found
+
+
+def kinds(world: AlertsWorld) -> list[tuple[str, str]]:
+    return [(delivery.operation, delivery.channel) for delivery in world.deliveries()]
+
+
+def newest_edit(world: AlertsWorld, root: str) -> Delivery:
+    return max((d for d in world.monitor.store.thread(root) if d.operation == "edit"), key=lambda d: d.sequence)
+
+
+def sent(world: AlertsWorld) -> None:
+    """As if Slack had taken every message."""
+    for delivery in world.monitor.store.deliveries(["pending", "not_sent"]):
+        if delivery.state == "pending":
+            assert world.monitor.store.claim_delivery(
+                delivery.id, from_state="pending", worker="w", now=world.clock.now
+            )
+            assert world.monitor.store.settle_delivery(delivery.id, worker="w", state="sent", now=world.clock.now)
+
+
+def test_an_evaluation_makes_one_living_message_a_route_with_a_picture_each(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING, REFUND])
+    assert sorted(kinds(world)) == [
+        ("file", "#ml-monitoring"), ("file", "#ml-oncall"), ("post", "#ml-monitoring"), ("post", "#ml-oncall"),
+    ]  # fmt: skip
+    posts = {d.channel: d.id for d in world.deliveries() if d.operation == "post"}
+    assert world.incident("billing").root == posts["#ml-oncall"]
+    assert world.incident("refund").root == posts["#ml-monitoring"]
+
+
+def test_several_rules_on_one_label_make_one_message_where_the_gravest_belongs(world: AlertsWorld) -> None:
+    also = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [also, BILLING])
+    assert kinds(world) == [("post", "#ml-oncall"), ("file", "#ml-oncall")]
+    assert len({i.root for i in world.monitor.store.incidents()}) == 1
+
+
+def test_a_lesser_finding_on_a_label_that_is_told_of_joins_its_message_and_a_graver_one_makes_its_own(
+    world: AlertsWorld,
+) -> None:
+    also = Judged("refund", "automated-shortfall", "breach", 0.12)
+    world.evaluate("2026-W02", [REFUND])
+    world.evaluate("2026-W03", [REFUND, also])  # critical: another channel, people are called
+    assert [kind for kind in kinds(world) if kind[0] == "post"] == [
+        ("post", "#ml-monitoring"), ("post", "#ml-oncall"),
+    ]  # fmt: skip
+    world.evaluate("2026-W04", [fine(REFUND), also])
+    world.evaluate("2026-W12", [REFUND, also])  # long after: a new incident, of a label that is told of
+    joined = world.incident("refund")
+    assert (joined.rule, joined.opened_window) == ("ece-increase", "2026-W12")
+    assert [d.channel for d in world.deliveries() if d.id == joined.root] == ["#ml-oncall"]
+    edit = as_read(newest_edit(world, str(joined.root)).payload)
+    assert "Calibration 2026-W03: 2 findings, 1 critical" in edit
+    assert "*Since 2026-W12*" in edit
+    assert "first breach" in as_read(world.deliveries()[-1].payload)
+
+
+def test_what_was_never_sent_is_told_in_a_message_of_its_own_once_somebody_can_be_told(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.sends = True
+    world.drain(world.clock.now)  # no token: it never will be sent
+    root = world.incident("billing").root
+    world.sends = False
+    world.evaluate("2026-W03", [BILLING, Judged("billing", "ece-increase", "breach", 0.07)])
+    again = world.incident("billing").root
+    assert again != root
+    assert [d.state for d in world.monitor.store.deliveries() if d.operation == "post"] == ["not_sent", "pending"]
+    assert {i.root for i in world.monitor.store.incidents()} == {again}
+
+
+def test_a_run_says_of_every_incident_what_became_of_its_message_also_of_one_that_joined(world: AlertsWorld) -> None:
+    also = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", [BILLING, also])
+    states = messages.delivery_states(world.monitor.store.deliveries())
+    assert states == {incident.id: "pending" for incident in world.monitor.store.incidents()}
+    assert len(states) == 2
+
+
+def test_the_same_evaluation_again_stores_nothing_new(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    before = world.deliveries(), world.monitor.store.incidents(), world.monitor.store.incident_events()
+    world.evaluate("2026-W02", [BILLING])
+    assert (world.deliveries(), world.monitor.store.incidents(), world.monitor.store.incident_events()) == before
+
+
+def test_a_further_week_edits_the_message_and_replies_once(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-shortfall", "breach", 0.2)])
+    world.evaluate("2026-W03", [BILLING, Judged("other", "automated-shortfall", "ok", 0.01)])
+    assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "reply"]
+    root = world.incident("billing").root
+    assert root == world.incident("other").root is not None
+    edit = as_read(newest_edit(world, str(root)).payload)
+    assert "2 findings, 1 critical, 1 resolved" in edit
+    assert "In breach in 2 weeks since 2026-W02, last in 2026-W03" in edit
+    reply = as_read(world.deliveries()[-1].payload)
+    assert "still breaching, 2 weeks in breach since 2026-W02" in reply
+    assert "within threshold again" in reply
+    assert "<!subteam" not in reply
+
+
+def test_the_message_is_green_when_all_is_resolved_and_a_much_later_breach_opens_another(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", [fine(BILLING)])
+    root = str(world.incident("billing").root)
+    assert newest_edit(world, root).payload["blocks"][0]["text"]["text"] == (
+        ":large_green_circle: Calibration 2026-W02: resolved"
+    )
+    assert not [b for b in newest_edit(world, root).payload["blocks"] if b["type"] == "actions"]
+    world.evaluate("2026-W09", [BILLING])
+    assert world.incident("billing").root != root
+    assert [kind for kind, _ in kinds(world)].count("post") == 2
+
+
+def test_what_comes_back_soon_is_told_in_its_old_thread_and_calls_people(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", [fine(BILLING)])
+    world.evaluate("2026-W04", [BILLING])
+    assert [kind for kind, _ in kinds(world)].count("post") == 1
+    reply = world.deliveries()[-1]
+    assert (reply.operation, reply.root) == ("reply", world.incident("billing").root)
+    assert reply.payload["text"].startswith("<!subteam^S0123>")
+
+
+def test_a_person_edits_the_message_once_and_is_told_in_words(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    done = world.person("acknowledges", "billing", "ana")
+    assert (done.words, done.refused) == ("tickets/billing, automated-shortfall: acknowledged", False)
+    assert "Acknowledged by ana" in as_read(done.deliveries[0].payload)
+    again = world.person("acknowledges", "billing", "ben")
+    assert (again.words.endswith("already acknowledged"), again.deliveries) == (True, ())
+    assert world.incident("billing").acknowledged_by == "ana"
+    assert [e.kind for e in world.monitor.store.incident_events(world.incident("billing").id)] == [
+        "opened", "acknowledged",
+    ]  # fmt: skip
+
+
+def test_a_refused_wish_is_kept_with_its_reason_and_changes_nothing(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    done = world.person("resolves", "billing", "ana", why=" ")
+    assert (done.refused, done.deliveries) == (True, ())
+    (_, event) = world.monitor.store.incident_events(world.incident("billing").id)
+    assert (event.kind, event.reason, event.actor) == ("refused", "a reason is needed", "ana")
+    assert world.incident("billing").state == "open"
+    with pytest.raises(NotFound, match="no incident has an id"):
+        alerting.acknowledge(world.monitor, "nonsense", "ana")
+
+
+def test_edits_of_one_message_come_in_order_and_the_last_says_it_all(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-shortfall", "breach", 0.2)])
+    world.person("acknowledges", "billing", "ana")
+    world.person("silences", "other", "ben", length=7 * DAY)
+    root = str(world.incident("billing").root)
+    edits = [d for d in world.monitor.store.thread(root) if d.operation == "edit"]
+    assert [d.sequence for d in edits] == [1, 2]
+    assert "1 acknowledged, 1 silenced" in edits[-1].payload["text"]
+
+
+def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-shortfall", "breach", 0.2)])
+    store, window = world.monitor.store, week("2026-W03", UTC_ZONE)
+    part = world.evaluated(window, [Judged("other", "automated-shortfall", "breach", 0.2)])
+    store.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, (), world.clock.now)
+    edits, seen = store.last_edits(), newest(store.incidents())
+    world.person("acknowledges", "billing", "ana")  # of another incident of the same message
+    stale = messages.compose(world.monitor, steps_of(part.verdicts, seen, world.clock.now), edits, window=window)
+    assert store.apply_incidents(stale.opened, stale.updated, stale.deliveries, stale.events) == "conflict"
+    assert world.incident("other").breaches == 1
+    world.evaluate("2026-W03", [Judged("other", "automated-shortfall", "breach", 0.2)])
+    assert "1 acknowledged" in newest_edit(world, str(world.incident("other").root)).payload["text"]
+
+
+def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.person("silences", "billing", "ana", length=10 * DAY)
+    world.evaluate("2026-W03", [BILLING])
+    assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "edit"]
+    world.clock.now += 2 * DAY
+    assert alerting.due_repeats(world.monitor) == []
+    assert world.incident("billing").state == "silenced"
+    world.clock.now += 8 * DAY
+    alerting.due_repeats(world.monitor)
+    assert world.incident("billing").state == "open"
+    assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "edit", "edit"]
+
+
+def test_people_are_called_every_repeat_until_somebody_acknowledges(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    assert alerting.due_repeats(world.monitor) == []
+    world.clock.now += 2 * DAY
+    assert alerting.due_repeats(world.monitor) == []  # the message itself has not been sent yet
+    sent(world)
+    world.clock.now += DAY - timedelta(seconds=1)
+    assert alerting.due_repeats(world.monitor) == []
+    world.clock.now += timedelta(seconds=1)
+    (call,) = alerting.due_repeats(world.monitor)
+    assert (call.operation, call.root) == ("reply", world.incident("billing").root)
+    assert call.payload["text"].startswith("<!subteam^S0123> Not acknowledged yet: 1 finding of 2026-W02")
+    assert alerting.due_repeats(world.monitor) == []
+    world.clock.now += DAY
+    assert len(alerting.due_repeats(world.monitor)) == 1
+    world.person("acknowledges", "billing", "ana")
+    world.clock.now += 30 * DAY
+    assert alerting.due_repeats(world.monitor) == []
+
+
+def test_a_label_that_disappears_is_told_once(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [REFUND])
+    gone = Judged("refund", "ece-increase", "gone")
+    world.evaluate("2026-W03", [gone])
+    assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "reply"]
+    assert "label disappeared: not evaluated, stays open" in as_read(world.deliveries()[-1].payload)
+    world.evaluate("2026-W04", [gone])
+    assert len(kinds(world)) == 4
+
+
+def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W03", [BILLING])
+    post = next(d for d in world.deliveries() if d.operation == "post")
+    assert "[Turn automation on]" in as_read(post.payload)
+    from monitor.operating import change_switch
+
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
+    (edit,) = alerting.refresh(world.monitor, world.incident("billing").id)
+    assert "[Turn automation off]" in as_read(edit.payload)
+
+
+def test_a_source_that_cannot_be_read_is_told_once_a_window(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from monitor import acting
+    from monitor.records import Reason
+
+    with alerts_world(tmp_path) as world:
+        window = week("2026-W03", UTC_ZONE)
+        world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+        part = replace(
+            world.evaluated(window, []), problem=Reason.RELATION_ERROR, error="no column score; password=hunter2"
+        )
+        for _ in range(2):
+            acting.act(world.monitor, window, [part], {"tickets": ""})
+        (told,) = [d for d in world.deliveries() if d.kind == "monitor"]
+    read = as_read(told.payload)
+    assert "1 of 1 source could not be read" in read
+    assert "1 label of it may act alone unwatched; the first lease ends 2026-01-21 00:00 UTC" in read
+    assert "hunter2" not in read
+    assert "docs/runbook/relation_error.md" in read
+
+
+def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: Path) -> None:
+    from tests.fakes.alerts_world import CONFIG
+
+    with alerts_world(tmp_path, config=CONFIG.replace("keep", "disable")) as world:
+        world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+        for _ in range(2):
+            world.evaluate("2026-W03", [Judged("billing", "automated-shortfall", "few")])
+        (told,) = [d for d in world.deliveries() if d.kind == "monitor"]
+        assert world.monitor.store.switch("tickets", "billing").state == "off"
+    read = as_read(told.payload)
+    assert "automation was turned off for billing, since nothing could be judged (too few rows)" in read

@@ -1,0 +1,129 @@
+"""Incidents, their events and edits in the history: all or nothing, and nobody's change is lost. Both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor import alerting
+from monitor.adapters import Monitor
+from monitor.history.errors import Ambiguous, NotFound
+from monitor.history.store import Store
+from monitor.records import Delivery, Incident, IncidentEvent
+from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
+
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+
+
+def incident(id: str = "i1", **changes: Any) -> Incident:
+    known = Incident(
+        id, "ece-increase", "tickets", id, "warning", "open", "weekly", NOW, "2026-W46", "v1", "v1", NOW, 1, "rose",
+        root="r1",
+    )  # fmt: skip
+    return replace(known, **changes)
+
+
+def edit(sequence: int, root: str = "r1") -> Delivery:
+    return Delivery(
+        f"{root}-{sequence}", "incidents", "#ml", {"text": "x"}, NOW, operation="edit", root=root, sequence=sequence
+    )
+
+
+def event(key: str, of: str = "i1") -> IncidentEvent:
+    return IncidentEvent(key, of, NOW, "acknowledged", "acknowledged", "ana")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'history.sqlite'}"
+    found: str = request.getfixturevalue("fresh_postgres_url")
+    return found
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with Store.from_url(url) as opened:
+        opened.apply_incidents([incident(), incident("i2")], [], [])
+        yield opened
+
+
+def test_a_change_of_what_somebody_else_changed_first_stores_nothing_at_all(store: Store) -> None:
+    taken = incident(state="acknowledged", version=2)
+    assert store.apply_incidents([], [taken], [edit(1)], [event("e1")]) == "applied"
+    late = incident(state="silenced", version=2)
+    also = incident("i2", state="silenced", version=2)
+    assert store.apply_incidents([incident("i3")], [also, late], [edit(2)], [event("e2")]) == "conflict"
+    assert {i.id: i.state for i in store.incidents()} == {"i1": "acknowledged", "i2": "open"}
+    assert [e.key for e in store.incident_events()] == ["e1"]
+    assert store.last_edits() == {"r1": 1}
+
+
+@pytest.mark.parametrize("sequence", [1, 3])
+def test_an_edit_that_is_not_the_next_one_of_its_message_is_refused(store: Store, sequence: int) -> None:
+    assert store.apply_incidents([], [], [edit(1), edit(1, "other")]) == "applied"
+    assert store.apply_incidents([], [incident("i2", state="silenced", version=2)], [edit(sequence)]) == "conflict"
+    assert store.incident("i2").state == "open"
+    assert store.apply_incidents([], [], [edit(2)]) == "applied"
+
+
+def test_two_steps_of_one_incident_are_stored_in_their_order(store: Store) -> None:
+    steps = [incident(state="acknowledged", version=2), incident(state="resolved", resolved_at=NOW, version=3)]
+    assert store.apply_incidents([], steps, []) == "applied"
+    assert (store.incident("i1").state, store.incident("i1").version) == ("resolved", 3)
+
+
+def test_an_incident_is_not_opened_beside_one_of_its_fingerprint(store: Store) -> None:
+    twin = incident("i9", label="i1")
+    assert store.apply_incidents([twin], [], [edit(1)], [event("e9", "i9")]) == "conflict"
+    assert (store.incident_events(), store.last_edits()) == ([], {})
+
+
+def test_an_incident_is_found_by_how_its_id_begins(store: Store) -> None:
+    assert store.incident("i2").id == "i2"
+    with pytest.raises(NotFound, match="no incident has an id that begins with 'x'"):
+        store.incident("x")
+    with pytest.raises(Ambiguous, match="several incidents begin with 'i'"):
+        store.incident("i")
+
+
+def test_a_thread_is_a_message_with_all_that_belongs_to_it(store: Store) -> None:
+    store.add_delivery(Delivery("r1", "incidents", "#ml", {"text": "x"}, NOW))
+    store.apply_incidents([], [], [edit(1), edit(1, "other")])
+    assert [each.id for each in store.thread("r1")] == ["r1", "r1-1"]
+
+
+@contextmanager
+def world_in(folder: Path, url: str) -> Iterator[AlertsWorld]:
+    with alerts_world(folder, sends=False, store_url=url) as world:
+        yield world
+
+
+def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_tells_all(url: str, tmp_path: Path) -> None:
+    labels = [f"label{number}" for number in range(6)]
+    with world_in(tmp_path, url) as world:
+        world.evaluate("2026-W02", [Judged(label, "automated-shortfall", "breach", 0.12) for label in labels])
+        ids = [each.id for each in world.monitor.store.incidents()]
+
+        def press(number: int) -> alerting.Outcome:
+            with Store.from_url(url, create=False) as own:
+                monitor = Monitor(
+                    world.monitor.config, world.monitor.settings, world.monitor.warehouse, own, None, world.clock
+                )
+                return alerting.acknowledge(monitor, ids[number // 2], f"person {number}")
+
+        with ThreadPoolExecutor(4) as pool:
+            done = list(pool.map(press, range(12)))
+        assert sum(each.decision.kind == "acknowledge" for each in done) == 6
+        assert {each.decision.reason for each in done if each.decision.kind == "nothing"} == {"already acknowledged"}
+        (root,) = {each.root for each in world.monitor.store.incidents()}
+        edits = [d for d in world.monitor.store.thread(str(root)) if d.operation == "edit"]
+        assert [d.sequence for d in edits] == [1, 2, 3, 4, 5, 6]
+        assert "6 findings, 6 critical, 6 acknowledged" in edits[-1].payload["text"]
