@@ -14,12 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from monitor import acting, collecting
+from monitor import acting, alerting, collecting
 from monitor.adapters import ActMode, Monitor
 from monitor.alerts.outbox import drain
 from monitor.alerts.words import clean
 from monitor.document import run_document
 from monitor.evaluation import Evaluated, evaluate
+from monitor.heartbeat import beat
 from monitor.records import Action, Delivery, Window
 
 ERROR_LENGTH = 2_000
@@ -64,7 +65,16 @@ def run_window(
         evaluated = judge(monitor, data, progress, keep=act != "never")
         actions = record_and_act(monitor, window, evaluated, act, progress)
         monitor.store.finish_run(window, state="done", now=monitor.clock())
+    if act != "never":
+        tell_heartbeat(monitor, evaluated)
     return result(run, window, evaluated, actions)
+
+
+def tell_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
+    """Call the heartbeat's address after a run: a run in which no source could be read is no success."""
+    problems = [f"{part.source}: {part.problem}: {part.error}" for part in evaluated if part.problem]
+    nothing = len(problems) == len(evaluated)
+    beat(monitor.settings.heartbeat_url, failed="\n".join(problems) if nothing else None)
 
 
 def new_run(monitor: Monitor, window: Window) -> str:
@@ -94,6 +104,7 @@ def failure_noted(monitor: Monitor, window: Window) -> Iterator[None]:
         text = clean(f"{type(error).__name__}: {error}", length=ERROR_LENGTH)
         with suppress(Exception):  # a history that fails must not hide why the run did
             monitor.store.finish_run(window, state="failed", now=monitor.clock(), error=text)
+        beat(monitor.settings.heartbeat_url, failed=text)
         raise
 
 
@@ -139,7 +150,8 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
 
 
 def deliver(monitor: Monitor) -> list[Delivery]:
-    """Send what is due, old and new. A failed delivery is kept and never fails the run."""
+    """Send what is due, old and new, reminders included. A failed delivery is kept and never fails the run."""
+    alerting.due_repeats(monitor)
     return drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker)
 
 

@@ -28,6 +28,7 @@ from monitor.history.connect import database_file, store_url
 from monitor.history.errors import HistoryError, StoreMissing
 from monitor.history.store import Store
 from monitor.operating import Change, ChangeRefused, KeyReused, operate
+from monitor.prometheus import exposition
 from monitor.records import SwitchState, Window
 from monitor.report.collect import collect_report
 from monitor.report.dashboard import SwitchRow, dashboard_html
@@ -197,6 +198,11 @@ class Service:
         with self._history() as store:
             data = collect_report(store, self._newest_config() or self._config, window, self._clock())
         return html_report(data)
+
+    def metrics(self) -> str:
+        """The newest numbers for Prometheus."""
+        with self._history() as store:
+            return exposition(store, self._newest_config() or self._config, self._clock()).decode()
 
     def _windows(self) -> list[Window]:
         """The weeks that were evaluated, newest first."""

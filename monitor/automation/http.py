@@ -22,7 +22,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
@@ -39,6 +39,7 @@ from monitor.records import LABEL_BYTES
 log = logging.getLogger("monitor.http")
 
 PAGES_WAITING = 4
+PROMETHEUS = "text/plain; version=0.0.4"
 _SCOPE = "x-scope"
 _PAGE: Literal["page"] = "page"
 _WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
@@ -52,6 +53,7 @@ _R = ProblemReason
 _READS = (_R.TOKEN_MISSING, _R.TOKEN_UNKNOWN, _R.SCOPE_MISSING, _R.NOT_LOCAL, _R.TOKENS_UNREADABLE, _R.PATH_INVALID,
           _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE, _R.REQUEST_INVALID, _R.INTERNAL_ERROR,
           _R.STORE_UNREADABLE, _R.TOO_BUSY, _R.NOT_FOUND)  # fmt: skip
+_PAGES = tuple(r for r in _READS if r is not _R.NOT_FOUND)
 _ASKS = (*_READS, _R.UNKNOWN_SOURCE)
 _CHANGES = (*(r for r in _ASKS if r is not _R.NOT_LOCAL), _R.NO_TOKENS, _R.UNKNOWN_LABEL, _R.NOT_JSON, _R.UNTIL_PAST,
             _R.KEY_REUSED, _R.CONFIG_UNREADABLE)  # fmt: skip
@@ -105,6 +107,9 @@ class Backend(Protocol):
 
     def report(self, week: str) -> str:
         """The report of one week as HTML."""
+
+    def metrics(self) -> str:
+        """The newest numbers in Prometheus' text format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,6 +473,14 @@ async def get_report(request: Request, week: str) -> Response:
     """The report of one week; its own policy stands in the page."""
     text = await _made(request, _backend(request).report, week)
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/metrics", openapi_extra=_extra("read"), operation_id="metrics", summary="Numbers for Prometheus",
+            response_class=PlainTextResponse, responses=documented([*_PAGES]))  # fmt: skip
+async def get_metrics(request: Request) -> Response:
+    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
+    text = await _made(request, lambda _: _backend(request).metrics(), None)
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)
 
 
 async def _made(request: Request, make: Callable[..., str], week: str | None) -> str:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from monitor.records import Reason
+from monitor.watch import WatchReason
 
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook"
 HEADINGS = ["What it means", "Why it was said", "What to do now", "How to check"]
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_its_page_with_the_same_headings(reason: Reason):
+@pytest.mark.parametrize("reason", [*Reason, *WatchReason])
+def test_every_reason_has_its_page_with_the_same_headings(reason: Reason | WatchReason):
     text = (RUNBOOK / f"{reason.value}.md").read_text()
     assert text.startswith(f"# {reason.value}\n")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
@@ -23,7 +24,7 @@ def test_every_reason_has_its_page_with_the_same_headings(reason: Reason):
 
 
 def test_no_page_is_left_of_a_reason_that_is_gone():
-    assert {page.stem for page in RUNBOOK.glob("*.md")} == {reason.value for reason in Reason}
+    assert {page.stem for page in RUNBOOK.glob("*.md")} == {reason.value for reason in (*Reason, *WatchReason)}
 
 
 def test_the_links_between_the_pages_lead_somewhere():

@@ -1,0 +1,241 @@
+"""Is the monitor itself at work? From what it has left in the history to findings with named reasons. Pure.
+
+A monitor that has stopped says nothing, and so does one whose data have run dry: both look like a quiet week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from statistics import median
+from zoneinfo import ZoneInfo
+
+from monitor import windows
+from monitor.records import Delivery, Schedule, Severity, SwitchState
+
+OVERDUE = timedelta(hours=6)
+"""How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
+HUNG = timedelta(hours=3)
+"""How long a run may say that it is running: three times the time-out of a flow."""
+STUCK = timedelta(hours=1)
+RECENT = timedelta(days=7)
+"""A message that was refused longer ago is history."""
+MUCH_SMALLER = 0.2
+"""The share of the usual rows below which a window is said to be much smaller than usual."""
+USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
+LEASE_WARNINGS = (24, 48)  # hours
+NAMES_SHOWN = 12
+
+
+class WatchReason(StrEnum):
+    """Why somebody is told about the monitor; each has a page ``docs/runbook/<reason>.md``."""
+
+    RUN_MISSING = "run_missing"
+    RUN_FAILED = "run_failed"
+    RUN_HUNG = "run_hung"
+    SOURCE_NOT_READ = "source_not_read"
+    DATA_STALE = "data_stale"
+    DATA_SMALL = "data_small"
+    DELIVERY_STUCK = "delivery_stuck"
+    DELIVERY_REFUSED = "delivery_refused"
+    LEASE_ENDING = "lease_ending"
+    LEASE_ENDED = "lease_ended"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeen:
+    """One evaluation as the history has it: ``state`` is running, done or failed."""
+
+    schedule: Schedule
+    window_start: datetime
+    window_name: str
+    state: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingSeen:
+    """What reading one source for one window gave, without its counts."""
+
+    schedule: Schedule
+    window_start: datetime
+    source: str
+    state: str
+    rows: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began."""
+
+    zone: ZoneInfo
+    scheduled: tuple[Schedule, ...]
+    sources: tuple[str, ...]
+    runs: Sequence[RunSeen] = ()
+    readings: Sequence[ReadingSeen] = ()
+    switches: Sequence[SwitchState] = ()
+    deliveries: Sequence[Delivery] = ()
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with the monitor. ``key`` is the same as long as it is the same thing: told once.
+
+    ``told``: the run itself has told Slack of it, so it is shown (health, metrics) and not sent again.
+    """
+
+    reason: WatchReason
+    severity: Severity
+    key: str
+    text: str
+    do_now: str
+    source: str = ""
+    told: bool = False
+    detail: Mapping[str, str] = field(default_factory=dict)
+
+
+def findings(seen: Observed, now: datetime) -> list[Finding]:
+    """Everything that is wrong, the gravest first."""
+    found = [*_runs(seen, now), *_data(seen), *_deliveries(seen, now), *_leases(seen, now)]
+    rank = {"critical": 0, "warning": 1, "info": 2}
+    return sorted(found, key=lambda f: (rank[f.severity], f.reason, f.key))
+
+
+def _runs(seen: Observed, now: datetime) -> Iterable[Finding]:
+    for schedule in seen.scheduled:
+        mine = {run.window_start: run for run in seen.runs if run.schedule == schedule}
+        newest = windows.last_ready(schedule, now, seen.zone)
+        late = windows.last_ready(schedule, now - OVERDUE, seen.zone)
+        judged = {newest.start, late.start} & set(mine)
+        if not judged and seen.since is not None and seen.since < late.end:
+            yield _missing(schedule, late.name, f"{late.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC")
+        if mine:
+            yield from _state(mine[max(judged)] if judged else max(mine.values(), key=lambda r: r.started_at), now)
+
+
+def _missing(schedule: Schedule, window: str, ready: str) -> Finding:
+    return Finding(
+        WatchReason.RUN_MISSING, "critical", f"{schedule}:{window}",
+        f"The {schedule} run of {window} is missing: it could have begun at {ready}. Nothing was judged, and what "
+        "is on stays on until its lease ends.",
+        "look whether the scheduler lives (`python -m flows.serve`, or the Prefect worker), then "
+        f"`calmon run {schedule}`",
+    )  # fmt: skip
+
+
+def _state(run: RunSeen, now: datetime) -> Iterable[Finding]:
+    again = f"`calmon run {run.schedule} --{'week' if run.schedule == 'weekly' else 'date'} {run.window_name}`"
+    key = f"{run.schedule}:{run.window_name}"
+    if run.state == "failed":
+        yield Finding(
+            WatchReason.RUN_FAILED, "critical", key,
+            f"The {run.schedule} run of {run.window_name} failed: {run.error or 'it left no reason'}",
+            f"mend what it names, then {again}: it picks up where it stopped",
+            told=now - (run.finished_at or run.started_at) <= STUCK,
+        )  # fmt: skip
+    elif run.state == "running" and now - run.started_at > HUNG:
+        yield Finding(
+            WatchReason.RUN_HUNG, "critical", key,
+            f"The {run.schedule} run of {run.window_name} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not "
+            "ended: it hangs, or its process was killed.",
+            f"look at the log of the run, then {again}",
+        )  # fmt: skip
+
+
+def _data(seen: Observed) -> Iterable[Finding]:
+    for source in seen.sources:
+        for schedule in seen.scheduled:
+            mine = sorted(
+                (r for r in seen.readings if (r.source, r.schedule) == (source, schedule)),
+                key=lambda r: r.window_start, reverse=True,
+            )  # fmt: skip
+            if mine:
+                yield from _reading(mine[0], [r.rows for r in mine[1:] if r.state == "ok"][:USUAL_WINDOWS], seen.zone)
+
+
+def _reading(newest: ReadingSeen, before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+    window = windows.containing(newest.schedule, newest.window_start, zone).name
+    key = f"{newest.source}:{newest.schedule}:{window}"
+    if newest.state != "ok":
+        yield Finding(
+            WatchReason.SOURCE_NOT_READ, "critical", key,
+            f"{newest.source} could not be read for {window}: {newest.error or newest.state}. "
+            "Its labels were not judged.",
+            "mend what it names; the other sources were judged", newest.source, told=True,
+        )  # fmt: skip
+        return
+    usual = median(before) if len(before) >= FEWEST_WINDOWS else None
+    if newest.rows == 0 and usual != 0:
+        yield Finding(
+            WatchReason.DATA_STALE, "critical", key,
+            f"{newest.source} has no row for {window}: nothing was resolved, or the view is no longer filled.",
+            "look at the newest resolved_at of the relation and at the job that fills it", newest.source,
+        )  # fmt: skip
+    elif usual is not None and newest.rows < MUCH_SMALLER * usual:
+        yield Finding(
+            WatchReason.DATA_SMALL, "warning", key,
+            f"{newest.source} has {newest.rows:,} rows for {window}; usual are {usual:,.0f} (the median of the "
+            f"{len(before)} windows before).",
+            "look whether resolutions are loaded late; a window is read once more with the next run", newest.source,
+        )  # fmt: skip
+
+
+def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
+    stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
+    dead = [d for d in seen.deliveries if d.state == "dead" and now - d.created_at <= RECENT]
+    for reason, group, words in (
+        (WatchReason.DELIVERY_STUCK, stuck, "have waited for more than an hour"),
+        (WatchReason.DELIVERY_REFUSED, dead, "were refused by Slack for good"),
+    ):
+        for channel in sorted({d.channel for d in group}):
+            mine = [d for d in group if d.channel == channel]
+            said = next((d.error for d in reversed(mine) if d.error), "no error was noted")
+            yield Finding(
+                reason, "warning", f"{channel}:{max(d.created_at for d in mine):%Y-%m-%d}",
+                f"{len(mine)} messages to {channel} {words}: {said}",
+                "`calmon check` asks Slack who we are; invite the bot to the channel, or mend the route in alerts.yaml",
+                detail={"channel": channel},
+            )  # fmt: skip
+
+
+def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
+    on = [s for s in seen.switches if s.state == "on" and s.lease_until is not None]
+    for (source, until), labels in _by_lease(on):
+        hours = (until - now) / timedelta(hours=1)
+        band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
+        names = _names(labels)
+        if hours <= 0:
+            yield Finding(
+                WatchReason.LEASE_ENDED, "critical", f"{source}:{until.isoformat()}",
+                f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
+                "renewed its lease.",
+                "`calmon explain` the newest verdict of the label; see why no rule could be judged", source,
+            )  # fmt: skip
+        elif band is not None:
+            yield Finding(
+                WatchReason.LEASE_ENDING, "critical" if band == min(LEASE_WARNINGS) else "warning",
+                f"{source}:{until.isoformat()}:{band}",
+                f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
+                f"{names}, unless an evaluation renews its lease.",
+                "see that the next run takes place and can judge an acting rule of these labels", source,
+            )  # fmt: skip
+
+
+def _by_lease(states: Iterable[SwitchState]) -> list[tuple[tuple[str, datetime], list[str]]]:
+    groups: dict[tuple[str, datetime], list[str]] = {}
+    for state in states:
+        if state.lease_until is not None:
+            groups.setdefault((state.source, state.lease_until), []).append(state.label or "the source as a whole")
+    return sorted(groups.items())
+
+
+def _names(labels: Sequence[str]) -> str:
+    shown = ", ".join(sorted(labels)[:NAMES_SHOWN])
+    rest = len(labels) - NAMES_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

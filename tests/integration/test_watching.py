@@ -1,0 +1,219 @@
+"""The monitor watched, with real parts: history, Slack server, heartbeat server, command, HTTP service."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
+
+from monitor.heartbeat import beat
+from monitor.history.store import Store
+from monitor.pinning import pin
+from monitor.prometheus import exposition
+from monitor.records import SwitchEvent, SwitchState
+from monitor.run import deliver, run_window
+from monitor.watching import watch_monitor
+from monitor.windows import week
+from tests.fakes import heartbeat, service, slack
+from tests.fakes.world import BASELINE, WEEKS, World, make_world
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Pinned, and its eleventh week judged an hour after it was ready."""
+    made = make_world(tmp_path_factory.mktemp("judged"))
+    with made.opened() as monitor:
+        zone = monitor.config.zone
+        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+    with made.opened(clock=lambda: judged_at(10)) as monitor:
+        run_window(monitor, week(WEEKS[10], monitor.config.zone))
+    return made
+
+
+@pytest.fixture
+def world(judged: World, tmp_path: Path) -> World:
+    """A copy of its own."""
+    for name in ("alerts.yaml", "warehouse.duckdb", "history.sqlite"):
+        shutil.copy(judged.folder / name, tmp_path)
+    return World(tmp_path, f"duckdb:///{tmp_path / 'warehouse.duckdb'}", f"sqlite:///{tmp_path / 'history.sqlite'}")
+
+
+def judged_at(index: int) -> datetime:
+    return datetime.strptime(f"{WEEKS[index]}-1 +0000", "%G-W%V-%u %z") + timedelta(days=7, hours=7)
+
+
+@pytest.fixture
+def calls() -> Iterator[heartbeat.Calls]:
+    with heartbeat.running() as found:
+        yield found
+
+
+def test_a_run_that_was_judged_calls_the_heartbeat_and_one_that_failed_says_so(world: World, calls: heartbeat.Calls):
+    with world.opened(clock=lambda: judged_at(11), heartbeat_url=calls.url) as monitor:
+        window = week(WEEKS[11], monitor.config.zone)
+        run_window(monitor, window, dry_run=True)
+        run_window(monitor, window, act="never")
+        assert calls.made == []
+        run_window(monitor, window)
+        assert calls.made == [("/ping/secret-1234", "")]
+    (world.folder / "warehouse.duckdb").unlink()
+    with world.opened(clock=lambda: judged_at(11), heartbeat_url=calls.url) as monitor:
+        run_window(monitor, window)
+    path, body = calls.made[-1]
+    assert path == "/ping/secret-1234/fail"
+    assert body.startswith("tickets: warehouse_failed")
+
+
+@pytest.mark.parametrize("answer", [404, 500, "hang", "reset", "redirect"])
+def test_a_heartbeat_that_is_not_taken_is_logged_without_its_address(
+    calls: heartbeat.Calls, answer: int | str, caplog: pytest.LogCaptureFixture
+):
+    calls.answer = answer
+    with caplog.at_level(logging.WARNING):
+        assert not beat(SecretStr(calls.url), time_limit_s=0.5)
+    assert "heartbeat" in caplog.text
+    assert "secret-1234" not in caplog.text
+    assert [path for path, _ in calls.made] == ["/ping/secret-1234"]
+
+
+def test_nobody_at_the_address_fails_nothing():
+    assert not beat(SecretStr("http://127.0.0.1:9/ping"), time_limit_s=0.5)
+
+
+def test_what_is_wrong_is_told_to_slack_once_however_often_the_watchdog_looks(world: World):
+    with slack.running() as workspace:
+        told = {"slack_bot_token": slack.TOKEN, "slack_api_url": workspace.url}
+        for minutes in (0, 15, 30):
+            late = judged_at(11) + timedelta(hours=6, minutes=minutes)
+            with world.opened(clock=lambda late=late: late, **told) as monitor:
+                found = watch_monitor(monitor)
+                deliver(monitor)
+            assert "run_missing" in [each.reason.value for each in found]
+        texts = [text for text in workspace.texts("ml-monitoring") if "The weekly run" in text]
+        assert len(texts) == 1
+        assert WEEKS[11] in texts[0]
+
+
+def test_a_lease_is_warned_of_twice_and_its_end_is_told(world: World):
+    with world.opened() as monitor:
+        end = min(s.lease_until for s in monitor.store.switches() if s.state == "on" and s.lease_until is not None)
+    for hours in range(72, -8, -4):
+        now = end - timedelta(hours=hours)
+        with world.opened(clock=lambda now=now: now) as monitor:
+            watch_monitor(monitor)
+    with world.opened() as monitor:
+        told = [
+            d.payload["text"] for d in monitor.store.deliveries() if "monitor: lease end" in d.payload.get("text", "")
+        ]
+    assert len(told) == 3
+    assert [text for text in told if "in less than 48 hours" in text]
+    assert [text for text in told if "in less than 24 hours" in text]
+
+
+def test_a_finding_whose_text_comes_from_data_cannot_mention_anybody(world: World):
+    with world.opened(clock=lambda: judged_at(10)) as monitor:
+        on = SwitchState(
+            "tickets",
+            "<!channel> `x`",
+            "on",
+            lease_until=judged_at(10) + timedelta(hours=30),
+            changed_at=judged_at(10),
+            version=1,
+        )
+        event = SwitchEvent("k", "tickets", on.label, judged_at(10), "enabled", "never_set", "on", "me", "test")
+        monitor.store.apply_switch(replace(on, state="never_set", lease_until=None, version=0), on, event)
+        watch_monitor(monitor)
+        texts = json.dumps([d.payload for d in monitor.store.deliveries() if d.kind == "monitor"])
+    assert "&lt;!channel&gt;" in texts
+    assert "<!channel>" not in texts
+
+
+def health(world: World, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "monitor", "health", *words]
+    return subprocess.run(command, env=world.environment, capture_output=True, text=True, check=False)
+
+
+def test_health_names_what_is_wrong_and_ends_with_1(world: World):
+    found = health(world, "--json")  # the world's weeks are long over: the last one was never judged
+    document = json.loads(found.stdout)
+    assert (found.returncode, document["healthy"], document["ever_run"]) == (1, False, True)
+    assert "lease_ended" in [each["reason"] for each in document["findings"]]
+    plain = health(world)
+    assert plain.returncode == 1
+    assert "do now:" in plain.stdout
+
+
+def test_health_of_a_history_that_is_not_there_is_an_error_and_makes_none(tmp_path: Path):
+    new = make_world(tmp_path)
+    found = health(new)
+    assert found.returncode == 1
+    assert "there is no history" in found.stderr
+    assert not (tmp_path / "history.sqlite").exists()
+
+
+def test_health_of_a_new_history_is_good(tmp_path: Path):
+    new = make_world(tmp_path)
+    with Store.from_url(new.store_url):
+        pass
+    assert (health(new).returncode, health(new).stdout.strip()) == (0, "nothing has been run yet")
+
+
+def numbers(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Family -> (labels, value), by the parser of the client library."""
+    return {
+        family.name: [(sample.labels, sample.value) for sample in family.samples]
+        for family in text_string_to_metric_families(text)
+    }
+
+
+def test_prometheus_reads_what_the_history_holds(world: World):
+    with world.opened(clock=lambda: judged_at(10)) as monitor:
+        found = numbers(exposition(monitor.store, monitor.config, judged_at(10)).decode())
+        stored = {
+            (e.subject.label or "", e.metric, e.where): e.interval.value
+            for e in monitor.store.estimates(window_start=week(WEEKS[10], monitor.config.zone).start)
+        }
+    assert found["calmon_last_run_timestamp_seconds"] == [
+        ({"schedule": "weekly", "state": "done"}, judged_at(10).timestamp())
+    ]
+    assert {"schedule": "weekly", "source": "tickets"} in [labels for labels, _ in found["calmon_rows"]]
+    shown = {(row["label"], row["metric"], row["where"]): value for row, value in found["calmon_estimate"]}
+    assert len(shown) >= 9 * 4
+    assert shown == {key: stored[key] for key in shown}
+    on = {row["label"]: value for row, value in found["calmon_automation_on"]}
+    assert (on["steady"], on["slipping"]) == (1.0, 0.0)
+    breaches = [v for row, v in found["calmon_verdicts"] if row["outcome"] == "breach"]
+    assert sum(breaches) >= 1
+
+
+def test_the_service_answers_prometheus_and_asks_others_for_a_token(tmp_path: Path):
+    place = service.make_place(tmp_path)
+    with service.running(place) as running:
+        with running.client("router") as client:
+            answer = client.get("/metrics")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        on = {row["label"]: value for row, value in numbers(answer.text)["calmon_automation_on"]}
+        assert (on["billing"], on["phishing"], on[service.ODD]) == (1.0, 0.0, 1.0)
+        with running.client("stopper") as client:
+            assert client.get("/metrics").status_code == 403
+        with running.client() as client:
+            assert client.get("/metrics").status_code == 401
+
+
+def test_a_history_in_use_is_read_at_the_time_of_asking(world: World):
+    with world.opened() as monitor:
+        later = datetime.now(UTC) + timedelta(days=400)
+        found = numbers(exposition(monitor.store, monitor.config, later).decode())
+    assert all(value == 0.0 for _, value in found["calmon_automation_on"])
+    assert all(value < 0 for _, value in found["calmon_lease_seconds"])
