@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from monitor.baselines import Baseline, edges_of
 from monitor.comparisons import Material, compare_family
 from monitor.counts import Counts
-from monitor.estimates import Sample, estimate, further, wanted_of
+from monitor.estimates import Sample, estimate, further, generator, wanted_of
 from monitor.metrics import cost
+from monitor.recalibration.gain import gains
 from monitor.records import Comparison, Estimate, Quality, Reason, ShiftResult, Subject, Verdict, Window
 from monitor.row_comparisons import WholeSource, costly, estimates_of_whole, gives, special
-from monitor.rules.model import Config, Rule, SourceConfig
+from monitor.rules.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.shift.counts_tests import source_shifts
 from monitor.verdicts import decide
 
@@ -116,7 +117,17 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         *further(labelled, of_labels, window, evaluation, named),
         *further(whole, every, window, evaluation, named),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
+        *(_gains_of(labelled, window, evaluation) if few else ()),
     ]
+
+
+def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
+    """What recalibration would gain each label, weekly: a day holds too few rows to tell."""
+    whole = [sample for sample in samples if sample.subject.segment is None]
+    if window.schedule != "weekly" or not whole:
+        return []
+    rngs = [generator(evaluation.seed, sample.subject, "recalibration", window.name) for sample in whole]
+    return gains(whole, window, evaluation, rngs)
 
 
 def samples_of(data: SourceData, config: Config) -> list[Sample]:
