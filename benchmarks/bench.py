@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-from benchmarks import costs, gate, growth, labels, race, scan
+from benchmarks import costs, gate, growth, labels, race, replay, scan
 from benchmarks.checkout import ROOT, commit_of
 from benchmarks.peers import PEERS
 from benchmarks.size import QUICK, Size
@@ -28,6 +28,7 @@ PARTS = {
     "more rows": growth.tables,
     "many labels": labels.tables,
     "judging and runs": costs.tables,
+    "replay": replay.tables,
     "queries": scan.tables,
 }
 

@@ -96,7 +96,7 @@ def judged_days(setting: Setting, rows: ByLabel, rules: Sequence[Rule]) -> Itera
     possible = np.any([may_fire(rule, setting, rows) for rule in rules], axis=0)
     open_now: Open = {}
     for day in range(len(setting.windows)):
-        if possible[day] or open_now:
+        if possible[day] or any(each.state != "resolved" for each in open_now.values()):
             verdicts = judged(setting, rows, day, rules)
             opened(verdicts, open_now)
             yield day, verdicts

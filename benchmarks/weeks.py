@@ -214,14 +214,15 @@ def _plug_in(counts: Counts, baseline: Baseline) -> float:
 
 
 def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:
-    """How many incidents each rule opens, by the rules of a real run; ``open_now`` is brought up to date."""
+    """How many incidents each rule opens, by the rules of a real run; ``open_now`` is brought up to date.
+
+    It also holds what is resolved: what comes back soon after is the same incident, in its old message.
+    """
     found: Counter[str] = Counter()
     for verdict in verdicts:
         key = (verdict.rule, verdict.subject.label)
         decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
         found[verdict.rule] += decision.kind == "open"
-        if decision.incident is None or decision.kind == "resolve":
-            open_now.pop(key, None)
-        else:
+        if decision.incident is not None:
             open_now[key] = decision.incident
     return found

@@ -11,7 +11,7 @@ from collections import Counter
 
 from prefect import flow, get_run_logger
 
-from flows.hooks import tell_monitor_failed
+from flows.hooks import tell_once_a_day
 from flows.stages import OUTSIDE, opened
 from monitor import alerting
 from monitor.alerts.outbox import drain
@@ -21,8 +21,8 @@ from monitor.rules.problems import ConfigProblems
 @flow(
     name="calmon-drain",
     timeout_seconds=240,
-    on_failure=[tell_monitor_failed],
-    on_crashed=[tell_monitor_failed],
+    on_failure=[tell_once_a_day],
+    on_crashed=[tell_once_a_day],
     description="Send what is due: kept messages whose time has come, reminders, the end of silences.",
 )
 def drain_outbox() -> dict[str, int]:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from monitor.adapters import open_store, sender_of, utc_now
 from monitor.alerts.message import delivery_of, monitor_failed_message
 from monitor.alerts.outbox import drain, worker_id
-from monitor.alerts.slack import TransportError
+from monitor.alerts.slack import SlackSender, TransportError
 from monitor.history.errors import HistoryError
 from monitor.records import Delivery
 from monitor.rules.load import load_config
@@ -28,8 +28,15 @@ from monitor.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 
+EVERY_MINUTES = 15
+"""How often the watchdog comes round."""
+
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """The first channel of a file that is not even YAML."""
+
+
+_VARYING = re.compile(r"\b[0-9a-f-]{8,}\b|\d+")
+"""What differs in an error from one time to the next: ids, times, addresses."""
 
 
 class Recipient(NamedTuple):
@@ -41,13 +48,23 @@ class Recipient(NamedTuple):
 
 def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """Store and send one message for this failed run, however often the hook is called."""
+    _tell(flow, flow_run, state, once=str(flow_run.id), often=False)
+
+
+def tell_once_a_day(flow: Any, flow_run: Any, state: Any) -> None:
+    """The same for a flow that comes round every few minutes: one message a day (UTC) and error."""
+    error = _VARYING.sub("#", state.message or "")
+    _tell(flow, flow_run, state, once=f"{utc_now():%Y-%m-%d} {error}", often=True)
+
+
+def _tell(flow: Any, flow_run: Any, state: Any, *, once: str, often: bool) -> None:
     settings = load_settings(os.environ)
     to = recipient(settings)
     if to is None:
         log.error("the monitor failed and no route says whom to tell: %s", state.message)
         return
     payload = monitor_failed_message(
-        flow.name, state.message or "no message", utc_now(), channel=to.channel, run=str(flow_run.id),
+        flow.name, state.message or "no message", utc_now(), channel=to.channel, run=once,
         url=url_for("flow-run", obj_id=flow_run.id), mention=to.mention,
     )  # fmt: skip
     delivery = delivery_of(payload, kind="monitor", now=utc_now())
@@ -57,19 +74,33 @@ def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
             drain(store, sender_of(settings), now=utc_now, worker=worker_id())
     except (HistoryError, SQLAlchemyError) as error:
         log.error("the history cannot keep the message: %s", error)
-        _send_unstored(settings, delivery)
+        _send_unstored(settings, delivery, often=often)
 
 
-def _send_unstored(settings: Settings, delivery: Delivery) -> None:
-    """The history itself may be what failed: then the message goes out without being kept."""
+def _send_unstored(settings: Settings, delivery: Delivery, *, often: bool) -> None:
+    """The history itself may be what failed: then the message goes out without being kept.
+
+    Of a flow that fails ``often`` only the channel remembers what was told.
+    """
     sender = sender_of(settings)
     if sender is None:
         log.error("not sent: no token: %s", delivery.payload["text"])
         return
     try:
-        sender.send(delivery)
+        if not often or _is_to_be_told(sender, delivery):
+            sender.send(delivery)
     except TransportError as error:
         log.error("not sent: %s: %s", error, delivery.payload["text"])
+
+
+def _is_to_be_told(sender: SlackSender, delivery: Delivery) -> bool:
+    """Whether the channel does not show it yet; where the token may not look, once an hour. Raises TransportError."""
+    try:
+        return sender.find(delivery) is None
+    except TransportError as error:
+        if not error.permanent:
+            raise
+        return delivery.created_at.minute < EVERY_MINUTES
 
 
 def recipient(settings: Settings) -> Recipient | None:

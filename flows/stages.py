@@ -110,7 +110,7 @@ def publish(monitor: Monitor, window: Window, result: RunResult) -> None:
 def evaluate_window(monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode) -> RunResult:
     """One window through the tasks."""
     run = begin(monitor, window, mode)
-    with stages.failure_noted(monitor, window):
+    with stages.failure_noted(monitor, window, beats=mode != "never"):
         data = read(monitor, window, sources, mode != "never")
         evaluated = judge(monitor, window, data)
         actions = act(monitor, window, evaluated, mode)

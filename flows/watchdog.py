@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from prefect import flow, get_run_logger
 
-from flows.hooks import tell_monitor_failed
+from flows.hooks import tell_once_a_day
 from flows.stages import opened
-from monitor.run import deliver
+from monitor import alerting
+from monitor.alerts.outbox import drain
 from monitor.watching import watch_monitor
 
 
 @flow(
     name="calmon-watchdog",
     timeout_seconds=600,
-    on_failure=[tell_monitor_failed],
-    on_crashed=[tell_monitor_failed],
+    on_failure=[tell_once_a_day],
+    on_crashed=[tell_once_a_day],
     description="Look whether runs, data, messages and leases are as they should be; tell what is not, once.",
 )
 def watchdog() -> list[str]:
@@ -25,7 +26,8 @@ def watchdog() -> list[str]:
     logger = get_run_logger()
     with opened() as monitor:
         found = watch_monitor(monitor)
-        deliver(monitor)
+        alerting.due_repeats(monitor)
+        drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
     for finding in found:
         logger.warning("%s: %s", finding.reason.value, finding.text)
     return [f"{finding.reason.value}: {finding.text}" for finding in found]

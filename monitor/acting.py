@@ -13,11 +13,13 @@ from monitor import messages
 from monitor.adapters import ActMode, Monitor
 from monitor.automation.switch import Evidence, after_run
 from monitor.evaluation import Evaluated
-from monitor.incidents import newest, steps_of
+from monitor.incidents import Step, newest, retire, steps_of
 from monitor.records import Action, ActionKind, Incident, Verdict, Window
 from monitor.unjudged import unjudged
 
 CONFLICT_RETRIES = 5
+#: More: composing takes a second or two where hundreds are open, and people press buttons meanwhile.
+INCIDENT_RETRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,10 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
     Where a person or another run changed one of them in between, all is decided again.
     """
     verdicts = [verdict for part in parts for verdict in part.verdicts]
-    for _ in range(CONFLICT_RETRIES):
+    for _ in range(INCIDENT_RETRIES):
         edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
-        steps = steps_of(verdicts, newest(monitor.store.incidents()), monitor.clock())
+        known = monitor.store.incidents()
+        steps = [*steps_of(verdicts, newest(known), monitor.clock()), *_retired(monitor, window, parts, known)]
         made = messages.compose(monitor, steps, edits, window=window)
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
             return {
@@ -146,7 +149,25 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
                 for step in steps
                 if step.verdict is not None and step.verdict.outcome == "breach" and step.decision.incident is not None
             }
-    raise RuntimeError(f"the incidents of {window.name} kept changing under {CONFLICT_RETRIES} tries; run again")
+    raise RuntimeError(f"the incidents of {window.name} kept changing under {INCIDENT_RETRIES} tries; run again")
+
+
+def _retired(monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]) -> list[Step]:
+    """The ends of incidents that nothing judges any more: no window could, and people would be called for ever."""
+    if not parts:
+        return []
+    rules = {rule.id: rule for rule in monitor.config.rules_for(window.schedule)}
+    evaluated, configured = {part.source for part in parts}, monitor.config.sources
+    found = []
+    for each in known:
+        gone = each.source not in configured
+        if each.state == "resolved" or each.schedule != window.schedule or not (gone or each.source in evaluated):
+            continue
+        if gone or each.rule not in rules:
+            what = f"source {each.source}" if gone else f"{each.schedule} rule {each.rule}"
+            why = f"alerts.yaml has no {what} any more; whether it is good again is not known"
+            found.append(Step(retire(each, monitor.clock()), actor="run", why=why))
+    return found
 
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:

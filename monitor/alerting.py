@@ -18,7 +18,7 @@ from monitor.findings import Desk
 from monitor.incidents import IncidentDecision, Step
 from monitor.records import Delivery, Incident, IncidentEvent, Subject
 
-TRIES = 8
+TRIES = 20  # a try takes a second or two where hundreds are open, and somebody else has then been first
 _CALLS = ("repeat", "call")
 
 

@@ -363,8 +363,13 @@ class Buttons:
             )  # fmt: skip
         except (ChangeRefused, KeyReused) as error:
             raise Refused(Refusal.NOT_POSSIBLE, str(error)) from error
-        alerting.refresh(self._monitor, incident.id)
-        return f"automation of {Subject(incident.source, incident.label).name}: {done}{self._until(incident)}"
+        until = ""
+        try:
+            until = self._until(incident)
+            alerting.refresh(self._monitor, incident.id)
+        except Exception:  # the switch has changed: whatever breaks now, nobody may be told that it has not
+            log.exception("automation was changed; the message does not show it yet")
+        return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
 
     def _until(self, incident: Incident) -> str:
         state = self._monitor.store.switch(incident.source, incident.label)

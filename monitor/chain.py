@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.alerts.words import title
+from monitor.metrics.registry import METRICS, WHOLE
 from monitor.records import Reason, Verdict, Where
 
 TESTS = ("ks", "psi", "chi_square")
@@ -161,7 +162,11 @@ def _rows(verdict: Verdict) -> Check:
 
 def _outside_baseline(verdict: Verdict) -> Check:
     passed = verdict.reason != Reason.IN_BASELINE
-    answer = "it lies outside" if verdict.baseline_version is not None else "it has none"
+    metric = METRICS.get(verdict.metric)
+    # a verdict on items as a whole names no baseline, whether there is one or not
+    silent = metric is not None and metric.needs in WHOLE
+    none = "it lies outside, or none was pinned" if silent else "it has none"
+    answer = "it lies outside" if verdict.baseline_version is not None else none
     if not passed:
         answer = f"{verdict.window.name} is part of what the baseline was made from"
     return Check("outside_baseline", "Is the window outside the baseline's own time?", passed, answer)

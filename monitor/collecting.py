@@ -52,9 +52,7 @@ def collect(
 
 def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, reread: bool) -> Collected:
     baselines = monitor.store.latest_baselines(name)
-    switched = frozenset(
-        s.label for s in monitor.store.switches() if s.source == name and s.label not in (None, DRILL_LABEL)
-    )
+    switched = _followed(monitor, name)
     try:
         reading = read(monitor, window, name, store=store, whole=True)
         earlier = _earlier(monitor, window, name, store=store, reread=reread)
@@ -74,6 +72,13 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
         switched=switched,
     )  # fmt: skip
     return Collected(data, reading)
+
+
+def _followed(monitor: Monitor, name: str) -> frozenset[str]:
+    """Labels that are judged also where no row of them is there: they have a switch, or an incident to go on with."""
+    switched = {s.label for s in monitor.store.switches() if s.source == name and s.label != DRILL_LABEL}
+    broken = {i.label for i in monitor.store.incidents() if i.source == name and i.state != "resolved"}
+    return frozenset(label for label in switched | broken if label is not None)
 
 
 def read(monitor: Monitor, window: Window, name: str, *, store: bool, whole: bool = False) -> Reading:

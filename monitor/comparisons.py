@@ -17,6 +17,7 @@ from monitor.baselines import Baseline
 from monitor.counts import Counts, pool
 from monitor.inference.memory import kept_with
 from monitor.looks import Look, Seen, beyond_alone, looked_at, past, rows_of, see
+from monitor.metrics.selective import OF_AUTOMATED
 from monitor.records import Comparison, Reason, ShiftResult, Subject, Window
 from monitor.rules.model import EvaluationConfig, Rule
 
@@ -174,7 +175,10 @@ def _seen_evidence(
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
         adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(used),
-        detail={**seen.detail, **_asked(look), **_behind(look.sample), "asks": rule.for_windows, "groups": alone},
+        detail={
+            **seen.detail, **_asked(look), **_behind(look.sample, rule.measure), "asks": rule.for_windows,
+            "groups": alone,
+        },
     )  # fmt: skip
 
 
@@ -182,14 +186,20 @@ def _asked(look: Look) -> dict[str, Any]:
     return {"confidence": look.evaluation.confidence, "rows_needed": look.minimum, "seen_at_most": look.largest_allowed}
 
 
-def _behind(sample: Counts) -> dict[str, float]:
-    """What stands behind every number of a sample, kept so that a verdict can be explained years later."""
-    total = float(sample.w.sum())
+def _behind(sample: Counts, metric: str) -> dict[str, Any]:
+    """What stands behind every number of a sample, kept so that a verdict can be explained years later.
+
+    What was promised and kept is of the rows that the metric looks at: ``of`` says so where these are not all.
+    """
+    acted = sample.where("automated") if metric in OF_AUTOMATED else sample
+    told = acted if acted.w.any() else sample
+    total = float(told.w.sum())
     return {
-        "promised": float(sample.ws.sum()) / total,
-        "kept": float(sample.wy.sum()) / total,
+        "promised": float(told.ws.sum()) / total,
+        "kept": float(told.wy.sum()) / total,
         "effective_rows": sample.effective_rows,
         "design_effect": sample.design_effect,
+        **({} if told is sample else {"of": "automated"}),
     }
 
 

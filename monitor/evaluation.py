@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 
 from monitor.baselines import Baseline, edges_of
 from monitor.comparisons import Material, compare_family
 from monitor.counts import Counts
 from monitor.estimates import Sample, estimate, further, generator, wanted_of
 from monitor.metrics import cost
+from monitor.metrics.discrimination import factor_correlations
 from monitor.recalibration.gain import gains
-from monitor.records import Comparison, Estimate, Quality, Reason, ShiftResult, Subject, Verdict, Window
+from monitor.records import Comparison, Estimate, Interval, Quality, Reason, ShiftResult, Subject, Verdict, Window
 from monitor.row_comparisons import WholeSource, costly, estimates_of_whole, gives, special
 from monitor.rules.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.shift.counts_tests import source_shifts
@@ -46,7 +48,7 @@ class WindowCounts:
 class SourceData:
     """All that is known of one source when a window is judged.
 
-    ``earlier`` holds the windows before, newest first; ``switched`` the labels that have a switch;
+    ``earlier`` holds the windows before, newest first; ``switched`` the labels that have a switch or an open incident;
     ``problem`` is set where the source could not be read, with ``error`` saying why in words.
     """
 
@@ -118,6 +120,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         *further(whole, every, window, evaluation, named),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
         *(_gains_of(labelled, window, evaluation) if few else ()),
+        *(_correlations(data) if few else ()),
     ]
 
 
@@ -128,6 +131,23 @@ def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationC
         return []
     rngs = [generator(evaluation.seed, sample.subject, "recalibration", window.name) for sample in whole]
     return gains(whole, window, evaluation, rngs)
+
+
+def _correlations(data: SourceData) -> Iterator[Estimate]:
+    """Where scores say least: the correlation of score and outcome of each label in each segment, without limits."""
+    by_column: dict[str, dict[str, dict[str, Counts]]] = {}
+    for (column, value), labels in sorted(data.segments.items()):
+        for label, counts in labels.items():
+            by_column.setdefault(column, {}).setdefault(label, {})[value] = counts
+    for column, parts in by_column.items():
+        matrix = factor_correlations(column, parts)
+        for label, line in zip(matrix.labels, matrix.correlation.tolist(), strict=True):
+            for value, r in zip(matrix.values, line, strict=True):
+                if isfinite(r):
+                    of, counts = Subject(data.name, label, (column, value)), parts[label][value]
+                    found = Interval(r, None, None, r)
+                    window = data.current.window
+                    yield Estimate(of, window, "point_biserial", "all", found, counts.rows, counts.positives)
 
 
 def samples_of(data: SourceData, config: Config) -> list[Sample]:

@@ -27,6 +27,8 @@ from monitor.chain import (
     smallest_seen,
 )
 from monitor.document import verdict_row
+from monitor.metrics.registry import METRICS
+from monitor.metrics.selective import OF_AUTOMATED
 from monitor.records import ActionKind, Estimate, Outcome, Reason, Verdict
 
 
@@ -159,10 +161,17 @@ def _rule(known: Known) -> Step:
 
 def _population(known: Known) -> Step:
     verdict = known.verdict
-    kind = "" if verdict.metric in TESTS else f" It looks at {_KINDS[verdict.where]}."
+    kind = "" if verdict.metric in TESTS else f" It looks at {_looked_at(verdict)}."
     name = clean(verdict.subject.name)
     text = f"About: {name} in {verdict.window.name} ({verdict.window.schedule}).{kind}"
     return Step("subject", text, {"where": verdict.where, "window": verdict.window.name})
+
+
+def _looked_at(verdict: Verdict) -> str:
+    rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
+    if rank is not None:
+        return "the highest score of each item" if rank == 1 else f"the {rank} highest scores of each item"
+    return _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
 
 
 def _seen(known: Known) -> Step:
@@ -241,7 +250,8 @@ def _promise(known: Known) -> Step | None:
     promised, kept = detail.get("promised"), detail.get("kept")
     if promised is None or kept is None:
         return None
-    text = f"Promised and kept: the scores said {promised:.1%} on average, {kept:.1%} came true."
+    which = "where the classifier acted alone, " if detail.get("of") == "automated" else ""
+    text = f"Promised and kept: {which}the scores said {promised:.1%} on average, {kept:.1%} came true."
     return Step("promise", text, {"promised": promised, "kept": kept})
 
 

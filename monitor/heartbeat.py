@@ -10,6 +10,7 @@ import http.client
 import logging
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
@@ -29,7 +30,9 @@ def beat(address: SecretStr | None, *, failed: str | None = None, time_limit_s: 
     """
     if address is None:
         return False
-    url = address.get_secret_value().rstrip("/") + ("/fail" if failed is not None else "")
+    parts = urlsplit(address.get_secret_value())
+    path = parts.path.rstrip("/") + ("/fail" if failed is not None else "")
+    url = urlunsplit(parts._replace(path=path))
     body = (failed or "").encode()[:BODY_BYTES]
     request = urllib.request.Request(url, data=body, method="POST", headers={"User-Agent": "calmon"})  # noqa: S310 - settings take http(s) only
     try:

@@ -56,6 +56,7 @@ class IncidentReason(StrEnum):
     NAME_MISSING = "a name is needed"
     REASON_MISSING = "a reason is needed"
     END_NOT_AHEAD = "a silence must end in the future"
+    NOT_WATCHED = "no rule watches it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +288,31 @@ def wake(incident: Incident, now: datetime) -> IncidentDecision:
         silenced_by=None, version=incident.version + 1,
     )  # fmt: skip
     return IncidentDecision("wake", _R.SILENCE_ENDED, after)
+
+
+def retire(incident: Incident, now: datetime) -> IncidentDecision:
+    """Nothing judges it any more, so no window can end it: its rule or its source has gone from the rules file.
+
+    It is not called good: where the rule comes back, a breach soon after reopens it.
+    """
+    if incident.state == "resolved":
+        return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
+    after = replace(
+        incident, state="resolved", resolved_at=now, resolved_window=None, resolved_by="calmon",
+        version=incident.version + 1,
+    )  # fmt: skip
+    return IncidentDecision("resolve", _R.NOT_WATCHED, after)
+
+
+def last_told(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
+    """The event that says how an incident stands; ``events`` are all of it, in their order.
+
+    Of one that is over that which ended it, else the last that an evaluation saw: neither what was
+    refused nor what people did meanwhile hides that.
+    """
+    known = [event for event in events if event.kind not in ("refused", "unsilenced")]
+    seen = [event for event in known if event.verdict is not None and incident.state != "resolved"]
+    return next(reversed(seen or known), None)
 
 
 def newest(incidents: Iterable[Incident]) -> dict[str, Incident]:

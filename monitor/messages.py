@@ -23,7 +23,7 @@ from monitor.alerts.message import (
     picture,
 )
 from monitor.findings import Desk
-from monitor.incidents import IncidentReason, Step, event_of
+from monitor.incidents import IncidentReason, Step, event_of, last_told
 from monitor.records import Delivery, Incident, IncidentEvent, Severity, Window
 from monitor.rules.model import Config, Route
 
@@ -87,8 +87,8 @@ def _is_known(monitor: Monitor, step: Step) -> bool:
     """Whether it was told already that an incident cannot be evaluated: that is news once, until it is otherwise."""
     if step.decision.reason not in _NOT_EVALUATED or step.decision.incident is None:
         return False
-    before = monitor.store.incident_events(step.decision.incident.id)
-    return bool(before) and before[-1].reason == step.decision.reason
+    before = last_told(step.decision.incident, monitor.store.incident_events(step.decision.incident.id))
+    return before is not None and before.reason == step.decision.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,8 @@ class _Composer:
 
     def _post(self, findings: Sequence[Finding], window: Window, route: Route) -> Delivery:
         payload = incident_message(findings, window=window, route=route, public_url=self.monitor.settings.public_url)
-        payload["incidents"] = [finding.incident.id for finding in findings]  # kept beside, not sent
+        # kept beside, not sent
+        payload |= {"incidents": [f.incident.id for f in findings], "window": [window.schedule, window.name]}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock())
 
     def _pictures(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
@@ -190,8 +191,7 @@ class _Composer:
         if not members:
             return []
         findings = self._findings(members)
-        window = windows.named(members[0].schedule, members[0].opened_window, self.monitor.config.zone)
-        payload = self._post(findings, window, self._route(root, members)).payload
+        payload = self._post(findings, self._window(root, members), self._route(root, members)).payload
         sequence = self.edits.get(root, 0) + 1
         return [
             delivery_of(
@@ -200,39 +200,53 @@ class _Composer:
             )
         ]  # fmt: skip
 
+    def _window(self, root: str, members: Sequence[Incident]) -> Window:
+        """The evaluation a message is of: its first incident may be older, where that one could not be told."""
+        first = self.desk.message(root)
+        known = first.payload.get("window") if first is not None else None
+        schedule, name = known or (members[0].schedule, members[0].opened_window)
+        return windows.named(schedule, name, self.monitor.config.zone)
+
     def _findings(self, incidents: Sequence[Incident]) -> list[Finding]:
         """In their order; with all that is known around them as far as a message has room for that."""
         brief = in_order([self.desk.brief(each, self._last(each)) for each in incidents])
         return [self.desk.finding(each.incident, each.last) for each in brief[:IN_FULL]] + brief[IN_FULL:]
 
     def _last(self, incident: Incident) -> IncidentEvent | None:
-        """What happened to it last: just now, or as it is stored."""
-        if incident.id in self.events:
-            return self.events[incident.id]
-        known = self.monitor.store.incident_events(incident.id)
-        return known[-1] if known else None
+        """What says how it stands: just now, or as it is stored."""
+        now = self.events.get(incident.id)
+        return last_told(incident, [*self.monitor.store.incident_events(incident.id), *([now] if now else [])])
 
     def _route(self, root: str, members: Sequence[Incident]) -> Route:
-        """Where the message stands: in the channel it was sent to, whatever the routes say by now."""
-        route = next((r for r in (route_of(self.monitor.config, i) for i in members) if r is not None), None)
+        """Where the message stands, whatever the routes say by now, with the mention of the gravest of ``members``."""
+        routes = (route_of(self.monitor.config, i) for i in sorted(members, key=lambda i: _RANK[i.severity]))
+        route = next((r for r in routes if r is not None), None)
         return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
 
     def _news(self, root: str, steps: Sequence[Step], window: Window) -> list[Delivery]:
         """The one reply to an evaluation; nothing is said of what is silenced, or goes on from day to day."""
-        loud = [step for step in steps if not _is_routine(step) and not self._is_silent(step)]
+        graver = {id(step) for step in steps if self._is_graver(step)}
+        loud = [s for s in steps if (id(s) in graver or not _is_routine(s)) and not self._is_silent(s)]
         members = _incidents(loud)
         if not members:
             return []
-        route = self._route(root, members)
+        calling = _incidents(s for s in loud if id(s) in graver or s.decision.kind in ("reopen", "open"))
+        route = self._route(root, calling or members)
         briefs = [self.desk.brief(each, self._last(each)) for each in members]
         lines = [news_line(brief, step.verdict) for brief, step in zip(briefs, loud, strict=True)]
         payload = news_message(
             lines, window=window, channel=route.channel, root=root, mention=route.mention,
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
-            calls=any(step.decision.kind in ("reopen", "open") for step in loud),
+            calls=bool(calling),
         )  # fmt: skip
         payload["incidents"] = [incident.id for incident in members]
         return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+
+    def _is_graver(self, step: Step) -> bool:
+        """Whether what goes on has become graver than its message was written for: its route may call others."""
+        incident = step.decision.incident
+        before = next((i for i in self.desk.incidents() if incident is not None and i.id == incident.id), None)
+        return incident is not None and before is not None and _RANK[incident.severity] < _RANK[before.severity]
 
     def _is_silent(self, step: Step) -> bool:
         until = step.decision.incident.silenced_until if step.decision.incident else None

@@ -7,8 +7,8 @@ this process. The number of series is bounded: of more than :data:`MOST_LABELS` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from monitor.automation.state import effective
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
-from monitor.records import Estimate, Quality, Schedule, SwitchState, Verdict
+from monitor.records import DeliveryState, Estimate, Quality, Schedule, SwitchState, Verdict
 from monitor.rules.model import Config
 from monitor.watch import Observed, findings
 from monitor.watching import observed
@@ -37,7 +37,7 @@ class Shown:
     estimates: Sequence[Estimate] = ()
     quality: Sequence[tuple[Schedule, Quality]] = ()
     incidents: Counter[tuple[str, str]] | None = None
-    deliveries: Counter[str] | None = None
+    deliveries: Mapping[DeliveryState, int] = field(default_factory=dict)
 
 
 def exposition(store: Store, config: Config, now: datetime) -> bytes:
@@ -62,7 +62,7 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
     return Shown(
         now, seen, verdicts, estimates, quality,
         Counter((each.severity, each.state) for each in store.incidents() if each.state != "resolved"),
-        Counter(each.state for each in store.deliveries()),
+        store.delivery_counts(),
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def families(shown: Shown) -> Iterator[Metric]:
     )
     yield _gauge(
         "calmon_deliveries", "Messages and changes of messages by state", ("state",),
-        (((state,), count) for state, count in (shown.deliveries or {}).items()),
+        (((state,), count) for state, count in shown.deliveries.items()),
     )  # fmt: skip
     yield from _data(shown)
     yield from _estimates(shown)

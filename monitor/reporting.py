@@ -12,23 +12,29 @@ from monitor.records import Window
 from monitor.report import terminal
 from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
+from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.html import html_report
 
 
-def report_of(monitor: Monitor, window: Window) -> ReportData:
-    """Everything the history knows about one window."""
-    return collect_report(monitor.store, monitor.config, window, monitor.clock())
+def report_of(monitor: Monitor, window: Window, *, target: float = TARGET_ACCURACY) -> ReportData:
+    """Everything the history knows about one window; ``target`` is the accuracy that thresholds are to reach."""
+    return collect_report(monitor.store, monitor.config, window, monitor.clock(), target=target)
 
 
 def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> tuple[Path, ReportData]:
     """Write the page of one window (default: beside the run) and give back where it is."""
     data = report_of(monitor, window)
     target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
+    write_whole(target, html_report(data))
+    return target, data
+
+
+def write_whole(target: Path, text: str) -> None:
+    """Write a file, with its folder: a reader sees the old one or the new one, never half of one."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
-    draft.write_text(html_report(data), "utf-8")
-    draft.replace(target)  # a reader sees the old page or the new one, never half of one
-    return target, data
+    draft.write_text(text, "utf-8")
+    draft.replace(target)
 
 
 def light_table(monitor: Monitor, window: Window) -> RenderableType:

@@ -19,10 +19,9 @@ from monitor.baselines import edges_of, population_edges
 from monitor.comparisons import Material, compare
 from monitor.counts import Counts, bin_counts
 from monitor.estimates import ece_of, generator, other_binning
-from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed, with_costs
-from monitor.inference.rows_bootstrap import row_spreads
+from monitor.inference.rows_bootstrap import ItemSpread, row_spreads
 from monitor.metrics import cost
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
 from monitor.records import Comparison, Estimate, Interval, Reason, Subject, Window
@@ -160,7 +159,7 @@ def _of_rows(rule: Rule, material: Material, whole: WholeSource, evaluation: Eva
     detectable = spread.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
     allowed = largest_allowed(rule.measure, rule.threshold)
     return replace(
-        found, value=spread.value, low=low, high=high, plug_in=spread.value, n=rows.items,
+        found, value=spread.value, low=low, high=high, plug_in=spread.plug_in, n=rows.items,
         p_value=spread.p_value(rule.threshold, side), detectable=detectable,
         beyond=spread.value < rule.threshold if side == "below" else spread.value > rule.threshold,
         adequate=rows.items >= minimum and detectable is not None and detectable <= allowed,
@@ -170,7 +169,7 @@ def _of_rows(rule: Rule, material: Material, whole: WholeSource, evaluation: Eva
 
 def _spreads(
     rows: Rows, names: Iterable[str], whole: WholeSource, subject: Subject, window: Window, evaluation: EvaluationConfig
-) -> dict[str, Spread | None]:
+) -> dict[str, ItemSpread | None]:
     """The spread of each metric, items in clusters counting for less; the same whatever else is asked."""
     rng = generator(evaluation.seed, subject, "whole rows", window.name)
     found = row_spreads(rows, names, rng, resamples=evaluation.resamples)
@@ -215,11 +214,11 @@ def _ranked_interval(
     return ece_of([bin_counts(counts, population_edges(counts, seen))], [rng], seen)[0], counts.rows
 
 
-def _interval(spread: Spread | None, evaluation: EvaluationConfig) -> Interval:
+def _interval(spread: ItemSpread | None, evaluation: EvaluationConfig) -> Interval:
     if spread is None:
         return Interval(None, None, None, None)
     low, high = spread.interval(evaluation.confidence)
-    return Interval(spread.value, low, high, spread.value)
+    return Interval(spread.value, low, high, spread.plug_in)
 
 
 def _digest(rows: Rows) -> str:

@@ -60,7 +60,7 @@ def run_window(
         evaluated = judge(monitor, data, progress, keep=False)
         return result(new_run(monitor, window), window, evaluated, acting.refused(evaluated, "not done: dry run"))
     run = begin(monitor, window, act)
-    with failure_noted(monitor, window):
+    with failure_noted(monitor, window, beats=act != "never"):
         data = collecting.collect(monitor, window, names, store=True, reread=act != "never", progress=progress)
         evaluated = judge(monitor, data, progress, keep=act != "never")
         actions = record_and_act(monitor, window, evaluated, act, progress)
@@ -93,9 +93,10 @@ def begin(monitor: Monitor, window: Window, act: ActMode) -> str:
 
 
 @contextmanager
-def failure_noted(monitor: Monitor, window: Window) -> Iterator[None]:
+def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> Iterator[None]:
     """Write down that a begun run failed, and why; the error itself goes on as it was.
 
+    ``beats``: the heartbeat hears of it as well.
     Also for Ctrl-C. Only a process that is killed leaves its run as running, until the window is run again.
     """
     try:
@@ -104,7 +105,8 @@ def failure_noted(monitor: Monitor, window: Window) -> Iterator[None]:
         text = clean(f"{type(error).__name__}: {error}", length=ERROR_LENGTH)
         with suppress(Exception):  # a history that fails must not hide why the run did
             monitor.store.finish_run(window, state="failed", now=monitor.clock(), error=text)
-        beat(monitor.settings.heartbeat_url, failed=text)
+        if beats:
+            beat(monitor.settings.heartbeat_url, failed=text)
         raise
 
 

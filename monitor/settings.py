@@ -88,6 +88,7 @@ class Settings(BaseSettings):
     def _is_bot_token(cls, value: SecretStr | None) -> SecretStr | None:
         if value and value.get_secret_value().startswith("xapp-"):
             raise ValueError("holds an app token (xapp-…); the bot token begins with xoxb-")
+        environment.bearer_token(value.get_secret_value() if value else "-")
         return value
 
     @field_validator("slack_app_token")
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     def _is_app_token(cls, value: SecretStr | None) -> SecretStr | None:
         if value and value.get_secret_value().startswith("xoxb-"):
             raise ValueError("holds a bot token (xoxb-…); the app token begins with xapp-")
+        environment.bearer_token(value.get_secret_value() if value else "-")
         return value
 
     @field_validator("gate_url")

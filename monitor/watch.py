@@ -25,6 +25,8 @@ RECENT = timedelta(days=7)
 MUCH_SMALLER = 0.2
 """The share of the usual rows below which a window is said to be much smaller than usual."""
 USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
+DELETED = "message_deleted"
+"""How the error begins of a change to a message that a person has deleted (``monitor.alerts.slack``)."""
 LEASE_WARNINGS = (24, 48)  # hours
 NAMES_SHOWN = 12
 
@@ -46,7 +48,8 @@ class WatchReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunSeen:
-    """One evaluation as the history has it: ``state`` is running, done or failed."""
+    """One evaluation as the history has it: ``state`` is running, done or failed; ``rules_revision`` is that of
+    the rules it judged by."""
 
     schedule: Schedule
     window_start: datetime
@@ -55,6 +58,7 @@ class RunSeen:
     started_at: datetime
     finished_at: datetime | None = None
     error: str | None = None
+    rules_revision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,10 @@ class ReadingSeen:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began."""
+    """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began.
+
+    ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on.
+    """
 
     zone: ZoneInfo
     scheduled: tuple[Schedule, ...]
@@ -81,6 +88,8 @@ class Observed:
     switches: Sequence[SwitchState] = ()
     deliveries: Sequence[Delivery] = ()
     since: datetime | None = None
+    rules_revision: str = ""
+    lease: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +122,16 @@ def _runs(seen: Observed, now: datetime) -> Iterable[Finding]:
         newest = windows.last_ready(schedule, now, seen.zone)
         late = windows.last_ready(schedule, now - OVERDUE, seen.zone)
         judged = {newest.start, late.start} & set(mine)
-        if not judged and seen.since is not None and seen.since < late.end:
+        since = seen.since if mine else _known_since(seen)
+        if not judged and since is not None and since < late.end:
             yield _missing(schedule, late.name, f"{late.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC")
         if mine:
             yield from _state(mine[max(judged)] if judged else max(mine.values(), key=lambda r: r.started_at), now)
+
+
+def _known_since(seen: Observed) -> datetime | None:
+    """Since when the present rules are surely in use: a schedule that never ran may be new in alerts.yaml."""
+    return min((run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision), default=None)
 
 
 def _missing(schedule: Schedule, window: str, ready: str) -> Finding:
@@ -156,7 +171,16 @@ def _data(seen: Observed) -> Iterable[Finding]:
                 key=lambda r: r.window_start, reverse=True,
             )  # fmt: skip
             if mine:
-                yield from _reading(mine[0], [r.rows for r in mine[1:] if r.state == "ok"][:USUAL_WINDOWS], seen.zone)
+                yield from _reading(mine[0], _comparable(mine, seen.zone)[:USUAL_WINDOWS], seen.zone)
+
+
+def _comparable(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> list[int]:
+    """The rows of the windows before the newest that are like it: days of its weekday, since a Sunday is no Monday."""
+
+    def weekday(reading: ReadingSeen) -> int:
+        return reading.window_start.astimezone(zone).weekday()  # all weeks begin on the same one
+
+    return [r.rows for r in readings[1:] if r.state == "ok" and weekday(r) == weekday(readings[0])]
 
 
 def _reading(newest: ReadingSeen, before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
@@ -170,28 +194,32 @@ def _reading(newest: ReadingSeen, before: Sequence[int], zone: ZoneInfo) -> Iter
             "mend what it names; the other sources were judged", newest.source, told=True,
         )  # fmt: skip
         return
-    usual = median(before) if len(before) >= FEWEST_WINDOWS else None
-    if newest.rows == 0 and usual != 0:
+    usual, alike = median(before) if before else 0, "days of this weekday" if newest.schedule == "daily" else "windows"
+    if newest.rows == 0 and usual > 0:
         yield Finding(
-            WatchReason.DATA_STALE, "critical", key,
-            f"{newest.source} has no row for {window}: nothing was resolved, or the view is no longer filled.",
+            # one empty day may be a holiday; a week has none
+            WatchReason.DATA_STALE, "warning" if newest.schedule == "daily" else "critical", key,
+            f"{newest.source} has no row for {window}: nothing was resolved, or the view is no longer filled. Usual "
+            f"are {usual:,.0f}.",
             "look at the newest resolved_at of the relation and at the job that fills it", newest.source,
         )  # fmt: skip
-    elif usual is not None and newest.rows < MUCH_SMALLER * usual:
+    elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * usual:
         yield Finding(
             WatchReason.DATA_SMALL, "warning", key,
             f"{newest.source} has {newest.rows:,} rows for {window}; usual are {usual:,.0f} (the median of the "
-            f"{len(before)} windows before).",
+            f"{len(before)} {alike} before).",
             "look whether resolutions are loaded late; a window is read once more with the next run", newest.source,
         )  # fmt: skip
 
 
 def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
     stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
-    dead = [d for d in seen.deliveries if d.state == "dead" and now - d.created_at <= RECENT]
-    for reason, group, words in (
-        (WatchReason.DELIVERY_STUCK, stuck, "have waited for more than an hour"),
-        (WatchReason.DELIVERY_REFUSED, dead, "were refused by Slack for good"),
+    dead = [d for d in seen.deliveries if _is_refused(d) and now - d.created_at <= RECENT]
+    mend = "`calmon check` asks Slack who we are; invite the bot to the channel, or mend the route in alerts.yaml"
+    look = "`calmon incidents list` shows what was not told; a form that Slack refuses is a defect: report it"
+    for reason, group, words, do_now in (
+        (WatchReason.DELIVERY_STUCK, stuck, "have waited for more than an hour", mend),
+        (WatchReason.DELIVERY_REFUSED, dead, "were refused by Slack for good", look),
     ):
         for channel in sorted({d.channel for d in group}):
             mine = [d for d in group if d.channel == channel]
@@ -199,20 +227,29 @@ def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
             yield Finding(
                 reason, "warning", f"{channel}:{max(d.created_at for d in mine):%Y-%m-%d}",
                 f"{len(mine)} messages to {channel} {words}: {said}",
-                "`calmon check` asks Slack who we are; invite the bot to the channel, or mend the route in alerts.yaml",
+                do_now,
                 detail={"channel": channel},
             )  # fmt: skip
 
 
+def _is_refused(delivery: Delivery) -> bool:
+    """Whether Slack will never take it; not what changes a message that a person has deleted on purpose."""
+    return delivery.state == "dead" and not (delivery.error or "").startswith(DELETED)
+
+
 def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
     on = [s for s in seen.switches if s.state == "on" and s.lease_until is not None]
+    for_a_time = {(s.source, s.lease_until) for s in on if _is_for_a_time(s)}
     for (source, until), labels in _by_lease(on):
         hours = (until - now) / timedelta(hours=1)
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         names = _names(labels)
+        planned = (source, until) in for_a_time
+        if band is not None and (planned or _will_be_renewed(seen, until, now)):
+            continue
         if hours <= 0:
             yield Finding(
-                WatchReason.LEASE_ENDED, "critical", f"{source}:{until.isoformat()}",
+                WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{until.isoformat()}",
                 f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
                 "renewed its lease.",
                 "`calmon explain` the newest verdict of the label; see why no rule could be judged", source,
@@ -225,6 +262,24 @@ def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
                 f"{names}, unless an evaluation renews its lease.",
                 "see that the next run takes place and can judge an acting rule of these labels", source,
             )  # fmt: skip
+
+
+def _is_for_a_time(state: SwitchState) -> bool:
+    """Whether an operator turned it on against a verdict, and so was told when it ends."""
+    return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
+
+
+def _will_be_renewed(seen: Observed, until: datetime, now: datetime) -> bool:
+    """Whether the schedule whose run gave this lease has its next run before the end, and that is not late yet."""
+    for schedule in seen.scheduled:
+        done = [r.window_start for r in seen.runs if r.schedule == schedule and r.state == "done"]
+        if not done:
+            continue
+        last = windows.containing(schedule, max(done), seen.zone)
+        due = windows.following(last, seen.zone).end + windows.SETTLE + OVERDUE
+        if last.end + seen.lease == until and now < due <= until:
+            return True
+    return False
 
 
 def _by_lease(states: Iterable[SwitchState]) -> list[tuple[tuple[str, datetime], list[str]]]:

@@ -33,6 +33,8 @@ def observed(store: Store, config: Config, now: datetime) -> Observed:
         switches=store.switches(),
         deliveries=store.deliveries(_UNSENT),
         since=min((run.started_at for run in runs), default=None),
+        rules_revision=config.revision,
+        lease=config.automation.lease,
     )
 
 

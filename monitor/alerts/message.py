@@ -66,6 +66,11 @@ _AFTER_A_FAILURE = (
     "terminal (`calmon run weekly`, `calmon run daily`): it picks up where it stopped."
 )
 
+_TURN_ON = (
+    "See that the cause is mended, then turn automation on: this button, or `calmon automation enable`. "
+    "It comes back by itself only where `re_enable` says so."
+)
+
 Payload = dict[str, Any]
 Block = dict[str, Any]
 
@@ -181,7 +186,8 @@ def news_message(
 
 def news_line(finding: Finding, verdict: Verdict | None) -> str:
     """One incident in a reply: what happened to it, and what this evaluation saw (``verdict``)."""
-    seen = plain_words(verdict) if verdict is not None else plain_words(finding.verdict)
+    why = "" if finding.last is None else clean(str(finding.last.detail.get("why", "")), 300)
+    seen = plain_words(verdict) if verdict is not None else why or plain_words(finding.verdict)
     what = news(finding.incident, finding.last)
     return _cut(f"{_emoji(finding)} *{escape(_rule_name(finding))}*: {escape(what)}\n{escape(seen)}", SECTION - 100)
 
@@ -354,15 +360,34 @@ def _finding_blocks(finding: Finding, window: Window, public_url: str | None, ac
     headline = f"*{_emoji(finding)} {escape(plain_words(verdict))}*"
     if finding.incident.state == "resolved":
         name = escape(_rule_name(finding))
-        return [_divider(), _section(f"{_emoji(finding)} *{escape(state)}.* {name}: {escape(plain_words(verdict))}")]
+        told = f"{_emoji(finding)} *{escape(state)}.* {name}, last breach: {escape(plain_words(verdict))}"
+        return [_divider(), _section(told), *_left_off(finding)]
     facts = [headline, *([f"*{escape(state)}*"] if state else []), _numbers(finding)]
     facts += [line for line in (_worst(finding), _excess(finding), _causes(finding)) if line]
-    doing = [f"*Done:* {escape(_done(finding, actions))}", f"*Do now:* {_with_code(advice(verdict))}"]
+    doing = [f"*Done:* {escape(_done(finding, actions))}", f"*Do now:* {_with_code(_do_now(finding))}"]
     links = [_report(window, public_url), _runbook(verdict, public_url), f"`calmon explain {escape(verdict.id)}`"]
     return [
         _divider(), _section("\n".join(facts)), _section("\n".join(doing)),
         _context(" · ".join(link for link in links if link)), _buttons(finding),
     ]  # fmt: skip
+
+
+def _left_off(finding: Finding) -> list[Block]:
+    """What a resolved incident leaves behind: automation that went off by its rule is off until it is turned on."""
+    if finding.automation != "off" or finding.rule is None or not finding.rule.acts:
+        return []
+    told = f"*Still:* {escape(clean(finding.switch_state, 300))}\n*Do now:* {_with_code(_TURN_ON)}"
+    return [_section(told), _actions(finding, [_button("automation_on", "Turn automation on", finding)])]
+
+
+def _do_now(finding: Finding) -> str:
+    """What to do: by the last breach, unless the label has disappeared since, which nothing but a person ends."""
+    last = finding.last
+    if last is not None and last.kind == "continued" and last.reason.startswith("label disappeared"):
+        id = finding.incident.id[:8]
+        gone = f'If it is gone for good: `calmon incidents resolve {id} --reason "..."`.'
+        return f"See whether outcomes of this label still reach the warehouse. {gone}"
+    return advice(finding.verdict)
 
 
 def _emoji(finding: Finding) -> str:
@@ -384,6 +409,10 @@ def _buttons(finding: Finding) -> Block:
         elements.append(_button("automation_off", "Turn automation off", finding, "danger"))
     if finding.automation == "off":
         elements.append(_button("automation_on", "Turn automation on", finding))
+    return _actions(finding, elements)
+
+
+def _actions(finding: Finding, elements: list[dict[str, Any]]) -> Block:
     return {"type": "actions", "block_id": f"incident:{_hash(finding.incident.id)[:16]}", "elements": elements}
 
 
@@ -459,7 +488,9 @@ def _worst_of(verdict: Verdict) -> WorstRange | None:
 def _excess(finding: Finding) -> str:
     if finding.excess_errors is None or finding.excess_errors < 0.5:
         return ""
-    return f"About {finding.excess_errors:,.0f} more wrong than promised."
+    own = finding.verdict.metric == "shortfall" and finding.verdict.where == "automated"
+    among = "" if own else " among the automated items"  # whose rows are not those of the numbers above
+    return f"About {finding.excess_errors:,.0f} more wrong than promised{among}."
 
 
 def _done(finding: Finding, actions: Sequence[Action]) -> str:

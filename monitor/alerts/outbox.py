@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from monitor.alerts.message import mark_possible_repeat
-from monitor.alerts.slack import RATE_LIMITED, Sent, TransportError
+from monitor.alerts.slack import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, Sent, TransportError
 from monitor.history.delivery_rows import Root
 from monitor.records import Delivery, DeliveryState
 
@@ -140,7 +140,8 @@ def drain(
     clock = _Clock(now, sleep, seconds, ends=seconds() + budget)
     touched: list[Delivery] = []
     found = _candidates(store, sender, worker, now(), due_only)
-    for delivery, root in islice(_in_order(store, found, able=sender is not None), limit):
+    closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
+    for delivery, root in islice(_in_order(store, found, closed, able=sender is not None), limit):
         if clock.left() <= 0:
             log.warning("deliveries: out of time, the rest is kept for the next run")
             break
@@ -149,6 +150,8 @@ def drain(
             touched.append(done)
             if done.state == "failed" and RATE_LIMITED in (done.error or ""):
                 break  # Slack asked for quiet: the others would only be refused as well
+            if done.state == "failed" and (done.error or "").removeprefix(UNCERTAIN).startswith(CHANNEL_ERRORS):
+                closed.add(done.channel)
     return touched
 
 
@@ -161,7 +164,7 @@ def _candidates(
     if any(d.operation == "edit" for d in found) and store.supersede_edits():
         found = store.deliveries(states)
     free = [d for d in found if d.state != "sending" or claim_is_stale(d, worker, now)]
-    due = [d for d in free if not due_only or d.next_attempt_at is None or d.next_attempt_at <= now]
+    due = [d for d in free if not due_only or _is_due(d, now)]
     known = store.known_channels() if due else {}
     return [
         replace(d, external_channel=d.external_channel or known.get(d.channel))
@@ -169,20 +172,34 @@ def _candidates(
     ]
 
 
-def _in_order(store: DeliveryStore, found: Sequence[Delivery], *, able: bool) -> Iterator[tuple[Delivery, Root | None]]:
-    """New messages, then what belongs to messages, with what became of those by then; what must wait is left out."""
-    yield from ((d, None) for d in found if d.root is None)
+def _in_order(
+    store: DeliveryStore, found: Sequence[Delivery], closed: Collection[str], *, able: bool
+) -> Iterator[tuple[Delivery, Root | None]]:
+    """New messages, then what belongs to messages, with what became of those by then; what must wait is left out.
+
+    So is what would go to a channel that is ``closed`` by the time it is its turn.
+    """
+    yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
     following = [d for d in found if d.root is not None]
     roots = store.delivery_roots({d.root for d in following if d.root}) if following else {}
     for delivery in following:
         root = roots.get(delivery.root or "", _NO_ROOT)
-        if (root.state == "sent" and able) or root.state in _ENDED:
+        if (root.state == "sent" and able and delivery.channel not in closed) or root.state in _ENDED:
             yield delivery, root
 
 
+def _is_due(delivery: Delivery, now: datetime) -> bool:
+    """Whether its time has come. Nothing waits for more than a day: a later time is of a clock that was wrong."""
+    at = delivery.next_attempt_at
+    return at is None or not now < at <= now + timedelta(seconds=LONGEST_QUIET_S)
+
+
 def claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
-    """Whether the worker that is *sending* this is gone: its lease is over or its process is dead."""
-    if delivery.claimed_at is None or now - delivery.claimed_at > LEASE:
+    """Whether the worker that is *sending* this is gone: its lease is over or its process is dead.
+
+    A claim from the future is one of a clock that was wrong: it must not keep the message until then.
+    """
+    if delivery.claimed_at is None or abs(now - delivery.claimed_at) > LEASE:
         return True
     return delivery.claimed_by != worker and _is_dead(delivery.claimed_by or "")
 
@@ -272,7 +289,8 @@ def _attempt(sender: Sender, delivery: Delivery, root: Sent | None, clock: _Cloc
             wait = PAUSE if error.retry_after is None else error.retry_after
             # Slack shows a file some moments after it has taken it: too soon to look for it now
             hidden = error.ambiguous and delivery.operation == "file"
-            if error.permanent or number == TRIES or wait >= clock.left() or hidden or _is_late(delivery, clock):
+            told = error.permanent or error.code in REMEDIES  # a person must mend something: not within a second
+            if told or number == TRIES or wait >= clock.left() or hidden or _is_late(delivery, clock):
                 raise
             uncertain = error.ambiguous
             clock.sleep(wait)

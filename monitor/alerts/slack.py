@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import errno
+import math
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.error import URLError
@@ -28,6 +30,11 @@ from monitor.records import Delivery
 RATE_LIMITED = "ratelimited"
 PAGES = 50
 PAGE = 200
+#: How far Slack's clock and ours may be apart where a search must rely on them.
+CLOCKS_APART_S = 86_400.0
+#: No quiet is longer, whatever a proxy puts into ``Retry-After``.
+LONGEST_QUIET_S = 86_400.0
+_TOO_MANY = "too_many"
 #: The named outcome of changing a message that a person has deleted.
 MESSAGE_DELETED = "message_deleted"
 
@@ -57,6 +64,8 @@ REMEDIES = {
     "not_in_channel": "the app is not in the channel: invite it",
     "restricted_action": "the workspace forbids posting there: ask its administrator",
 }
+#: Of these, what keeps every message from one channel.
+CHANNEL_ERRORS = ("channel_not_found", "is_archived", "not_in_channel", "restricted_action")
 #: Searching is not possible with this token or server, however often it is tried.
 _CANNOT_SEARCH = frozenset({
     "missing_scope", "not_allowed_token_type", "unknown_method", "method_deprecated", "channel_not_found",
@@ -145,14 +154,14 @@ class SlackSender:
         """
         if root is None:
             channel = delivery.external_channel or self._channel_id(delivery.channel)
-            return _place(self._history(channel), delivery, channel)
+            return _place(self._history(channel, delivery.created_at), delivery, channel)
         try:
             return _place(self._thread(root), delivery, root.channel_id)
         except TransportError as error:
             if error.code != "thread_not_found":
                 raise
             # what answers a deleted message, Slack shows in the channel itself
-            return _place(self._history(root.channel_id), delivery, root.channel_id)
+            return _place(self._history(root.channel_id, delivery.created_at), delivery, root.channel_id)
 
     def _post(self, payload: Mapping[str, Any], channel: str, thread: str | None = None) -> Sent:
         answer = call(
@@ -217,10 +226,20 @@ class SlackSender:
                     raise
         return name
 
-    def _history(self, channel: str) -> Iterator[Mapping[str, Any]]:
-        # No `oldest`: our clock and Slack's may differ, and the newest come first anyhow.
+    def _history(self, channel: str, composed: datetime) -> Iterator[Mapping[str, Any]]:
+        """The newest messages first; of a long channel at least all since ``composed``, and a day before that.
+
+        No `oldest` is asked for: our clock and Slack's may differ, and most channels are short.
+        """
         ask = partial(self._client.conversations_history, channel=channel, limit=PAGE, include_all_metadata=True)
-        return _pages("messages", ask)
+        ts = ""
+        try:
+            for message in _pages("messages", ask):
+                ts = str(message.get("ts") or "")
+                yield message
+        except TransportError as error:
+            if error.code != _TOO_MANY or _number(ts, math.inf) > composed.timestamp() - CLOCKS_APART_S:
+                raise
 
     def _thread(self, root: Sent) -> Iterator[Mapping[str, Any]]:
         replies = self._client.conversations_replies
@@ -261,7 +280,7 @@ def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str,
         cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
         if cursor is None:
             return
-    raise TransportError(f"more than {PAGES * PAGE} {key}: not searched to the end", permanent=True)
+    raise TransportError(f"more than {PAGES * PAGE} {key}: not searched to the end", permanent=True, code=_TOO_MANY)
 
 
 def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackResponse:
@@ -322,10 +341,19 @@ def _details(response: SlackResponse) -> str:
 def _seconds(headers: Mapping[str, Any]) -> float:
     """``Retry-After`` in seconds; half a minute where it is missing or odd."""
     told = [str(v[0]) if isinstance(v, list) else str(v) for k, v in headers.items() if k.lower() == "retry-after"]
+    return min(max(0.0, _number(told[0] if told else "", 30.0)), LONGEST_QUIET_S)
+
+
+def _number(text: str, otherwise: float) -> float:
+    """
+    >>> _number("2.5", 30), _number("soon", 30), _number("inf", 30)
+    (2.5, 30, 30)
+    """
     try:
-        return max(0.0, float(told[0])) if told else 30.0
+        found = float(text)
     except ValueError:
-        return 30.0
+        return otherwise
+    return found if math.isfinite(found) else otherwise
 
 
 def _short(text: str) -> str:

@@ -5,6 +5,7 @@ Nothing here is escaped for any medium: :mod:`monitor.alerts.message` does that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,17 +20,27 @@ _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
     "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
     "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
+    "ace": "ACE", "equal_width_ece": "ECE, equal width", "brier_reliability": "Brier, reliability",
+    "brier_resolution": "Brier, resolution", "brier_uncertainty": "Brier, uncertainty",
+    "class_weighted_nll": "log loss, class-weighted", "cohens_d": "Cohen's d", "point_biserial": "point-biserial r",
+    "f1": "F1", "macro_f1": "F1, macro", "weighted_f1": "F1, weighted", "micro_f1": "F1, micro", "aurc": "AURC",
+    "e_aurc": "E-AURC", "multiclass_mcc": "MCC", "mse": "MSE", "rmse": "RMSE", "mae": "MAE", "r_squared": "R²",
+    "auc_ovo": "ROC AUC, one-vs-one", "auc_ovr_macro": "ROC AUC, one-vs-rest", "kappa": "Cohen's kappa",
+    "imcp_area": "IMCP area",
+    "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
+_AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 _ROWS = {"all": "items", "predicted": "items given this label", "automated": "automated items"}
 
 
 def title(metric: str) -> str:
     """The name people know a metric by.
 
-    >>> title("roc_auc")
-    'ROC AUC'
+    >>> title("roc_auc"), title("ece_at_3"), title("balanced_error")
+    ('ROC AUC', 'ECE@3', 'balanced error')
     """
-    return _TITLES.get(metric, metric.replace("_", " "))
+    ranked = _AT.fullmatch(metric)
+    return f"{title(ranked[1])}@{ranked[2]}" if ranked else _TITLES.get(metric, metric.replace("_", " "))
 
 
 def clean(text: str, length: int = LABEL_LENGTH) -> str:

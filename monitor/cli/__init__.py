@@ -5,6 +5,7 @@ from monitor.cli import (  # noqa: F401 - they add commands
     baseline,
     checks,
     demo,
+    examples,
     health,
     history,
     incidents,

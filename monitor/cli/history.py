@@ -11,13 +11,18 @@ import typer
 
 from monitor.adapters import Monitor
 from monitor.cli import app as cli
-from monitor.document import estimate_row, verdict_row
 from monitor.explanation import Known, document, explain, sentences
 from monitor.metrics.registry import METRICS
 from monitor.records import Schedule, Verdict, Where
+from monitor.report.data import ReportData, only
+from monitor.report.detail import TARGET_ACCURACY
+from monitor.report.document import report_document
 from monitor.report.export import history_csv, history_json, history_parquet, write_history_parquet
+from monitor.report.html import html_report
+from monitor.report.markdown import report_markdown
 from monitor.report.terminal import history_table, report_view
-from monitor.reporting import report_of, write_report
+from monitor.report.words import listed
+from monitor.reporting import report_of, write_whole
 
 NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
 
@@ -29,7 +34,7 @@ HistoryFormat = Literal["table", "csv", "json", "parquet"]
     "calmon history --metric shortfall --where automated"
 )
 def history(
-    metric: Annotated[str, typer.Option(help=f"One of: {', '.join(METRICS)}.")] = "ece",
+    metric: Annotated[str, typer.Option(help="Any metric of docs/metrics.md.")] = "ece",
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     where: Annotated[Where, typer.Option(help="Over which rows.")] = "all",
@@ -64,30 +69,61 @@ def history(
         typer.echo(text, nl=not text.endswith("\n"))
 
 
-@cli.app.command(epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html")
+@cli.app.command(
+    epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html  ·  "
+    "calmon report --label billing --target 0.98  ·  calmon report --markdown report.md"
+)
 def report(
     week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
+    source: cli.SourceOption = None,
+    label: Annotated[
+        str | None, typer.Option("--label", help="Only this label, with all its metrics and bins.")
+    ] = None,
+    target: Annotated[
+        float, typer.Option(help="The accuracy that the threshold for what acts alone must be shown to reach.")
+    ] = TARGET_ACCURACY,
     html: Annotated[Path | None, typer.Option("--html", help="Write the self-contained page to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
-    """Everything about a week: lights, numbers, verdicts, bad rows; or the page with every figure."""
+    """Everything about a week: lights, advice, numbers with intervals, thresholds, verdicts, bad rows.
+
+    As tables, as a page with every figure, as Markdown or as JSON. Reads the history only.
+    """
+    if not 0 < target < 1:
+        raise cli.fail(f"--target is a share between 0 and 1, such as 0.95, not {target:g}", cli.USAGE)
     with cli.monitor(writes=False) as opened:
+        cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, "weekly", week)
+        data = _chosen(report_of(opened, window, target=target), source, label)
         if html is not None:
-            path, _ = write_report(opened, window, html)
-            cli.err.print(f"written: {path}", markup=False)
-            return
+            _write(html, html_report(data))
+        if markdown is not None:
+            _write(markdown, report_markdown(data))
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
-            verdicts = opened.store.verdicts(schedule="weekly", window_start=window.start)
-            page = {
-                "window": window.name,
-                "estimates": [estimate_row(e) for e in estimates],
-                "verdicts": [verdict_row(v) for v in verdicts],
-            }
-            typer.echo(json.dumps(page, indent=1, allow_nan=False))
-            return
-        cli.out.print(report_view(report_of(opened, window)))
+            shown = {(one.subject.source, one.subject.label) for one in data.subjects}
+            kept = [e for e in estimates if (e.subject.source, e.subject.label) in shown]
+            typer.echo(json.dumps(report_document(data, kept), indent=1, ensure_ascii=False, allow_nan=False))
+        elif html is None and markdown is None:
+            cli.out.print(report_view(data, full=label is not None))
+
+
+def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportData:
+    """The part that was asked for; a label that the window does not have is an error."""
+    found = only(data, source, label)
+    if label is not None and not found.subjects:
+        known = sorted({one.subject.label for one in only(data, source).subjects if one.subject.label is not None})
+        raise cli.UsageError(f"{data.window.name} has no label {label!r}; it has: {listed(known)}")
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise cli.fail(f"{path} cannot be written: {error.strerror}") from error
+    cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
 
 
 @cli.app.command("explain", epilog="Example:  calmon explain 3f2a  (the first characters of an id are enough)")

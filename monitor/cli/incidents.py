@@ -14,6 +14,7 @@ from monitor.alerts.message import delivery_of, trial_message
 from monitor.alerts.words import moment, plain_words, standing
 from monitor.cli import app as cli
 from monitor.history.store import Store
+from monitor.incidents import last_told
 from monitor.messages import delivery_states
 from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject
 from monitor.report.terminal import plain_table
@@ -65,7 +66,7 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
     name = Subject(incident.source, incident.label).name
     for line in (
         f"{incident.id}: {name}, {incident.rule} ({incident.severity})", plain_words(breach),
-        standing(incident, breach, events[-1] if events else None) or f"Open since {incident.opened_window}",
+        standing(incident, breach, last_told(incident, events)) or f"Open since {incident.opened_window}",
         f"message: {message}; calmon explain {incident.last_verdict[:8]}",
     ):  # fmt: skip
         cli.out.print(cli.cells(line)[0])
@@ -108,7 +109,10 @@ def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
     wanted = parse_duration(length or "")
     if wanted is None:
         raise cli.UsageError(f"{length!r} is not a length of time; write it like 12h, 1d or 1w")
-    return opened.clock() + wanted
+    try:
+        return opened.clock() + wanted
+    except OverflowError:
+        raise cli.UsageError(f"{length!r} is longer than there are dates; write it like 12h, 1d or 1w") from None
 
 
 @incidents_app.command(

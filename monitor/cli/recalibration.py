@@ -78,13 +78,15 @@ def _material(
     cli.check_source(config, source)
     last = cli.window_of(config, "weekly", week)
     subject = Subject(source or _only_source(store, config, label, last, baseline=baseline), label)
+    if config.sources[subject.source].kind == "regression":
+        raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores: there is nothing to map")
     if baseline:
         return from_baseline(store, subject)
     return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last])
 
 
 def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:
-    names = list(config.sources)
+    names = [name for name, each in config.sources.items() if each.kind != "regression"] or list(config.sources)
     if len(names) == 1:
         return names[0]
     if baseline:

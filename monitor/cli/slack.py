@@ -8,12 +8,12 @@ import threading
 import typer
 
 from monitor.adapters import Monitor
+from monitor.alerts.outbox import drain
 from monitor.alerts.slack import Check
 from monitor.alerts.socket import SlackDesk, SocketRefused, listen, web_client
 from monitor.buttons import Buttons
 from monitor.cli import app as cli
 from monitor.rules.load import load_config
-from monitor.run import deliver
 
 
 @cli.app.command(
@@ -36,7 +36,9 @@ def slack_command() -> None:
         client = web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)  # type: ignore[union-attr]  # _tokens has looked
         buttons = Buttons(
             opened, SlackDesk(client), who.team_id, config=lambda: load_config(settings.config),
-            deliver=lambda: deliver(opened),
+            deliver=lambda: drain(
+                opened.store, opened.sender, now=opened.clock, worker=opened.worker, due_only=True
+            ),
         )  # fmt: skip
 
         def connected() -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, exists, false, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, exists, false, func, or_, select, update
 
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time
@@ -37,6 +37,13 @@ def deliveries(connection: Connection, states: Collection[DeliveryState] | None)
     """The messages, by the time they were composed."""
     table = tables.deliveries
     return _deliveries(connection, None if states is None else table.c.state.in_(list(states)))
+
+
+def counts(connection: Connection) -> dict[DeliveryState, int]:
+    """How many messages and changes of messages are in each state; their payloads are not read."""
+    table = tables.deliveries
+    found = connection.execute(select(table.c.state, func.count()).group_by(table.c.state))
+    return {row[0]: int(row[1]) for row in found}
 
 
 def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:

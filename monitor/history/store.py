@@ -400,6 +400,11 @@ class Store:
         with self._read() as connection:
             return delivery_rows.deliveries(connection, states)
 
+    def delivery_counts(self) -> dict[DeliveryState, int]:
+        """How many messages and changes of messages are in each state."""
+        with self._read() as connection:
+            return delivery_rows.counts(connection)
+
     def due_deliveries(self, now: datetime, *, worker: str | None = None) -> list[Delivery]:
         """The messages to be sent now; with ``worker``, also those its earlier life left in sending."""
         with self._read() as connection:

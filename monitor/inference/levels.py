@@ -40,10 +40,10 @@ _NOTHING = Interval(None, None, None, None)
 
 
 def interval(name: str, counts: Counts, confidence: float) -> Interval:
-    """The metric with its interval; all None where it is undefined, and value = plug_in.
+    """The metric with its interval; all None where it is undefined, and value = plug_in but for debiased ones.
 
-    ``name`` is one of brier, nll, roc_auc, pr_auc, accuracy, shortfall, false_negative_rate, precision, recall and
-    f1 (KeyError for another). The shortfall's is conditional on the mean score.
+    ``name`` is that of a registered metric of counts (KeyError for another) but for the ECE and the MCE in bins.
+    The shortfall's is conditional on the mean score.
 
     >>> from monitor.counts import counts_from_rows
     >>> found = interval("accuracy", counts_from_rows([0.9] * 100, [1] * 90 + [0] * 10), 0.95)
@@ -54,7 +54,8 @@ def interval(name: str, counts: Counts, confidence: float) -> Interval:
     if law is None:
         return _NOTHING
     low, high = law.interval(confidence)
-    return Interval(law.value, low, high, law.value)
+    textbook = law.plug_in if isinstance(law, Drawn) and law.plug_in is not None else law.value
+    return Interval(law.value, low, high, textbook)
 
 
 def level_p(name: str, counts: Counts, threshold: float, side: Side) -> float | None:

@@ -37,7 +37,9 @@ _WITH_COSTS = re.compile(r"(?P<name>\w+)\[(?P<missed>[^,]+),(?P<alarmed>[^\]]+)\
 
 @dataclass(frozen=True, slots=True)
 class Drawn(Spread):
-    """A spread that can be compared with that of other rows."""
+    """A spread that can be compared with that of other rows; ``plug_in`` is the textbook value (None: as ``value``)."""
+
+    plug_in: float | None = None
 
     @property
     def above(self) -> Skewed:
@@ -96,7 +98,7 @@ def law(name: str, counts: Counts) -> Proportion | Drawn | None:
         return None
     least, most = range_of(plain)
     drawn = np.asarray(core(_draws_of(counts, in_bins=METRICS[plain].needs == "bins")), dtype=np.float64)
-    return _spread(value - _bias(plain, counts), drawn, least, most)
+    return _spread(value, _bias(plain, counts), drawn, least, most)
 
 
 def _core_of(name: str) -> tuple[str, Core]:
@@ -114,13 +116,13 @@ def _value(name: str, core: Core, counts: Counts) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _spread(value: float, drawn: Floats, least: float, most: float) -> Drawn | None:
+def _spread(value: float, bias: float, drawn: Floats, least: float, most: float) -> Drawn | None:
     held = drawn[np.isfinite(drawn)]
     if len(held) < max(2.0, _DEFINED * len(drawn)):
         return None
     se = float(held.std(ddof=1))
     skew = float(((held - held.mean()) ** 3).mean()) / se**3 if se > 0 else 0.0
-    return Drawn(min(max(value, least), most), se, skew, least, most)
+    return Drawn(min(max(value - bias, least), most), se, skew, least, most, value)
 
 
 def _bias(name: str, counts: Counts) -> float:

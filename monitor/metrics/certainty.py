@@ -14,7 +14,7 @@ import numpy as np
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import number, over
 from monitor.metrics.multiclass import Measure, accuracy
-from monitor.metrics.row_sums import RowStatistic, certain_confusion, hard_confusion, soft_confusion
+from monitor.metrics.row_sums import RowStatistic, certain_confusion, closeness_sums, hard_confusion, soft_confusion
 from monitor.rows import Floats, ProbabilityRows
 
 
@@ -90,6 +90,17 @@ def divergence(hard: Floats, soft: Floats) -> Floats:
     return over(np.sqrt(((hard - soft) ** 2).sum(axis=(-2, -1))), hard.sum(axis=(-2, -1)))
 
 
+def imcp_area(sums: Floats) -> Floats:
+    """The area under the IMCP curve: the mean over classes of 1 - Hellinger's distance of scores and truth; (...).
+
+    ``sums`` (..., K, 2) are :func:`~monitor.metrics.row_sums.closeness_sums`. Each item is a step of the curve, as wide
+    as 1 / (K n) in a class of n items; classes without an item are left out. Aguilar-Ruiz & Michalak 2024.
+    """
+    near = over(sums[..., 0], sums[..., 1])
+    held = np.isfinite(near)
+    return over(np.where(held, near, 0.0).sum(axis=-1), held.sum(axis=-1))
+
+
 def _rest(soft: Floats, certain: Floats) -> Floats:
     """U, with what two sums of the same rows differ by in rounding taken for nothing."""
     rest = soft - certain
@@ -107,6 +118,7 @@ STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic("certainty_ratio", (soft_confusion, certain_confusion), certainty_ratio),
     RowStatistic("certain_share", (soft_confusion, certain_confusion), certain_share),
     RowStatistic("certainty_divergence", (hard_confusion, soft_confusion), divergence, 0.0, math.sqrt(2), biased=True),
+    RowStatistic("imcp_area", (closeness_sums,), imcp_area),
 )
 _BY_NAME = {statistic.name: statistic for statistic in STATISTICS}
 _REFERENCE = "Aguilar-Ruiz 2024"
@@ -171,5 +183,15 @@ REGISTERED: tuple[Metric, ...] = (
         docs_anchor="certainty_divergence",
         needs="rows",
         point=_BY_NAME["certainty_divergence"].point,
+    ),
+    Metric(
+        name="imcp_area",
+        summary="IMCP area: how near the scores of an item are to its truth, classes weighing the same",
+        direction="higher",
+        bands=(),
+        reference="Aguilar-Ruiz & Michalak 2024",
+        docs_anchor="imcp_area",
+        needs="rows",
+        point=_BY_NAME["imcp_area"].point,
     ),
 )

@@ -83,6 +83,20 @@ def certain_confusion(rows: ProbabilityRows, blocks: int) -> Floats:
     return _crossed(rows, np.where(score == score.max(axis=1, keepdims=True), score, 0.0), blocks)
 
 
+def closeness_sums(rows: ProbabilityRows, blocks: int) -> Floats:
+    """By true label the sums of w (1 - Hellinger's distance of scores and truth) and of w; shape (blocks, K, 2).
+
+    Of scores q made to add up to 1 the distance from "surely label k" is sqrt(1 - sqrt(q_k)). An item without any score
+    adds nothing.
+    """
+    score = scores(rows)
+    total = score.sum(axis=1, keepdims=True)
+    share = np.divide(score, total, out=np.zeros_like(score), where=total > 0)
+    actual = np.where(total > 0, rows.weight[:, None] * rows.truth, 0.0)
+    near = 1 - np.sqrt(np.maximum(1 - np.sqrt(share), 0.0))
+    return np.asarray(np.stack((actual * near, actual), axis=-1).reshape(blocks, -1, share.shape[1], 2).sum(axis=1))
+
+
 def entropy_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     """The sums of w H(scores) in nats, scores made to add up to 1, and of w, over scored items; shape (blocks, 2)."""
     score = scores(rows)

@@ -242,6 +242,9 @@ SHARES: Mapping[str, Callable[[Counts], Share | None]] = MappingProxyType(
 )
 """Metrics that are a share of rows: they have exact binomial limits."""
 
+OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"})
+"""Metrics that look at the automated rows alone, whatever rows they are given."""
+
 RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"excess_errors": (-np.inf, np.inf)})
 """What values are possible, where that is not [0, 1]."""
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
 from monitor import windows
 from monitor.baselines import Baseline, edges_of
-from monitor.counts import Counts, bin_counts
+from monitor.counts import BinCounts, Counts, bin_counts
 from monitor.estimates import Sample, estimate
 from monitor.figures.reliability import Reliability, reliability_data
 from monitor.figures.trend import Trend, trend_data
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
+from monitor.metrics.calibration import gap_matrix
 from monitor.records import Estimate, Interval, Subject, SwitchState, Verdict, Where, Window
 from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchLine, switch_line
+from monitor.report.detail import TARGET_ACCURACY, Known, detail_of
 from monitor.rules.model import Config, Rule
 
 HISTORY = 53
@@ -32,14 +34,16 @@ _About = TypeVar("_About", Estimate, Verdict)
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """What is known of all subjects; picked apart by subject."""
+    """What is known of all subjects, by subject: the trends' estimates, those of the window, of its segments."""
 
     config: Config
     window: Window
     windows: tuple[Window, ...]
-    estimates: tuple[Estimate, ...]
-    segments: tuple[Estimate, ...]
-    verdicts: tuple[Verdict, ...]
+    estimates: Mapping[Subject, Sequence[Estimate]]
+    current: Mapping[Subject, Sequence[Estimate]]
+    segments: Mapping[Subject, Sequence[Estimate]]
+    days: tuple[Mapping[Subject, float | None], Mapping[Subject, float | None]]
+    verdicts: Mapping[Subject, Sequence[Verdict]]
     readings: Mapping[str, StoredReading]
     baselines: Mapping[tuple[str, str | None], Sequence[Baseline]]
     switches: Mapping[tuple[str, str | None], SwitchState]
@@ -47,14 +51,21 @@ class _Material:
 
 
 def collect_report(
-    store: Store, config: Config, window: Window, now: datetime, *, history: int = HISTORY
+    store: Store,
+    config: Config,
+    window: Window,
+    now: datetime,
+    *,
+    history: int = HISTORY,
+    target: float = TARGET_ACCURACY,
 ) -> ReportData:
     """Everything the history knows of ``window``, with trends over the ``history`` windows up to it.
 
-    ``now`` (time zone aware) is when the report is made: it decides which leases have ended.
+    ``now`` (time zone aware) is when the report is made: it decides which leases have ended. ``target`` is the accuracy
+    that the chosen thresholds are to reach, 0 < target < 1 (else ValueError).
     """
     material = _gather(store, config, window, now, history)
-    subjects = tuple(_subject_report(material, subject) for subject in _subjects(material))
+    subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
     return ReportData(
         window=window,
         zone=config.timezone,
@@ -65,14 +76,17 @@ def collect_report(
         automation=tuple(report.switch for report in subjects if report.switch is not None),
         shifts=tuple(store.shifts(window.schedule, window.start)),
         notes=tuple(_notes(material.readings.values())),
+        target=target,
+        gaps=gap_matrix(_tables(material, subjects)),
     )
 
 
 def _gather(store: Store, config: Config, window: Window, now: datetime, history: int) -> _Material:
     shown = (*reversed(windows.before(window, history - 1, config.zone)), window)
     first = shown[0].start
-    estimates = _between(store.estimates(schedule=window.schedule), first, window.start)
-    here = store.estimates(schedule=window.schedule, window_start=window.start, where="all", segments=True)
+    shown_series = _series(config.rules_for(window.schedule))
+    estimates = tuple(e for series in shown_series for e in _of_series(store, window, series, first))
+    here = store.estimates(schedule=window.schedule, window_start=window.start, segments=True)
     seen = min((e.window.start for e in estimates), default=window.start)
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in config.sources}
     baselines: dict[tuple[str, str | None], list[Baseline]] = {}
@@ -82,14 +96,44 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         config=config,
         window=window,
         windows=tuple(w for w in shown if w.start >= seen),
-        estimates=estimates,
-        segments=tuple(e for e in here if e.subject.segment is not None),
-        verdicts=_between(store.verdicts(schedule=window.schedule), first, window.start),
+        estimates=_by_subject(estimates),
+        current=_by_subject(e for e in here if e.subject.segment is None),
+        segments=_by_subject(e for e in here if e.subject.segment is not None and e.where == "all"),
+        days=_last_days(store, config, window),
+        verdicts=_by_subject(_between(store.verdicts(schedule=window.schedule), first, window.start)),
         readings={name: reading for name, reading in readings.items() if reading is not None},
         baselines=baselines,
         switches={(state.source, state.label): state for state in store.switches()},
         now=now,
     )
+
+
+def _of_series(store: Store, window: Window, series: Series, first: datetime) -> tuple[Estimate, ...]:
+    metric, where = series
+    return _between(store.estimates(metric=metric, where=where, schedule=window.schedule), first, window.start)
+
+
+def _last_days(
+    store: Store, config: Config, window: Window
+) -> tuple[Mapping[Subject, float | None], Mapping[Subject, float | None]]:
+    """The debiased ECE of every label on the day before the window's last, and on the last."""
+    last = windows.previous(windows.containing("daily", window.end, config.zone), config.zone)
+    yesterday, today = (
+        {
+            e.subject: e.interval.value
+            for e in store.estimates(metric="ece", where="all", schedule="daily", window_start=day.start)
+        }
+        for day in (windows.previous(last, config.zone), last)
+    )
+    return yesterday, today
+
+
+def _by_subject(found: Iterable[_About]) -> dict[Subject, list[_About]]:
+    """In the order given, by the label that each is about (a segment's is its label)."""
+    parts: dict[Subject, list[_About]] = {}
+    for entry in found:
+        parts.setdefault(replace(entry.subject, segment=None), []).append(entry)
+    return parts
 
 
 def _between(found: Iterable[_About], first: datetime, last: datetime) -> tuple[_About, ...]:
@@ -99,16 +143,16 @@ def _between(found: Iterable[_About], first: datetime, last: datetime) -> tuple[
 def _subjects(material: _Material) -> list[Subject]:
     """Who has a number or a verdict in the window, by name; the source as a whole before its labels."""
     now = material.window.start
-    found = {e.subject for e in material.estimates if e.window.start == now}
-    found |= {v.subject for v in material.verdicts if v.window.start == now}
-    return sorted((s for s in found if s.segment is None), key=lambda s: (s.source, s.label is not None, s.label or ""))
+    found = set(material.current)
+    found |= {subject for subject, of in material.verdicts.items() if any(v.window.start == now for v in of)}
+    return sorted(found, key=lambda s: (s.source, s.label is not None, s.label or ""))
 
 
-def _subject_report(material: _Material, subject: Subject) -> SubjectReport:
-    verdicts = [v for v in material.verdicts if v.subject == subject]
+def _subject_report(material: _Material, subject: Subject, target: float) -> SubjectReport:
+    verdicts = material.verdicts.get(subject, ())
     current = tuple(v for v in verdicts if v.window.start == material.window.start)
     baseline = _baseline(material.baselines.get((subject.source, subject.label), ()), current)
-    return SubjectReport(
+    report = SubjectReport(
         subject=subject,
         trends=tuple(_trends(material, subject, verdicts, baseline)),
         verdicts=current,
@@ -116,6 +160,21 @@ def _subject_report(material: _Material, subject: Subject) -> SubjectReport:
         baseline=None if baseline is None else _baseline_line(baseline),
         switch=_switch(material, subject),
         segments=tuple(_segments(material, subject)),
+    )
+    mine, known = material.current.get(subject, ()), _known(material, report)
+    return replace(report, detail=detail_of(_counts(material, subject), mine, known, target))
+
+
+def _known(material: _Material, report: SubjectReport) -> Known:
+    subject, source = report.subject, material.config.sources.get(report.subject.source)
+    yesterday, today = (day.get(subject) for day in material.days)
+    return Known(
+        automate_at=1.0 if source is None else source.automate_from(subject.label),
+        evaluated=report.evaluated,
+        confidence=material.config.evaluation.confidence,
+        ece_rise=report.change[0],
+        mce_rise=report.change_of("mce")[0],
+        days=(yesterday, today),
     )
 
 
@@ -141,7 +200,7 @@ def _trends(
     material: _Material, subject: Subject, verdicts: Sequence[Verdict], baseline: Baseline | None
 ) -> Iterable[Trend]:
     rules = _rules(material.config, material.window, subject)
-    estimates = [e for e in material.estimates if e.subject == subject]
+    estimates = material.estimates.get(subject, ())
     references = _references(material, subject, verdicts, baseline)
     for metric, where in _series(rules):
         yield trend_data(
@@ -185,21 +244,41 @@ def _references(
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _reliability(material: _Material, subject: Subject, baseline: Baseline | None) -> Reliability | None:
+def _counts(material: _Material, subject: Subject) -> Counts | None:
     reading = material.readings.get(subject.source)
     counts: Counts | None = None if reading is None else reading.labels.get(subject.label)
-    if counts is None or counts.rows == 0:
+    return counts if counts is not None and counts.rows else None
+
+
+def _reliability(material: _Material, subject: Subject, baseline: Baseline | None) -> Reliability | None:
+    counts = _counts(material, subject)
+    if counts is None:
         return None
-    edges = (edges_of(counts, material.config.evaluation) if baseline is None else baseline.edges)["all"]
+    edges = _edges(material, counts, baseline)
     then = None if baseline is None else bin_counts(baseline.counts, edges)
     return reliability_data(bin_counts(counts, edges), then, confidence=material.config.evaluation.confidence)
+
+
+def _edges(material: _Material, counts: Counts, baseline: Baseline | None) -> Sequence[int]:
+    return (edges_of(counts, material.config.evaluation) if baseline is None else baseline.edges)["all"]
+
+
+def _tables(material: _Material, subjects: Iterable[SubjectReport]) -> dict[str, BinCounts]:
+    """The bins of every subject that has rows, by its name."""
+    found: dict[str, BinCounts] = {}
+    for report in subjects:
+        counts, subject = _counts(material, report.subject), report.subject
+        if counts is not None:
+            baseline = _baseline(material.baselines.get((subject.source, subject.label), ()), report.verdicts)
+            found[subject.name] = bin_counts(counts, _edges(material, counts, baseline))
+    return found
 
 
 def _segments(material: _Material, subject: Subject) -> list[SegmentLine]:
     """The values of each segment column in the report's window, the largest ECE of a column first."""
     found: dict[tuple[str, str], dict[str, Estimate]] = {}
-    for e in material.segments:
-        if e.subject.segment is not None and (e.subject.source, e.subject.label) == (subject.source, subject.label):
+    for e in material.segments.get(subject, ()):
+        if e.subject.segment is not None:
             found.setdefault(e.subject.segment, {})[e.metric] = e
     lines = [_segment_line(segment, estimates) for segment, estimates in found.items()]
     return sorted(lines, key=lambda line: (line.column, -(line.ece.value or 0.0), line.value))
@@ -213,6 +292,7 @@ def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -
         ece=seen.get("ece", _UNKNOWN),
         shortfall=seen.get("shortfall", _UNKNOWN),
         roc_auc=seen.get("roc_auc", _UNKNOWN),
+        correlation=seen.get("point_biserial", _UNKNOWN).value,
     )
 
 

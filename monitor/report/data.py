@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from monitor.figures.reliability import Reliability
 from monitor.figures.trend import Trend, TrendPoint
+from monitor.metrics.calibration import GapMatrix
 from monitor.records import Interval, Quality, Severity, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.report.detail import TARGET_ACCURACY, Detail
 from monitor.report.light import Light, light
 
 _SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
@@ -30,7 +32,10 @@ class BaselineLine:
 
 @dataclass(frozen=True, slots=True)
 class SegmentLine:
-    """One value of a segment column in the report's window, such as ``channel`` = ``web``; no rule runs on it."""
+    """One value of a segment column in the report's window, such as ``channel`` = ``web``; no rule runs on it.
+
+    ``correlation`` is the point-biserial one of score and outcome, None where it is not known.
+    """
 
     column: str
     value: str
@@ -38,6 +43,7 @@ class SegmentLine:
     ece: Interval
     shortfall: Interval
     roc_auc: Interval
+    correlation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,7 @@ class SubjectReport:
     baseline: BaselineLine | None = None
     switch: SwitchLine | None = None
     segments: tuple[SegmentLine, ...] = ()
+    detail: Detail | None = None
 
     def trend(self, metric: str, where: Where = "all") -> Trend | None:
         """The trend of one metric over one population, or None."""
@@ -104,7 +111,9 @@ class SubjectReport:
     @property
     def rows(self) -> int:
         """How many rows the report's window has."""
-        return max((t.last.n for t in self.trends if t.where == "all" and t.last is not None), default=0)
+        seen = [t.last.n for t in self.trends if t.where == "all" and t.last is not None]
+        seen += [] if self.detail is None else [e.n for e in self.detail.estimates if e.where == "all"]
+        return max(seen, default=0)
 
     @property
     def breaches(self) -> tuple[Verdict, ...]:
@@ -125,10 +134,14 @@ class SubjectReport:
     @property
     def change(self) -> tuple[float | None, float | None, float | None]:
         """The change of ECE against the baseline, with its interval where a rule has judged it."""
+        return self.change_of("ece")
+
+    def change_of(self, metric: str) -> tuple[float | None, float | None, float | None]:
+        """The change of a metric of all rows against the baseline, with its interval where a rule has judged it."""
         for verdict in self.verdicts:
-            if (verdict.metric, verdict.where) == ("ece", "all") and verdict.change is not None:
+            if (verdict.metric, verdict.where) == (metric, "all") and verdict.change is not None:
                 return verdict.change, verdict.change_low, verdict.change_high
-        trend, value = self.trend("ece"), self.value("ece")
+        trend, value = self.trend(metric), self.value(metric)
         if trend is None or trend.baseline is None or value is None:
             return None, None, None
         return value - trend.baseline, None, None
@@ -136,7 +149,11 @@ class SubjectReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """Everything about one window, as the page, the Markdown and the terminal show it."""
+    """Everything about one window, as the page, the Markdown and the terminal show it.
+
+    ``target`` is the accuracy that the chosen thresholds are to reach, ``gaps`` the label x bin matrix of hit rate
+    minus mean score, its labels being names of subjects.
+    """
 
     window: Window
     zone: str
@@ -147,6 +164,8 @@ class ReportData:
     automation: Sequence[SwitchLine] = ()
     shifts: tuple[ShiftResult, ...] = ()
     notes: tuple[str, ...] = ()
+    target: float = TARGET_ACCURACY
+    gaps: GapMatrix | None = None
 
     @property
     def tz(self) -> ZoneInfo:
@@ -168,6 +187,33 @@ class ReportData:
 def _attention(report: SubjectReport) -> tuple[int, int, str, str]:
     worst = _SEVERITIES.index(report.breaches[0].severity) if report.breaches else len(_SEVERITIES)
     return worst, _LIGHTS.index(report.light), report.subject.source, report.subject.label or ""
+
+
+def only(data: ReportData, source: str | None = None, label: str | None = None) -> ReportData:
+    """The report of one source, of one label, or of one label of one source; None: of all.
+
+    What is about a source as a whole (rows set aside, its notes) stays.
+    """
+
+    def chosen(of: str, about: str | None) -> bool:
+        return source in (None, of) and label in (None, about)
+
+    kept = tuple(report for report in data.subjects if chosen(report.subject.source, report.subject.label))
+    return replace(
+        data,
+        subjects=kept,
+        verdicts=tuple(v for v in data.verdicts if chosen(v.subject.source, v.subject.label)),
+        automation=tuple(line for line in data.automation if chosen(line.source, line.label)),
+        shifts=tuple(s for s in data.shifts if chosen(s.subject.source, s.subject.label)),
+        quality=tuple(q for q in data.quality if source in (None, q.source)),
+        gaps=None if data.gaps is None else _of_labels(data.gaps, {report.subject.name for report in kept}),
+    )
+
+
+def _of_labels(gaps: GapMatrix, names: Collection[str]) -> GapMatrix:
+    kept = [place for place, name in enumerate(gaps.labels) if name in names]
+    labels = tuple(gaps.labels[place] for place in kept)
+    return GapMatrix(labels, gaps.gap[kept], gaps.rows[kept], gaps.upper[kept])
 
 
 def headline(data: ReportData) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from math import isfinite
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,11 +17,16 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from monitor.alerts.words import advice, plain_words
+from monitor.figures.boxes import HEIGHT as BOX_HEIGHT
+from monitor.figures.boxes import boxes_drawing
+from monitor.figures.curves import Curve, curve_drawing
 from monitor.figures.drawings import Drawing, reliability_drawing, trend_drawing
 from monitor.figures.trend import Trend
-from monitor.records import Where
-from monitor.report import words
+from monitor.records import Interval, Subject, Where
+from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, headline
+from monitor.report.detail import Detail
+from monitor.report.document import detail_document, plain
 
 MAIN_TREND: tuple[str, Where] = ("ece", "all")
 
@@ -50,11 +54,20 @@ class Section:
     main: Figure | None
     reliability: Figure | None
     small: tuple[Figure, ...]
+    curves: tuple[Figure, ...] = ()
 
     @property
     def figures(self) -> tuple[Figure, ...]:
         """All figures, in the order of the page."""
-        return tuple(figure for figure in (self.main, self.reliability, *self.small) if figure is not None)
+        found = (self.main, self.reliability, *self.small, *self.curves)
+        return tuple(figure for figure in found if figure is not None)
+
+    @property
+    def tables(self) -> tuple[elements.Element, ...]:
+        """The tables that the label has alone, and its recalibration."""
+        report, detail = self.report, self.report.detail
+        gains = () if detail is None or not detail.gains else (elements.recalibration([(report, detail)]),)
+        return (*elements.apart_from_segments(report), *gains)
 
 
 def html_report(data: ReportData) -> str:
@@ -71,6 +84,7 @@ def html_report(data: ReportData) -> str:
         .render(
             data=data,
             sections=sections,
+            tables=elements.of_selection(data),
             headline=headline(data),
             page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
             figures_json=Markup(script_json(_drawings(sections))),  # noqa: S704 - escaped by script_json
@@ -117,7 +131,7 @@ def page_data(data: ReportData, sections: Sequence[Section]) -> dict[str, Any]:
         "quality": [{"source": q.source, "reason": q.reason, "rows": q.rows} for q in data.quality],
         "notes": data.notes,
     }
-    cleaned: dict[str, Any] = _plain(document)
+    cleaned: dict[str, Any] = plain(document)
     return cleaned
 
 
@@ -132,6 +146,7 @@ def _subject_data(section: Section) -> dict[str, Any]:
         "trends": [asdict(t) | {"figure": _figure_id(section.id, t)} for t in report.trends if not t.empty],
         "reliability": None if report.reliability is None else asdict(report.reliability),
         "segments": [asdict(segment) for segment in report.segments],
+        "detail": None if report.detail is None else detail_document(report.detail),
         "verdicts": [
             {"id": v.id, "rule": v.rule, "metric": v.metric, "where": v.where, "outcome": v.outcome,
              "reason": str(v.reason), "severity": v.severity, "value": v.value, "baseline": v.baseline,
@@ -141,26 +156,47 @@ def _subject_data(section: Section) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
-    """Records as JSON has them: instants as ISO texts, what is not finite as null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
 def _drawings(sections: Sequence[Section]) -> dict[str, Any]:
-    return {figure.id: _plain(figure.drawing) for section in sections for figure in section.figures}
+    return {figure.id: plain(figure.drawing) for section in sections for figure in section.figures}
 
 
 def _section(name: str, report: SubjectReport, data: ReportData) -> Section:
     drawn = [trend for trend in report.trends if not trend.empty]
     figures = {(trend.metric, trend.where): _trend_figure(name, trend, report, data) for trend in drawn}
     main = figures.pop(MAIN_TREND, None)
-    return Section(name, report, main, _reliability_figure(name, report), tuple(figures.values()))
+    reliability = _reliability_figure(name, report)
+    curves = () if report.detail is None else tuple(_curve_figures(name, report.detail, data.target))
+    return Section(name, report, main, reliability, tuple(figures.values()), curves)
+
+
+def _curve_figures(name: str, detail: Detail, target: float) -> Iterator[Figure]:
+    if detail.risk_coverage is not None:
+        curve, note = detail.risk_coverage, elements.threshold_text(detail, target)
+        yield Figure(f"{name}-risk", "Risk and coverage", _summary(curve), _lower(curve_drawing(curve)), note)
+    if detail.roc is not None:
+        note = f"automate_at {detail.automate_at:.2f}"
+        yield Figure(f"{name}-roc", "ROC", _summary(detail.roc), _lower(curve_drawing(detail.roc)), note)
+    if detail.boxes.named:
+        told = "; ".join(
+            f"{which} ones: median score {box.median:.2f}, half of them from {box.lower:.2f} to {box.upper:.2f}"
+            for which, box in detail.boxes.named
+        )
+        yield Figure(f"{name}-boxes", "Scores of right and wrong", f"{told}.", boxes_drawing(detail.boxes))
+
+
+def _lower(drawing: Drawing) -> Drawing:
+    """As high as the boxes beside it."""
+    return drawing | {"layout": drawing["layout"] | {"height": BOX_HEIGHT}}
+
+
+def _summary(curve: Curve) -> str:
+    area = "" if curve.area is None else f", area {words.number(curve.area)}"
+    chosen = curve.chosen
+    marked = "" if chosen is None or chosen.threshold is None else (
+        f"; at score {chosen.threshold:.4f} the {curve.x_title} is {words.number(chosen.x)}, "
+        f"the {curve.y_title} {words.number(chosen.y)}"
+    )  # fmt: skip
+    return f"{curve.name} curve{area}{marked}."
 
 
 def _figure_id(section: str, trend: Trend) -> str:
@@ -229,7 +265,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(words=words, plain_words=plain_words, advice=advice)
+    found.globals.update(words=words, plain_words=plain_words, advice=advice, told=elements.told)
+    found.tests.update(
+        subject=lambda cell: isinstance(cell, Subject),
+        interval=lambda cell: isinstance(cell, Interval),
+        marked=lambda cell: isinstance(cell, tuple),
+    )
     return found
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from monitor.alerts.words import advice, clean, plain_words
 from monitor.figures.sparkline import sparkline
-from monitor.records import Action, Subject, Where
+from monitor.records import Action, Interval, Subject, Where
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport, headline
+from monitor.report.elements import Cell, Element, of_all, of_one
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 
@@ -27,6 +28,37 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = ()) -> str:
         _section("Notes", "\n".join(f"- {escape(note)}" for note in data.notes)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def report_markdown(data: ReportData) -> str:
+    """Everything about the window: the summary, the elements of all labels, then those of each label."""
+    alone = [
+        f"## {_name(report.subject)}\n\n" + "\n\n".join(element_markdown(element, "###") for element in of_one(report))
+        for report in data.by_attention
+        if report.detail is not None
+    ]
+    parts = [summary_markdown(data).rstrip(), *(element_markdown(element) for element in of_all(data)), *alone]
+    return "\n\n".join(parts) + "\n"
+
+
+def element_markdown(element: Element, level: str = "##") -> str:
+    """One element as a section; columns that are drawn in characters are left out."""
+    kept = [k for k in range(len(element.head)) if k not in element.drawn]
+    rows = [[_cell(row[k]) for k in kept] for row in element.rows]
+    numbers = [place for place, k in enumerate(kept) if k in element.numbers]
+    table = _table([escape(element.head[k]) for k in kept], rows, numbers=numbers)
+    note = f"\n\n{escape(element.note)}" if element.note else ""
+    return f"{level} {escape(element.title)}\n\n{table}{note}"
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Subject):
+        return _name(cell) if cell.segment is None else escape(words.segment(cell))
+    if isinstance(cell, Interval):
+        return words.measured(cell)
+    if isinstance(cell, tuple):
+        return f"{words.measured(cell[0])} {escape(cell[1])}"
+    return "<br>".join(escape(line) for line in cell.split("\n"))
 
 
 def labels_markdown(data: ReportData) -> str:

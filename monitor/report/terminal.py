@@ -18,16 +18,17 @@ from rich.text import Text
 from monitor.alerts.words import clean
 from monitor.evaluation import Evaluated
 from monitor.figures.sparkline import sparkline
-from monitor.records import Action, Estimate, Outcome, Subject, Verdict, Where, Window
+from monitor.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport, headline
+from monitor.report.elements import Cell, Element, of_all, of_one
 from monitor.report.light import Light, light
 from monitor.report.markdown import verdict_words
 from monitor.rules.model import Config
 
 __all__ = [
-    "HistoryRow", "console", "history_rows", "history_table", "light", "light_table", "plain_table", "report_view",
-    "run_summary", "verdict_table",
+    "HistoryRow", "console", "element_view", "history_rows", "history_table", "light", "light_table", "plain_table",
+    "report_view", "run_summary", "verdict_table",
 ]  # fmt: skip
 
 SPARKS = 53
@@ -156,8 +157,8 @@ def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], confi
     return Group(*shown)
 
 
-def report_view(data: ReportData) -> RenderableType:
-    """Everything about a window, as ``calmon report`` prints it."""
+def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
+    """Everything about a window, as ``calmon report`` prints it; ``full``: with each label's own tables."""
     telling = [v for v in data.verdicts if v.outcome != "ok"]
     shown: list[RenderableType] = [
         Text(f"{words.window_text(data.window, data.tz)} ({data.zone})", style="dim"),
@@ -168,10 +169,46 @@ def report_view(data: ReportData) -> RenderableType:
         shown.append(Text(f"Nothing of this window is in the history; `{run} {data.window.name}` evaluates it."))
     if telling:
         shown += [verdict_table(telling), Text("Why one is what it is: calmon explain ID, with the id below its label")]
+    shown += [part for element in of_all(data) for part in element_view(element)]
+    if full:
+        shown += [part for report in data.by_attention for part in _alone(report)]
     if data.quality:
         shown.append(_quality_table(data))
     shown += [Text(f"note: {clean(note, length=400)}", style="dim") for note in data.notes]
     return Group(*shown)
+
+
+def element_view(element: Element) -> list[RenderableType]:
+    """One element as a table with its note below."""
+    table = Table(
+        title=element.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )  # fmt: skip
+    for place, name in enumerate(element.head):
+        named = place == 0 and any(isinstance(row[0], Subject) and row[0].segment is None for row in element.rows)
+        kept = named or place in element.numbers | element.whole | element.drawn
+        table.add_column(name, justify="right" if place in element.numbers else "left", no_wrap=kept, overflow="fold")
+    shown: Cell | None = None
+    for row in element.rows:
+        first = Text("") if row[0] == shown and isinstance(shown, Subject) else _cell(row[0])
+        table.add_row(first, *(_cell(cell) for cell in row[1:]))
+        shown = row[0]
+    return [table, *([Text(element.note, style="dim")] if element.note else [])]
+
+
+def _cell(cell: Cell) -> Text:
+    if isinstance(cell, Subject):
+        return _name(cell) if cell.segment is None else Text(clean(words.segment(cell)))
+    if isinstance(cell, str):
+        return Text(cell)
+    interval, mark = (cell, "") if isinstance(cell, Interval) else cell
+    plain = words.measured(interval).replace("(", "").replace(")", "")  # so that it breaks between its parts
+    return Text(f"{plain} {mark}".rstrip())
+
+
+def _alone(report: SubjectReport) -> list[RenderableType]:
+    parts = [part for element in of_one(report) for part in element_view(element)]
+    return [Text(f"\n{clean(report.subject.name)}", style="bold"), *parts] if parts else []
 
 
 def _outcomes(verdicts: Iterable[Verdict]) -> dict[tuple[Series, Window], Outcome]:

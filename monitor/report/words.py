@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from monitor.alerts.words import title
-from monitor.records import Verdict, Window
+from monitor.alerts.words import clean, percent, title
+from monitor.records import Interval, Subject, Verdict, Window
+
+_LOSS = "log loss"  # shorter than the name that sentences use
 
 
 def metric_name(metric: str, where: str = "all") -> str:
     """The name of a metric and, unless it is all rows, of its population.
 
-    >>> metric_name("shortfall", "automated")
-    'shortfall (automated)'
+    >>> metric_name("shortfall", "automated"), metric_name("cohens_d"), metric_name("nll_at_3")
+    ('shortfall (automated)', "Cohen's d", 'log loss@3')
     """
-    return title(metric) if where == "all" else f"{title(metric)} ({where})"
+    name = title(metric).replace(title("nll"), _LOSS)
+    return name if where == "all" else f"{name} ({where})"
 
 
 def number(value: float | None, *, sign: bool = False) -> str:
@@ -31,6 +35,74 @@ def number(value: float | None, *, sign: bool = False) -> str:
 def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
     """``0.031 to 0.058``, or nothing where there is no interval."""
     return "" if low is None or high is None else f"{number(low, sign=sign)} to {number(high, sign=sign)}"
+
+
+def segment(subject: Subject) -> str:
+    """The segment of a subject alone, "" where it has none.
+
+    >>> segment(Subject("tickets", "billing", ("channel", "web")))
+    'channel = web'
+    """
+    return "" if subject.segment is None else " = ".join(subject.segment)
+
+
+def measured(found: Interval | None, *, sign: bool = False) -> str:
+    """A number with its limits, in one line.
+
+    >>> measured(Interval(0.041, 0.031, 0.058, 0.05)), measured(Interval(-0.02, -0.05, 0.01, -0.02), sign=True)
+    ('0.041 (0.031–0.058)', '−0.020 (−0.050 to +0.010)')
+    >>> measured(Interval(0.9, None, None, 0.9)), measured(None)
+    ('0.900', '–')
+    """
+    if found is None or found.value is None:
+        return "–"
+    limits = interval(found.low, found.high, sign=sign)
+    shown = limits if sign else limits.replace(" to ", "–")
+    return f"{number(found.value, sign=sign)} ({shown})" if shown else number(found.value, sign=sign)
+
+
+def share(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A share in per cent, with its limits.
+
+    >>> share(0.614, 0.58, 0.652), share(0.0213), share(None)
+    ('61% (58%–65%)', '2.1%', '–')
+    """
+    if value is None:
+        return "–"
+    return percent(value) if low is None or high is None else f"{percent(value)} ({percent(low)}–{percent(high)})"
+
+
+def points(value: float | None) -> str:
+    """A difference in whole percentage points, with its sign; 0 without.
+
+    >>> points(0.021), points(-0.114), points(0.001), points(None)
+    ('+2', '−11', '0', '–')
+    """
+    if value is None:
+        return "–"
+    rounded = round(100 * value)
+    return f"{rounded:+d}".replace("-", "−") if rounded else "0"
+
+
+def size(rows: int) -> str:
+    """A number of rows in at most four characters, in whole thousands or millions where it is larger than 999.
+
+    >>> size(167), size(1_240), size(340_000), size(12_400_000)
+    ('167', '1k', '340k', '12M')
+    """
+    if rows < 1_000:
+        return str(rows)
+    return f"{round(rows / 1e3)}k" if rows < 999_500 else f"{round(rows / 1e6)}M"
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Names in a sentence, at most so many of them.
+
+    >>> listed(["a", "b", "c"], 2), listed([])
+    ('a, b and 1 more', 'none')
+    """
+    shown = ", ".join(clean(name) for name in names[:most])
+    return (f"{shown} and {len(names) - most} more" if len(names) > most else shown) or "none"
 
 
 def p_text(value: float | None) -> str:

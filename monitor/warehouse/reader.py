@@ -30,6 +30,7 @@ from monitor.rows import ProbabilityRows, RegressionRows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
+from monitor.warehouse.examples import ExampleRow, Wanted, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.limit import TimeLimit, in_words
 from monitor.warehouse.relation import (
@@ -172,6 +173,21 @@ class Warehouse:
         columns = statements.layout.columns
         numbers = [feature for feature in source.features if columns[feature].kind == "number"]
         return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    def examples(
+        self, name: str, source: SourceConfig, window: Window, wanted: Wanted, *, now: datetime
+    ) -> list[ExampleRow]:
+        """The rows behind a finding, those with the most confident decisions first, the same every time.
+
+        Only rows that count are given, of each (item, label) the latest. Raises as :meth:`read` does, and ValueError
+        for a source of kind ``regression``, which has no decisions.
+        """
+        if source.kind == "regression":
+            raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
+        with self._statements(name, source, window, now) as (connection, statements):
+            repeated = connection.execute(statements.repeated()).scalar_one()
+            rows = connection.execute(statements.behind(wanted, latest=repeated > 0)).mappings()
+            return [example_row({**row}, tuple(source.segments)) for row in rows]
 
     @contextmanager
     def _statements(

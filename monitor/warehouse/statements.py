@@ -24,6 +24,7 @@ from monitor.records import LABEL_BYTES, BadRow, Where, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
+from monitor.warehouse.examples import Wanted
 
 NO_VALUE = "(none)"
 EXAMPLES = 20
@@ -152,6 +153,28 @@ class Statements:
         shown = [ranked.c[_feature_key(index)] for index in range(len(self.source.features))]
         order = (by_bytes(sa.func.md5(ranked.c.item)), by_bytes(ranked.c.item))
         return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
+
+    def behind(self, wanted: Wanted, *, latest: bool) -> sa.Select[Any]:
+        """(item, label, score, actual, predicted, resolved, segment_0 ...) of rows behind a finding.
+
+        Those with the most confident decisions come first. A decision is right where it agrees with at least half of
+        the truth: annotators may differ. Confidence is the score, or one minus it where the label was not given.
+        """
+        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        decided = rows.c.predicted == ONE
+        half: Expression = sa.literal_column("0.5")
+        agreed = sa.case((decided, rows.c.actual), else_=ONE - rows.c.actual)
+        confidence: Expression = rows.c.score
+        if self.source.score_is == "probability_of_label":
+            confidence = sa.case((decided, rows.c.score), else_=ONE - rows.c.score)
+        least, most = (sa.literal(float(limit), sa.Double) for limit in (wanted.least, wanted.most))
+        conditions = [agreed >= half if wanted.right else agreed < half, rows.c.score.between(least, most)]
+        if wanted.label is not None:
+            conditions.append(rows.c.label == sa.literal(wanted.label, sa.Text))
+        told = [rows.c[name] for name in ("item", "label", "score", "actual", "predicted", "resolved")]
+        segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
+        order = (confidence.desc(), by_bytes(rows.c.item), by_bytes(rows.c.label))
+        return sa.select(*told, *segments).where(*conditions).order_by(*order).limit(wanted.limit)
 
     def raw(self, names: Sequence[str]) -> sa.Select[Any]:
         """Columns as they are, by our names, of every row that a reading of the window may look at."""

@@ -136,6 +136,43 @@ def test_the_reliability_diagrams_on_the_screen_are_those_of_the_counts(opened: 
         assert traces["rows"]["y"] == [p.n for p in report.reliability.points]
 
 
+def test_the_curves_and_boxes_on_the_screen_are_those_of_the_rows(opened: Opened) -> None:
+    figures = drawn(opened)
+    for k, report in enumerate(opened.data.by_attention):
+        assert report.detail is not None
+        for name, curve in (("risk", report.detail.risk_coverage), ("roc", report.detail.roc)):
+            assert curve is not None
+            traces = figures[f"s{k}-{name}"]
+            assert near(traces["curve"]["x"], [p.x for p in curve.points])
+            assert near(traces["curve"]["y"], [p.y for p in curve.points])
+            assert near(traces["curve"]["customdata"], [p.threshold for p in curve.points])
+            chosen = [] if curve.chosen is None else [curve.chosen.y]
+            assert near(traces.get("threshold", {"y": []})["y"], chosen)
+        boxes = opened.page.evaluate(
+            """id => Object.fromEntries(document.getElementById(id).data.map(
+                t => [t.name, [t.lowerfence[0], t.q1[0], t.median[0], t.q3[0], t.upperfence[0]]]))""",
+            f"s{k}-boxes",
+        )
+        assert boxes == {name: list(box.scores) for name, box in report.detail.boxes.named}
+
+
+def test_the_boxes_stand_where_their_scores_are(opened: Opened) -> None:
+    places = opened.page.evaluate(
+        """() => { const place = document.getElementById("s0-boxes");
+            const plot = place.querySelector(".nsewdrag").getBoundingClientRect();
+            const axis = place._fullLayout.xaxis.range;
+            return [...place.querySelectorAll("path.box")].map(path => { const b = path.getBoundingClientRect();
+                const score = x => axis[0] + (x - plot.left) / plot.width * (axis[1] - axis[0]);
+                return [score(b.left), score(b.right)]; }); }"""
+    )
+    detail = opened.data.by_attention[0].detail
+    assert detail is not None
+    assert len(places) == 2
+    for (left, right), (_, box) in zip(places, reversed(detail.boxes.named), strict=True):
+        assert abs(left - box.least) < 0.03
+        assert abs(right - box.largest) < 0.03
+
+
 def test_every_figure_is_visible_and_fits_the_page(opened: Opened) -> None:
     boxes = opened.page.evaluate(
         """() => [...document.querySelectorAll(".js-plotly-plot")].map(place => {
@@ -143,7 +180,7 @@ def test_every_figure_is_visible_and_fits_the_page(opened: Opened) -> None:
             return [svg.width, svg.height, svg.right <= document.documentElement.clientWidth];
         })"""
     )
-    assert len(boxes) == 5 * len(opened.data.subjects)
+    assert len(boxes) == 8 * len(opened.data.subjects)
     assert all(width > 200 and height > 150 and fits for width, height, fits in boxes)
 
 

@@ -25,6 +25,7 @@ from monitor.records import (
     Window,
 )
 from monitor.report.data import BaselineLine, ReportData, SubjectReport, switch_line
+from monitor.report.detail import Known, detail_of
 from monitor.rules.model import Rule
 from monitor.windows import span, week
 
@@ -149,6 +150,7 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
         version=2,
     )
     now = weeks[-1]
+    known = Known(0.8, evaluated=True, ece_rise=0.01)
     report = SubjectReport(
         subject,
         trends,
@@ -163,6 +165,7 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
             20000,
         ),
         switch_line(state, NOW),
+        detail=detail_of(by_week[now], [e for e in estimates if e.window == now], known, 0.95),
     )
     return estimates, verdicts, report
 

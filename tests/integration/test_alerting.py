@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from monitor import alerting, messages
+from monitor import acting, alerting, messages
 from monitor.history.errors import NotFound
 from monitor.incidents import newest, steps_of
-from monitor.records import Delivery
+from monitor.operating import change_switch
+from monitor.records import Delivery, Incident, Window
+from monitor.rules.load import load_config
+from monitor.run import run_window
 from monitor.windows import week
-from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
+from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
+from tests.fakes.world import WEEKS, make_world
 
 DAY = timedelta(days=1)
 BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
@@ -137,7 +142,8 @@ def test_the_message_is_green_when_all_is_resolved_and_a_much_later_breach_opens
     assert newest_edit(world, root).payload["blocks"][0]["text"]["text"] == (
         ":large_green_circle: Calibration 2026-W02: resolved"
     )
-    assert not [b for b in newest_edit(world, root).payload["blocks"] if b["type"] == "actions"]
+    offered = [b for b in newest_edit(world, root).payload["blocks"] if b["type"] == "actions"]
+    assert [e["action_id"] for b in offered for e in b["elements"]] == ["automation_on"]  # it is off all the same
     world.evaluate("2026-W09", [BILLING])
     assert world.incident("billing").root != root
     assert [kind for kind, _ in kinds(world)].count("post") == 2
@@ -250,17 +256,12 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     world.evaluate("2026-W03", [BILLING])
     post = next(d for d in world.deliveries() if d.operation == "post")
     assert "[Turn automation on]" in as_read(post.payload)
-    from monitor.operating import change_switch
-
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
     (edit,) = alerting.refresh(world.monitor, world.incident("billing").id)
     assert "[Turn automation off]" in as_read(edit.payload)
 
 
 def test_a_source_that_cannot_be_read_is_told_once_a_window(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from monitor import acting
     from monitor.records import Reason
 
     with alerts_world(tmp_path) as world:
@@ -280,8 +281,6 @@ def test_a_source_that_cannot_be_read_is_told_once_a_window(tmp_path: Path) -> N
 
 
 def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: Path) -> None:
-    from tests.fakes.alerts_world import CONFIG
-
     with alerts_world(tmp_path, config=CONFIG.replace("keep", "disable")) as world:
         world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
         for _ in range(2):
@@ -290,3 +289,136 @@ def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: P
         assert world.monitor.store.switch("tickets", "billing").state == "off"
     read = as_read(told.payload)
     assert "automation was turned off for billing, since nothing could be judged (too few rows)" in read
+
+
+def read_edit(world: AlertsWorld, label: str) -> str:
+    return as_read(newest_edit(world, str(world.incident(label).root)).payload)
+
+
+def opened_in(window: Window) -> Incident:
+    return Incident(
+        "ghost", "", "", None, "warning", "open", window.schedule, window.end, window.name, "v", "v", window.start, 1,
+        "increased",
+    )  # fmt: skip
+
+
+def with_config(world: AlertsWorld, folder: Path, config: str) -> None:
+    (folder / "other.yaml").write_text(config)
+    world.monitor = replace(world.monitor, config=load_config(folder / "other.yaml"))
+
+
+def test_a_message_stays_that_of_its_evaluation_where_its_incident_is_older(world: AlertsWorld, tmp_path: Path) -> None:
+    with_config(world, tmp_path, CONFIG.partition("routes:")[0])
+    world.evaluate("2026-W02", [BILLING])  # no route: nobody is told
+    with_config(world, tmp_path, CONFIG)
+    world.evaluate("2026-W03", [BILLING])
+    world.person("acknowledges", "billing", "ana")
+    shown = read_edit(world, "billing")
+    assert "Calibration 2026-W03: 1 finding, 1 critical, 1 acknowledged" in shown
+    assert "weekly evaluation of 2026-W03" in shown
+    assert "in breach in 2 weeks since 2026-W02" in shown
+
+
+def test_what_was_refused_later_does_not_hide_why_an_incident_was_resolved(world: AlertsWorld) -> None:
+    other = Judged("other", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [REFUND, other])
+    world.person("resolves", "refund", "ana", why="recalibrated")
+    assert world.person("acknowledges", "refund", "ben").refused
+    world.person("acknowledges", "other", "ana")
+    assert "Resolved by ana: recalibrated." in read_edit(world, "refund")
+
+
+def test_a_label_that_disappeared_is_told_once_also_where_somebody_acknowledges_it_then(world: AlertsWorld) -> None:
+    gone = Judged("refund", "ece-increase", "gone")
+    world.evaluate("2026-W02", [REFUND])
+    world.evaluate("2026-W03", [gone])
+    world.person("acknowledges", "refund", "ana")
+    world.evaluate("2026-W04", [gone])
+    assert [d.operation for d in world.deliveries()].count("reply") == 1
+    shown = read_edit(world, "refund")
+    assert "Acknowledged by ana" in shown
+    assert "label disappeared: not evaluated, stays open (2026-W03)" in shown
+    assert f"calmon incidents resolve {world.incident('refund').id[:8]}" in shown
+
+
+def test_what_becomes_graver_calls_the_people_of_its_new_route(world: AlertsWorld, tmp_path: Path) -> None:
+    world.evaluate("2026-W02", [REFUND])
+    with_config(
+        world, tmp_path, CONFIG.replace("threshold: 0.02, severity: warning", "threshold: 0.02, severity: critical")
+    )
+    world.evaluate("2026-W03", [REFUND])
+    reply = world.deliveries()[-1]
+    assert (reply.operation, reply.payload["metadata"]["event_payload"]["change"]) == ("reply", "call")
+    assert "<!subteam^S0123>" in reply.payload["text"]
+    world.evaluate("2026-W04", [REFUND])
+    assert "<!subteam^S0123>" not in world.deliveries()[-1].payload["text"]
+
+
+def test_what_comes_back_calls_its_own_people_also_beside_a_lesser_finding(world: AlertsWorld) -> None:
+    also = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [also, BILLING])
+    world.evaluate("2026-W03", [also, fine(BILLING)])
+    world.evaluate("2026-W04", [also, BILLING])
+    assert "came back" in world.deliveries()[-1].payload["text"]
+    assert world.deliveries()[-1].payload["text"].startswith("<!subteam^S0123>")
+
+
+@pytest.mark.parametrize("gone", ["rule", "source"])
+def test_an_incident_that_nothing_judges_any_more_ends_and_says_why(
+    gone: str, world: AlertsWorld, tmp_path: Path
+) -> None:
+    world.evaluate("2026-W02", [REFUND, BILLING])
+    shown = CONFIG.replace("ece-increase", "ece-rise")
+    if gone == "source":
+        shown = CONFIG.replace("  tickets:", "  mail:")
+        world.monitor.store.apply_incidents([], [replace(world.incident("billing"), state="resolved", version=2)], [])
+    with_config(world, tmp_path, shown)
+    window = week("2026-W03", UTC_ZONE)
+    source = "tickets" if gone == "rule" else "mail"
+    for _ in range(2):  # once, however often it is run
+        acting.act(world.monitor, window, [replace(world.evaluated(window, []), source=source)], {source: ""})
+    found = world.incident("refund")
+    assert (found.state, found.resolved_by, found.resolved_window) == ("resolved", "calmon", None)
+    what = "weekly rule ece-increase" if gone == "rule" else "source tickets"
+    assert f"Resolved by calmon: alerts.yaml has no {what} any more" in read_edit(world, "refund")
+    replies = [d.payload["text"] for d in world.deliveries() if d.operation == "reply" and d.root == found.root]
+    assert len(replies) == 1
+    assert "no rule watches it any more" in replies[0]
+    assert [i.state for i in world.monitor.store.incidents() if i.label == "billing"] == [
+        "open" if gone == "rule" else "resolved"
+    ]
+
+
+def test_a_run_that_may_not_act_ends_nothing(world: AlertsWorld, tmp_path: Path) -> None:
+    world.evaluate("2026-W02", [REFUND])
+    with_config(world, tmp_path, CONFIG.replace("ece-increase", "ece-rise"))
+    window = week("2026-W03", UTC_ZONE)
+    acting.act(world.monitor, window, [world.evaluated(window, [])], {"tickets": "not done: backfill"})
+    assert world.incident("refund").state == "open"
+
+
+def test_a_green_message_says_that_automation_is_still_off_and_offers_to_turn_it_on(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    world.evaluate("2026-W04", [fine(BILLING)])
+    shown = read_edit(world, "billing")
+    assert ":large_green_circle:" in shown
+    assert "*Still:* automation is off since 2026-01-19 06:05 UTC" in shown
+    assert "[Turn automation on]" in shown
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="mended")
+    alerting.refresh(world.monitor, world.incident("billing").id)
+    assert "*Still:*" not in read_edit(world, "billing")
+
+
+def test_a_label_with_neither_switch_nor_baseline_disappears_not_unseen_either(tmp_path: Path) -> None:
+    made = make_world(tmp_path)
+    window = week(WEEKS[9], UTC_ZONE)
+    with made.opened(lambda: window.end + timedelta(hours=6)) as monitor:
+        ghost = replace(
+            opened_in(week(WEEKS[8], UTC_ZONE)), rule="ece-increase", source="tickets", label="ghost"
+        )  # its rows came in one week only
+        monitor.store.apply_incidents([ghost], [], [])
+        run_window(monitor, window)
+        (event,) = monitor.store.incident_events(ghost.id)
+        assert (event.kind, event.reason) == ("continued", "label disappeared: not evaluated, stays open")
+        assert monitor.store.incident(ghost.id).state == "open"

@@ -210,6 +210,50 @@ def test_the_report_is_a_page_a_table_or_json(world: World, tmp_path: Path) -> N
     assert json.loads(calmon(world, "report", "--week", WEEKS[9], "--json").stdout)["window"] == WEEKS[9]
 
 
+def test_the_report_carries_every_element_as_tables_markdown_and_json(world: World, tmp_path: Path) -> None:
+    text = calmon(world, "report", "--week", WEEKS[9]).stdout
+    markdown = tmp_path / "deep" / "report.md"
+    found = calmon(world, "report", "--week", WEEKS[9], "--markdown", str(markdown), "--json")
+    assert found.exit_code == 0, found.output
+    written = markdown.read_text("utf-8")
+    for title in (
+        "What to do", "Calibration", "Discrimination and decisions", "What acts alone", "Threshold for 95% accuracy",
+        "Scores of right and wrong", "Reliability by bin",
+    ):  # fmt: skip
+        assert title in text
+        assert f"## {title}\n" in written
+    document = json.loads(found.stdout)
+    assert {one["label"] for one in document["labels"]} == {None, "rare", "slipping", "steady"}
+    assert {e["metric"] for e in document["estimates"]} >= {"ece", "roc_auc", "accuracy"}
+    assert all(0 < one["reliability"][0]["n"] < 2_000 for one in document["labels"])
+
+
+def test_the_report_of_one_label_has_all_its_metrics_and_a_target_of_its_own(world: World) -> None:
+    found = calmon(world, "report", "--week", WEEKS[9], "--label", "steady", "--target", "0.9")
+    assert found.exit_code == 0, found.output
+    for title in ("Threshold for 90% accuracy", "All metrics", "Cohen's d", "Risk and coverage"):
+        assert title in found.stdout
+    assert "slipping" not in found.stdout
+    told = json.loads(calmon(world, "report", "--week", WEEKS[9], "--label", "steady", "--json").stdout)
+    assert [one["label"] for one in told["labels"]] == ["steady"]
+    assert {e["label"] for e in told["estimates"]} == {"steady"}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--target", "95"), "--target is a share between 0 and 1, such as 0.95, not 95"),
+        (("--label", "nope", "--week", WEEKS[9]), "has no label 'nope'; it has: rare, slipping, steady"),
+        (("--source", "post"), "alerts.yaml has no source 'post'"),
+    ],
+)
+def test_a_report_that_cannot_be_made_says_why(world: World, words: tuple[str, ...], sentence: str) -> None:
+    found = calmon(world, "report", *words)
+    assert found.exit_code == 2, found.output
+    assert sentence in found.stderr
+    assert found.stdout == ""
+
+
 def test_names_that_look_like_markup_are_printed_as_they_are(fresh: World) -> None:
     hostile = "[/red] [bold]x\x1b[31m"
     frame = worlds.rows().replace({"label": {"rare": hostile}})
@@ -255,6 +299,9 @@ WRONG = [
     ("history", "--format", "excel"),
     ("report", "--week", "2026-47"),
     ("report", "--week", "2099-W01", "--html", "page.html"),
+    ("report", "--target", "95", "--markdown", "report.md"),
+    ("examples", "--label", "a", "--score-min", "0.9", "--score-max", "0.1"),
+    ("examples", "--label", "a", "--week", "2026-W40", "--date", "2026-10-01"),
     ("explain",),
     ("automation", "status", "--source", "post"),
     ("automation", "enable", "--reason", "x"),
@@ -290,12 +337,14 @@ LEAVES = [
 ]
 NEEDED = {
     ("backfill",): ("--from", WEEKS[1], "--to", WEEKS[3]), ("explain",): ("abc",),
+    ("incidents", "show"): ("abc",), ("incidents", "ack"): ("abc",), ("incidents", "silence"): ("abc", "--for", "1d"),
+    ("incidents", "resolve"): ("abc", "--reason", "x"),
     ("baseline", "show"): ("--source", "a"),
     ("automation", "enable"): ("--all", "--reason", "x"), ("automation", "disable"): ("--all", "--reason", "x"),
 }  # fmt: skip
 READ_THE_HISTORY_ONLY = {
     ("history",), ("baseline", "list"), ("baseline", "show"), ("automation", "history"), ("incidents", "list"),
-    ("db", "upgrade"),
+    ("incidents", "show"), ("db", "upgrade"),
 }  # fmt: skip
 
 

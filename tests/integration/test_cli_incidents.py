@@ -66,6 +66,7 @@ def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(worl
         (("silence", "ID"), "say how long", 2),
         (("silence", "ID", "--for", "1d", "--until", "2099-01-01"), "say how long", 2),
         (("silence", "ID", "--for", "a day"), "'a day' is not a length of time", 2),
+        (("silence", "ID", "--for", "999999w"), "longer than there are dates", 2),
         (("silence", "ID", "--until", "2020-01-01"), "a silence must end in the future", 2),
         (("resolve", "ID", "--reason", " "), "a reason is needed", 2),
         (("test", "--severity", "grave"), "'grave' is no severity", 2),

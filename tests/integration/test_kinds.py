@@ -13,6 +13,7 @@ import pandas as pd
 import psycopg
 import pytest
 import sqlalchemy as sa
+from scipy import stats
 from sklearn import metrics as sk
 
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
@@ -175,6 +176,15 @@ def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None
     }
     found = {key: estimates(run, *key)[0].interval.value for key in expected}
     assert found == pytest.approx(expected)
+
+
+def test_beside_a_debiased_value_of_whole_rows_stands_the_textbook_one(run: RunResult) -> None:
+    counts = scored()["label"][scored()["actual"] == 1].value_counts()
+    (found,) = estimates(run, "multiclass", "class_entropy")
+    assert found.interval.plug_in == pytest.approx(stats.entropy(counts), abs=1e-12)
+    assert found.interval.value != found.interval.plug_in
+    (verdict,) = verdicts(run, "multiclass", "class_entropy")
+    assert (verdict.value, verdict.plug_in) == (found.interval.value, found.interval.plug_in)
 
 
 def test_the_document_holds_the_metrics_of_the_contract_and_of_rules_only(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -612,6 +613,46 @@ def test_the_watchdog_tells_of_a_run_that_is_missing_once(world: World, workspac
     assert [[text.partition(":")[0] for text in texts].count("run_missing") for texts in found] == [2, 2]
     told = [text for text in workspace.texts("ml-monitoring") if "run missing" in text]
     assert len(told) == len(set(told)) == 2  # the weekly and the daily one
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_watchdog_that_fails_every_quarter_of_an_hour_says_so_once_a_day(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import hooks
+    from flows.watchdog import watchdog
+
+    def fail(at: datetime, error: str) -> int:
+        monkeypatch.setattr(hooks, "utc_now", lambda: at)
+        state = type("State", (), {"message": error})
+        hooks.tell_once_a_day(watchdog, type("Run", (), {"id": uuid.uuid4()}), state)
+        return len(workspace.messages)
+
+    (world.folder / "alerts.yaml").write_text(BROKEN, "utf-8")
+    assert all(watchdog(return_state=True).is_failed() for _ in range(2))
+    assert len(workspace.messages) == 1
+    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    quarters = [noon + timedelta(minutes=15 * n) for n in range(4)]
+    assert [fail(at, f"no answer after {at.minute} s") for at in quarters] == [2, 2, 2, 2]
+    assert fail(noon, "another error") == 3
+    assert fail(noon + timedelta(days=1), "no answer after 3 s") == 4
+    monkeypatch.setenv("CALMON_STORE_URL", "postgresql://calmon@127.0.0.1:1/history")  # nobody there: none is kept
+    later = [at + timedelta(days=2) for at in quarters]
+    assert [fail(at, "no history") for at in later] == [5, 5, 5, 5]
+    workspace.scopes.discard("channels:history")
+    assert [fail(at + timedelta(days=1), "no history") for at in later] == [6, 6, 6, 6]  # once an hour
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_watchdog_leaves_slack_alone_for_as_long_as_it_asked(world: World, workspace: slack.FakeSlack) -> None:
+    from flows.watchdog import watchdog
+
+    payload = monitor_failed_message("weekly", "a test", datetime.now(UTC), channel="#ml-monitoring", run="kept")
+    kept = delivery_of(payload, kind="monitor", now=datetime.now(UTC))
+    with world.opened() as monitor:
+        monitor.store.add_delivery(replace(kept, next_attempt_at=datetime.now(UTC) + timedelta(hours=1)))
+    watchdog()
+    assert workspace.messages == []
 
 
 @pytest.mark.usefixtures("prefect")

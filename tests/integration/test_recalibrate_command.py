@@ -90,6 +90,17 @@ def test_what_cannot_be_done_is_said_plainly(world: World, words: tuple[str, ...
     assert sentence in found.stderr
 
 
+def test_a_source_of_numbers_has_no_scores_to_map(tmp_path: Path) -> None:
+    numbers = "  hours: {relation: hours, kind: regression}\nevaluation:"
+    made = make_world(tmp_path, config=CONFIG.replace("evaluation:", numbers))
+    calmon(made, "run", "weekly", "--week", WEEKS[11])
+    named = calmon(made, "recalibrate", "--source", "hours", "--week", WEEKS[11])
+    assert named.exit_code == 2
+    assert "hours has numbers (kind: regression), not scores: there is nothing to map" in named.stderr
+    other = calmon(made, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json")
+    assert json.loads(other.stdout)["source"] == "tickets"
+
+
 def test_of_several_sources_the_one_with_the_label_is_taken(tmp_path: Path) -> None:
     config = CONFIG.replace(
         "evaluation:", "  other: {relation: no_such_table, score_is: probability_of_label}\nevaluation:"

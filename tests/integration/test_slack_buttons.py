@@ -114,6 +114,19 @@ def test_an_acknowledgement_is_stored_with_who_pressed_and_shown_at_once(
     assert slack.private[-1]["user"] == "U1"
 
 
+def test_who_has_changed_the_switch_is_told_so_also_where_the_message_cannot_be_changed(
+    monitor: Monitor, slack: FakeSlack, buttons: Buttons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise RuntimeError("the history is locked")
+
+    monkeypatch.setattr("monitor.buttons.alerting.refresh", breaks)
+    buttons.handle(button(slack, "automation_on", critical(monitor).id))
+    assert "turned on" in buttons.handle(modal(slack, "looked at it"))
+    assert switch(monitor)[0] == "on"
+    assert "turned on" in slack.private[-1]["text"]
+
+
 @pytest.mark.parametrize(("action", "days"), [("incident_silence_day", 1), ("incident_silence_week", 7)])
 def test_a_silence_lasts_from_the_press_on(
     monitor: Monitor, slack: FakeSlack, buttons: Buttons, action: str, days: int

@@ -223,6 +223,7 @@ def test_a_history_too_long_to_search_counts_as_not_searchable(
 ) -> None:
     monkeypatch.setattr("monitor.alerts.slack.PAGES", 2)
     slack.page_size = 1
+    slack.clock = NOW.timestamp
     for i in range(4):
         sender(slack).send(message(f"other {i}"))
     with pytest.raises(TransportError, match="not searched to the end") as raised:
@@ -404,3 +405,56 @@ def test_a_host_named_in_no_proxy_is_reached_without_the_proxy(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     assert sender(slack).check().ok
+
+
+@pytest.mark.parametrize("told", [float("inf"), 1e12, float("nan"), -5.0])
+def test_an_odd_retry_after_stops_no_drain(store: Store, slack: FakeSlack, told: float) -> None:
+    store.add_delivery(message())
+    slack.fail_always(POST, Fault.rate_limited(told))
+    (done,) = run(store, sender(slack))
+    assert done.state == "failed"
+    after = only(store).next_attempt_at
+    assert after is not None
+    assert NOW < after <= NOW + timedelta(days=1)
+
+
+def test_the_backlog_of_a_closed_channel_does_not_hold_up_the_others(store: Store, slack: FakeSlack) -> None:
+    slack.archived.add("ml-oncall")
+    for number in range(40):
+        store.add_delivery(replace(message(f"old {number}"), created_at=NOW - timedelta(hours=5)))
+    store.add_delivery(message("new", channel="#ml-monitoring"))
+    waited: list[float] = []
+    drain(store, sender(slack), now=lambda: NOW, worker=worker_id(), sleep=waited.append)
+    assert len(slack.texts("ml-monitoring")) == 1
+    assert slack.asked(POST) == 2  # one attempt tells that the channel is closed
+    assert waited == []
+    slack.archived.clear()
+    run(store, sender(slack))
+    assert {delivery.state for delivery in store.deliveries()} == {"sent"}
+
+
+def test_in_a_channel_of_many_messages_only_those_since_the_message_was_composed_are_searched(
+    slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.alerts.slack.PAGES", 2)
+    slack.page_size = 3
+    times = [NOW - timedelta(days=9) + timedelta(minutes=n) for n in range(20)]
+    slack.messages.extend({"channel": "C001", "ts": f"{at.timestamp():.6f}", "text": "old"} for at in times)
+    assert sender(slack).find(message()) is None
+    slack.messages.extend(
+        {"channel": "C001", "ts": f"{NOW.timestamp() + n:.6f}", "text": "busy"} for n in range(20)
+    )  # fmt: skip
+    with pytest.raises(TransportError, match="not searched to the end"):
+        sender(slack).find(message())
+
+
+def test_a_clock_that_was_far_ahead_keeps_no_message(store: Store, slack: FakeSlack) -> None:
+    ahead, claimed = NOW + timedelta(days=400), message("claimed")
+    store.add_delivery(claimed)
+    store.claim_delivery(claimed.id, from_state="pending", worker="another/1:1:1", now=ahead)
+    store.add_delivery(replace(message("composed"), created_at=ahead, next_attempt_at=ahead))
+    store.add_delivery(replace(message("waits"), next_attempt_at=NOW + timedelta(hours=20)))
+    run(store, sender(slack), due_only=True)
+    assert {d.payload["text"].rpartition(" ")[2]: d.state for d in store.deliveries()} == {
+        "claimed": "sent", "composed": "sent", "waits": "pending",
+    }  # fmt: skip

@@ -7,6 +7,7 @@ import logging
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -72,6 +73,27 @@ def test_a_run_that_was_judged_calls_the_heartbeat_and_one_that_failed_says_so(w
     path, body = calls.made[-1]
     assert path == "/ping/secret-1234/fail"
     assert body.startswith("tickets: warehouse_failed")
+
+
+def test_a_backfill_that_fails_does_not_call_the_heartbeat(
+    world: World, calls: heartbeat.Calls, monkeypatch: pytest.MonkeyPatch
+):
+    def breaks(*_: object, **__: object) -> None:
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr("monitor.run.record_and_act", breaks)
+    for act in ("never", "auto"):
+        with (
+            world.opened(clock=lambda: judged_at(11), heartbeat_url=calls.url) as monitor,
+            pytest.raises(RuntimeError, match="disk"),
+        ):
+            run_window(monitor, week(WEEKS[11], monitor.config.zone), act=act)
+    assert [path for path, _ in calls.made] == ["/ping/secret-1234/fail"]
+
+
+def test_a_failure_is_told_on_the_path_of_an_address_with_a_query(calls: heartbeat.Calls):
+    assert beat(SecretStr(f"{calls.url}?status=up"), failed="no rows")
+    assert calls.made == [("/ping/secret-1234/fail?status=up", "no rows")]
 
 
 @pytest.mark.parametrize("answer", [404, 500, "hang", "reset", "redirect"])
@@ -194,6 +216,16 @@ def test_prometheus_reads_what_the_history_holds(world: World):
     assert (on["steady"], on["slipping"]) == (1.0, 0.0)
     breaches = [v for row, v in found["calmon_verdicts"] if row["outcome"] == "breach"]
     assert sum(breaches) >= 1
+
+
+def test_prometheus_is_told_of_messages_without_reading_them(world: World):
+    with world.opened(clock=lambda: judged_at(11) + timedelta(hours=7)) as monitor:
+        watch_monitor(monitor)
+        stored = Counter(each.state for each in monitor.store.deliveries())
+        assert monitor.store.delivery_counts() == stored
+        found = numbers(exposition(monitor.store, monitor.config, judged_at(11)).decode())
+    assert {row["state"]: value for row, value in found["calmon_deliveries"]} == stored
+    assert stored["pending"] >= 1
 
 
 def test_the_service_answers_prometheus_and_asks_others_for_a_token(tmp_path: Path):

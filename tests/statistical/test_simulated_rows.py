@@ -27,7 +27,7 @@ from benchmarks.populations import (
     with_ece,
 )
 from benchmarks.sampling import Clustered, Thinned, Weighted
-from benchmarks.weeks import by_day, drawn, judged, rules_of, setting, shipped, textbook
+from benchmarks.weeks import Open, by_day, drawn, judged, opened, rules_of, setting, shipped, textbook
 from monitor.counts import CELLS, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.evaluation import evaluate
 from monitor.inference.change import ece_level_p
@@ -35,6 +35,7 @@ from monitor.inference.gaps import stack
 from monitor.rules.model import SourceConfig
 from monitor.shift.counts_tests import ks
 from monitor.windows import week
+from tests.fakes.alerts_world import Judged, verdict_of
 
 RANDOM = tuple(random_cell(number, 5).population for number in range(12))
 DAILY = rules_of(shipped(), "daily")
@@ -213,3 +214,13 @@ def test_days_that_are_not_judged_could_not_have_fired() -> None:
     assert all(chosen[day] == every[day] for day in chosen)
     names = [label.name for label in labels]
     assert list(turned_off(days, chosen.items(), names)) == list(turned_off(days, every.items(), names)) != []
+
+
+def test_what_comes_back_soon_is_counted_as_the_incident_it_was_and_what_comes_much_later_as_another() -> None:
+    rule = next(each for each in shipped().rules if each.id == "ece-increase")
+    open_now: Open = {}
+    counted = []
+    for name, outcome in (("W10", "breach"), ("W11", "ok"), ("W13", "breach"), ("W14", "ok"), ("W24", "breach")):
+        verdict = verdict_of(rule, week(f"2026-{name}", shipped().zone), Judged("label 01", rule.id, outcome, 0.05))
+        counted.append(opened([verdict], open_now)[rule.id])
+    assert counted == [1, 0, 0, 0, 1]

@@ -34,7 +34,7 @@ from monitor.records import Verdict
 TINY = Size(
     labels=2, rows=600, resamples=20, patience=1.0, peer_patience=0.01, rounds=2, memory=False,
     grown=(500, 1_000), grown_rounds=1,
-    many=40, items=120, estimated=10, table_rows=2_000, scans=2, week_rows=(600,), weeks=2, run_rows=600,
+    many=40, items=120, estimated=10, table_rows=2_000, scans=2, week_rows=(600,), weeks=2, run_rows=600, replayed=2,
 )  # fmt: skip
 
 
@@ -276,6 +276,7 @@ def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monke
         "40 labels, five scored labels an item, 120 items",
         "Judging one label's week",
         "A weekly run: 2 labels of 600 rows",
+        "`calmon replay`: 2 weeks, 2 labels",
         "DuckDB, 2,000 rows of 20 labels",
         "Decisions a second",
     )

@@ -257,3 +257,22 @@ def test_what_could_be_seen_is_told_of_the_rows_that_are_judged_however_many_wer
     assert found.detectable is not None
     assert found.detectable == alone.detectable
     assert found.adequate == alone.adequate
+
+
+@pytest.mark.parametrize("metric", ["excess_errors", "automated_accuracy"])
+def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_looks_at(metric: str) -> None:
+    now = rows(3_000, over=0.2)
+    acted = now.where("automated")
+    rule = Rule(id="acts", metric=metric, condition="above", threshold=0.5)
+    found = compare(rule, material(now), EVALUATION)
+    assert found.detail["of"] == "automated"
+    assert found.detail["promised"] == pytest.approx(acted.ws.sum() / acted.w.sum())
+    assert found.detail["kept"] == pytest.approx(acted.wy.sum() / acted.w.sum())
+    assert "of" not in compare(RISE, material(now, baseline=pinned(rows(20_000))), EVALUATION).detail
+
+
+def test_where_nothing_was_automated_the_rows_there_are_are_told() -> None:
+    now = rows(3_000, automate_at=1.0)
+    found = compare(Rule(id="acts", metric="excess_errors", condition="above", threshold=5), material(now), EVALUATION)
+    assert (found.value, "of" in found.detail) == (None, False)
+    assert found.detail["promised"] == pytest.approx(now.ws.sum() / now.w.sum())

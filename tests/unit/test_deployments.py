@@ -48,11 +48,12 @@ def test_a_deployed_flow_exists_and_is_called_like_its_deployment(deployment: di
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
 def test_every_deployed_flow_tells_its_failure_and_its_crash_and_has_a_time_out(deployment: dict[str, Any]) -> None:
-    from flows.hooks import tell_monitor_failed
+    from flows.hooks import tell_monitor_failed, tell_once_a_day
 
     flow = flow_of(deployment)
-    assert flow.on_failure_hooks == [tell_monitor_failed]
-    assert flow.on_crashed_hooks == [tell_monitor_failed]
+    tells = tell_once_a_day if "*/" in str(deployment.get("schedules")) else tell_monitor_failed
+    assert flow.on_failure_hooks == [tells]
+    assert flow.on_crashed_hooks == [tells]
     assert 0 < flow.timeout_seconds <= 6 * 3600
 
 

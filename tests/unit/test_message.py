@@ -176,6 +176,12 @@ def test_every_incident_is_told_or_counted() -> None:
     assert all(f"label_{i:03d} promises" in read for i in range(24))
 
 
+def test_the_wrong_items_are_said_to_be_automated_ones_where_the_numbers_are_of_other_rows() -> None:
+    read = as_read(incident_message([replace(INCREASE, excess_errors=38.0)], window=WEEK, route=QUIET))
+    assert "About 38 more wrong than promised among the automated items." in read
+    assert "About 38 more wrong than promised." in as_read(incident_message([SHORTFALL], window=WEEK, route=QUIET))
+
+
 def test_critical_findings_come_first_then_those_with_the_most_wrong_items() -> None:
     few, most = finding(verdict("few"), excess_errors=3.0), finding(verdict("most"), excess_errors=90.0)
     read = as_read(incident_message([SHIFT, INCREASE, few, most], window=WEEK, route=QUIET))

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.baselines import Baseline, edges_of
 from monitor.comparisons import Material, compare
-from monitor.counts import Counts, counts_from_rows, pool
+from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.evaluation import SourceData, WindowCounts, estimates_of, evaluate
 from monitor.inference import registered
 from monitor.inference.levels import increase_test, interval, level_detectable, level_p
@@ -52,6 +52,20 @@ EVALUATION = config().evaluation
 def drawn_again() -> tuple[Counts, list[Counts]]:
     rng = np.random.default_rng(4)
     return sample(rng), [sample(rng) for _ in range(250)]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_beside_the_value_stands_the_textbook_one_which_only_the_parts_of_the_brier_score_differ_from(
+    name: str, drawn_again: tuple[Counts, list[Counts]]
+) -> None:
+    counts = drawn_again[0]
+    found = interval(name, counts, 0.95)
+    own = bin_counts(counts, equal_frequency_edges(counts, 15)) if METRICS[name].needs == "bins" else counts
+    assert found.plug_in == pytest.approx(METRICS[name].point(own), abs=1e-12)
+    assert found.value is not None
+    assert found.plug_in is not None
+    debiased = name in ("brier_reliability", "brier_resolution")
+    assert found.value < found.plug_in if debiased else found.value == pytest.approx(found.plug_in, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", DRAWN)

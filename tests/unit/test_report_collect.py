@@ -15,11 +15,12 @@ from monitor.counts import Counts, bin_counts, pool
 from monitor.evaluation import Evaluated, SourceData, WindowCounts, evaluate
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
+from monitor.inference.selective import excess_errors, threshold_for
 from monitor.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
 from monitor.report.collect import collect_report
 from monitor.report.html import html_report
 from monitor.rules.model import AutomationConfig, Config, EvaluationConfig, Rule, RuleMatch, SourceConfig
-from monitor.windows import before
+from monitor.windows import before, day
 from tests.fakes.report_data import NOW, RULES, UTC_ZONE, Story, rows, windows
 
 SPANS = windows(6)
@@ -204,3 +205,52 @@ def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store
 def test_the_report_of_an_empty_history_is_empty() -> None:
     with Store.from_url("sqlite://") as empty:
         assert collect_report(empty, CONFIG, SPANS[-1], NOW).subjects == ()
+
+
+def test_every_label_has_its_numbers_thresholds_and_advice_from_what_is_stored(store: Store) -> None:
+    data = collect_report(store, CONFIG, SPANS[-1], NOW, target=0.8)
+    for report in data.subjects:
+        counts, detail = WEEKS[5][report.subject.label], report.detail
+        assert detail is not None
+        stored = store.estimates(source="tickets", label=report.subject.label, window_start=SPANS[-1].start)
+        assert {(e.metric, e.where, e.interval) for e in detail.estimates} == {
+            (e.metric, e.where, e.interval) for e in stored if not e.metric.startswith("recalibrated_")
+        }
+        assert detail.operating == threshold_for(counts, 0.8)
+        assert detail.excess == excess_errors(counts)
+        assert detail.conclusion.light == report.light
+        assert detail.automate_at == 0.8
+    assert data.target == 0.8
+    billing = data.subjects[2].detail
+    assert billing is not None
+    assert "ece_rose" in [one.reason for one in billing.conclusion.advice]
+
+
+def test_the_matrix_of_gaps_is_on_the_edges_of_the_baselines(store: Store) -> None:
+    gaps = collect_report(store, CONFIG, SPANS[-1], NOW).gaps
+    assert gaps is not None
+    assert gaps.labels == ("tickets (all labels)", "tickets/account", "tickets/billing")
+    bins = bin_counts(WEEKS[5]["billing"], BASELINES["billing"].edges["all"])
+    assert gaps.rows[2, : len(bins.n)].tolist() == bins.n.tolist()
+
+
+def test_the_last_two_days_of_a_week_are_those_that_advice_looks_at(store: Store, tmp_path: Path) -> None:
+    def daily(name: str, ece: float) -> Estimate:
+        subject, where = Subject("tickets", "billing"), day(name, UTC_ZONE)
+        return Estimate(subject, where, "ece", "all", Interval(ece, 0.0, 1.0, ece), 900, 90)
+
+    def advised(*eces: tuple[str, float]) -> list[str]:
+        with Store.from_url(f"sqlite:///{tmp_path}/{len(list(tmp_path.iterdir()))}.sqlite") as other:
+            verdicts = store.verdicts(schedule="weekly", window_start=week.start)
+            other.save_evaluation(week, ["tickets"], store.estimates(window_start=week.start), verdicts, [], NOW)
+            for name, ece in eces:
+                made = daily(name, ece)
+                other.save_evaluation(made.window, ["tickets"], [made], [], [], NOW)
+            detail = collect_report(other, CONFIG, week, NOW).subjects[2].detail
+        assert detail is not None
+        return [one.reason for one in detail.conclusion.advice]
+
+    week = SPANS[-1]
+    assert "ece_high_two_days" in advised(("2026-11-14", 0.09), ("2026-11-15", 0.1))
+    assert "ece_high_two_days" not in advised(("2026-11-13", 0.09), ("2026-11-14", 0.1))
+    assert "ece_high_two_days" not in advised(("2026-11-14", 0.07), ("2026-11-15", 0.1))

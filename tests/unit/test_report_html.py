@@ -85,7 +85,7 @@ def test_the_page_carries_the_numbers_of_the_history_to_the_last_digit(data: Rep
 def test_every_figure_has_its_place_and_every_place_its_figure(page: Page) -> None:
     places = [a["id"] for tag, a in page.tags if tag == "div" and "plot" in (a.get("class") or "").split()]
     assert sorted(map(str, places)) == sorted(page.json("calmon-figures"))
-    assert len(places) == len(STORIES) * 5
+    assert len(places) == len(STORIES) * 8
 
 
 def test_every_figure_says_in_words_what_it_shows(page: Page) -> None:
@@ -205,10 +205,31 @@ def test_a_finding_says_how_many_windows_were_pooled_and_how_to_ask_why(data: Re
 def test_no_empty_figure_is_drawn(data: ReportData) -> None:
     report = data.subjects[0]
     trends = tuple(replace(t, points=tuple(replace(p, value=None) for p in t.points)) for t in report.trends)
-    bare = replace(report, trends=trends, reliability=None)
+    bare = replace(report, trends=trends, reliability=None, detail=None)
     seen = Page(html_report(replace(data, subjects=(bare,))))
     assert seen.json("calmon-figures") == {}
     assert "Nothing to draw: no estimates in the history." in seen.text
+
+
+def test_a_label_tells_what_to_do_with_its_reason_and_what_acting_alone_cost(data: ReportData, page: Page) -> None:
+    for report in data.subjects:
+        assert report.detail is not None
+        assert report.detail.excess is not None
+        assert report.detail.excess.sentence in page.text
+        for one in report.detail.conclusion.advice:
+            assert f"{one.sentence[:1].upper()}{one.sentence[1:]} ({one.reason.replace('_', ' ')})" in page.text
+    assert "95% accuracy: not shown" in page.text
+
+
+def test_the_numbers_of_the_page_hold_thresholds_curves_and_boxes(data: ReportData, page: Page) -> None:
+    stored = {one["label"]: one["detail"] for one in page.json("calmon-data")["subjects"]}
+    for report in data.subjects:
+        assert report.detail is not None
+        assert report.detail.operating is not None
+        assert report.detail.boxes.right is not None
+        found = stored[report.subject.label]
+        assert found["threshold"]["reason"] == report.detail.operating.reason
+        assert found["scores"]["right"]["median"] == report.detail.boxes.right.median
 
 
 def test_one_window_alone_makes_a_page() -> None:

@@ -109,6 +109,8 @@ def test_a_secret_file_that_cannot_be_used_is_named(content: bytes | None, said:
         ("CALMON_HEARTBEAT_URL", "hunter2", "is not a web address"),
         ("CALMON_SLACK_BOT_TOKEN", "xapp-hunter2", "holds an app token"),
         ("CALMON_SLACK_APP_TOKEN", "xoxb-hunter2", "holds a bot token"),
+        ("CALMON_SLACK_BOT_TOKEN", "xoxb-1\nxapp-hunter2", "holds spaces"),  # http.client's error would show it
+        ("CALMON_SLACK_APP_TOKEN", "xapp-1 hunter2", "holds spaces"),
         ("CALMON_GATE_URL", "hunter2.example.com", "is not a web address"),
         ("CALMON_GATE_URL", "https://router:hunter2@calmon", "has more than a host, a port and a path"),
         ("CALMON_GATE_TOKEN", "hunter2 hunter2", "holds spaces"),

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor import windows
-from monitor.records import Delivery, SwitchState
+from monitor.alerts.slack import UNCHANGEABLE
+from monitor.records import Delivery, Schedule, SwitchState
 from monitor.watch import Finding, Observed, ReadingSeen, RunSeen, WatchReason, findings
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -111,6 +112,46 @@ def test_a_source_that_could_not_be_read_is_shown_but_not_told_again():
     assert "column score is text" in found[0].text
 
 
+def day_reading(rows: int, name: str) -> ReadingSeen:
+    return ReadingSeen("daily", windows.day(name, ZoneInfo("UTC")).start, "tickets", "ok", rows)
+
+
+def days(*rows: int, last: str = "2026-11-15") -> list[ReadingSeen]:
+    """Readings of consecutive days, the newest first."""
+    newest = windows.day(last, ZoneInfo("UTC"))
+    return [day_reading(n, (newest.start - timedelta(days=i)).date().isoformat()) for i, n in enumerate(rows)]
+
+
+def test_a_quiet_sunday_is_compared_with_sundays():
+    sunday, week_days = 3, [40, 1000, 1000, 1000, 1000, 1000]
+    usual = [sunday, *week_days] * 4
+    assert findings(seen(readings=days(*usual)), MONDAY) == []
+    assert findings(seen(readings=days(*[0, *week_days] * 4)), MONDAY) == []
+    dry = findings(seen(readings=days(150, *usual, last="2026-11-16")), MONDAY + timedelta(days=1, hours=-3))
+    assert [f.reason.value for f in dry if f.reason != WatchReason.RUN_MISSING] == ["data_small"]
+    assert "the median of the 4 days of this weekday before" in next(f.text for f in dry if f.reason == WatchReason.DATA_SMALL)
+
+
+def test_one_empty_day_calls_nobody_and_an_empty_week_does():
+    empty = days(0, *[1000] * 27)
+    assert [(f.reason, f.severity) for f in findings(seen(readings=empty), MONDAY)] == [("data_stale", "warning")]
+    week = [reading(0), reading(1000, 45)]
+    assert [(f.reason, f.severity) for f in findings(seen(readings=week), MONDAY)] == [("data_stale", "critical")]
+
+
+def test_a_source_that_is_new_and_still_empty_is_not_stale():
+    assert findings(seen(readings=[reading(0)]), MONDAY) == []
+    assert findings(seen(readings=[reading(0), reading(0, 45)]), MONDAY) == []
+
+
+def test_daily_rules_that_were_just_added_miss_no_run_yet():
+    added = seen(runs=[run(rules_revision="old")], rules_revision="new")
+    assert findings(added, MONDAY) == []
+    judged = replace(added, runs=[run(rules_revision="new", started_at=MONDAY - timedelta(hours=2))])
+    assert findings(judged, MONDAY) == []
+    assert reasons(findings(judged, datetime(2026, 11, 17, 12, 1, tzinfo=UTC))) == ["run_missing"]
+
+
 def message(state: str, hours: float, channel: str = "#a", error: str | None = "channel_not_found") -> Delivery:
     at = MONDAY - timedelta(hours=hours)
     return Delivery(f"{state}{hours}{channel}", "incidents", channel, {}, at, state, error=error)  # type: ignore[arg-type]
@@ -121,6 +162,14 @@ def test_messages_that_do_not_get_through_are_found_once_a_channel():
     found = findings(seen(deliveries=waiting), MONDAY)
     assert [(f.reason, f.detail["channel"]) for f in found] == [("delivery_refused", "#b"), ("delivery_stuck", "#a")]
     assert found[1].text.startswith("2 messages to #a")
+
+
+def test_a_message_that_a_person_has_deleted_is_no_refusal():
+    gone = message("dead", 5, error=UNCHANGEABLE["message_not_found"])
+    assert findings(seen(deliveries=[gone]), MONDAY) == []
+    assert reasons(findings(seen(deliveries=[replace(gone, error="invalid_blocks: no")]), MONDAY)) == [
+        "delivery_refused"
+    ]
 
 
 def test_a_message_refused_long_ago_is_history():
@@ -147,6 +196,63 @@ def test_each_lease_is_warned_of_twice_and_then_said_to_have_ended():
         for finding in findings(seen(switches=on, scheduled=()), MONDAY + timedelta(hours=hour))
     ]
     assert len(dict.fromkeys(keys)) == 3
+
+
+def test_a_lease_that_the_next_weekly_run_renews_in_time_is_warned_of_only_once_that_is_late():
+    lease, end = timedelta(days=9), WEEK.end + timedelta(days=9)  # a Wednesday, 41 hours after the next weekly run
+    on = [SwitchState("tickets", "a", "on", lease_until=end)]
+    weekly = seen(switches=on, scheduled=("weekly",), runs=[run()], lease=lease)
+    late = end - timedelta(hours=36)
+    assert findings(weekly, end - timedelta(hours=47)) == []
+    assert reasons(findings(weekly, late - timedelta(minutes=1))) == []
+    assert reasons(findings(weekly, late + timedelta(minutes=1))) == ["run_missing", "lease_ending"]
+    judged = replace(weekly, runs=[run(windows.week("2026-W47", ZoneInfo("UTC"))), run()])
+    assert reasons(findings(judged, end - timedelta(hours=41))) == ["lease_ending"]  # run, and not renewed
+    other = replace(weekly, switches=[replace(on[0], lease_until=end - timedelta(hours=1))])
+    assert reasons(findings(other, end - timedelta(hours=47))) == ["lease_ending"]  # not of that run
+
+
+def test_what_an_operator_turned_on_for_a_time_calls_nobody_when_that_is_over():
+    end = MONDAY + timedelta(hours=24)
+    on = SwitchState("tickets", "a", "on", lease_until=end, hold_until=end, by_operator=True, verdict="v")
+    assert findings(seen(switches=[on]), MONDAY) == []
+    over = findings(seen(switches=[on], scheduled=()), end + timedelta(minutes=1))
+    assert [(f.reason, f.severity) for f in over] == [("lease_ended", "warning")]
+    by_run = replace(on, by_operator=False)
+    assert [f.severity for f in findings(seen(switches=[by_run]), MONDAY + timedelta(hours=1))] == ["critical"]
+
+
+def year_seen(now: datetime, zone: ZoneInfo) -> Observed:
+    """What the history of a monitor holds that does its work: 9 days of lease from weekly evidence, quiet Sundays."""
+    weeks, every_day = (windows.before(windows.containing(s, now, zone), n, zone) for s, n in LOOKED_AT)
+    ended = [w for w in (*weeks, *every_day) if now >= begins(w, zone)]
+    runs = [RunSeen(w.schedule, w.start, w.name, "done", begins(w, zone), begins(w, zone)) for w in ended]
+    usual = (1000, 1000, 1000, 1000, 1000, 50, 0)
+    rows = {w.start: 5000 if w.schedule == "weekly" else usual[w.start.astimezone(zone).weekday()] for w in ended}
+    lease = timedelta(days=9)
+    until = max(w.end for w in ended if w.schedule == "weekly") + lease
+    return Observed(
+        zone, ("weekly", "daily"), ("tickets",), runs, [
+            ReadingSeen(w.schedule, w.start, "tickets", "ok", rows[w.start]) for w in ended
+        ], [SwitchState("tickets", "a", "on", lease_until=until)], since=min(r.started_at for r in runs), lease=lease,
+    )  # fmt: skip
+
+
+LOOKED_AT: tuple[tuple[Schedule, int], ...] = (("weekly", 12), ("daily", 84))
+
+
+def begins(window: windows.Window, zone: ZoneInfo) -> datetime:
+    """When the schedules of deployments/prefect.yaml judge a window."""
+    end = window.end.astimezone(zone)
+    return end.replace(hour=6 if window.schedule == "weekly" else 7, minute=30).astimezone(UTC)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Auckland"])
+def test_an_ordinary_month_with_a_change_of_clocks_gives_no_finding_at_any_hour(zone: str):
+    for first in (datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 20, tzinfo=UTC)):
+        for hour in range(0, 30 * 24, 3):
+            now = first + timedelta(hours=hour, minutes=20)
+            assert findings(year_seen(now, ZoneInfo(zone)), now) == [], now
 
 
 def test_what_is_off_has_no_lease_to_warn_of():

@@ -1,0 +1,89 @@
+"""``calmon examples``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.markup import escape
+
+from monitor.alerts.words import clean
+from monitor.cli import app as cli
+from monitor.examples import Examples, NoSuchRows, document, examples, source_of
+from monitor.records import Schedule
+from monitor.report.terminal import plain_table
+from monitor.warehouse.examples import Wanted
+
+MOST = 10_000
+Wrong = Annotated[bool, typer.Option("--wrong/--right", help="Decisions that were wrong, or that were right.")]
+
+
+@cli.app.command(
+    "examples",
+    epilog="Examples:  calmon examples --label phishing --wrong --score-min 0.9  ·  calmon examples --label billing "
+    "--wrong --score-max 0.1 --week 2026-W46  ·  calmon examples --source tickets --right --limit 5 --json",
+)
+def examples_command(
+    label: Annotated[str | None, typer.Option("--label", help="The label; left out: any of the source.")] = None,
+    wrong: Wrong = True,
+    score_min: Annotated[float, typer.Option(min=0.0, max=1.0, help="Scores from here on.")] = 0.0,
+    score_max: Annotated[float, typer.Option(min=0.0, max=1.0, help="Scores up to here.")] = 1.0,
+    source: cli.SourceOption = None,
+    week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
+    date: Annotated[str | None, typer.Option(help="A day like 2026-11-16 instead of a week.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="How many rows at most.")] = 20,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """The rows behind a finding: ids of items, the most confident errors first.
+
+    Read from the warehouse, which must still have them: the history keeps no ids. A low score is a confident decision
+    too: that the label is not given.
+    """
+    if week is not None and date is not None:
+        raise cli.fail("give --week or --date, not both", cli.USAGE)
+    if score_min > score_max:
+        raise cli.fail(f"--score-min {score_min:g} is above --score-max {score_max:g}: no score lies there", cli.USAGE)
+    schedule: Schedule = "weekly" if date is None else "daily"
+    wanted = Wanted(label, right=not wrong, least=score_min, most=score_max, limit=limit)
+    with cli.monitor(writes=False) as opened:
+        cli.check_source(opened.config, source)
+        window = cli.window_of(opened.config, schedule, date or week)
+        try:
+            found = examples(opened, source_of(opened.store, opened.config, source, label, window), window, wanted)
+        except NoSuchRows as error:
+            raise cli.UsageError(str(error)) from error
+        if json_output:
+            typer.echo(json.dumps(document(found), indent=1, ensure_ascii=False, allow_nan=False))
+        else:
+            _show(found, opened.config.zone)
+
+
+def _show(found: Examples, zone: ZoneInfo) -> None:
+    wanted = found.wanted
+    which = "right" if wanted.right else "wrong"
+    (about,) = cli.cells(
+        f"{found.source}, {wanted.label or 'all labels'}, {found.window.name}: {which}, scores {wanted.least:g} to "
+        f"{wanted.most:g}, the most confident first"
+    )
+    if not found.rows:
+        cli.out.print(about)
+        cli.out.print("No such row.")
+        return
+    segments = tuple(found.rows[0].segments)
+    table = plain_table(
+        "item", "label", "score", "actual", "predicted", "resolved at", *(escape(clean(name)) for name in segments)
+    )
+    for row in found.rows:
+        told = (
+            f"{row.score:.4f}",
+            f"{row.actual:g}",
+            f"{row.predicted:d}",
+            f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}",
+        )
+        table.add_row(*cli.cells(row.item, row.label), *told, *cli.cells(*row.segments.values()))
+    cli.out.print(about)
+    cli.out.print(table)
+    if found.more:
+        cli.out.print(f"{len(found.rows)} rows are shown, there are more: --limit")

@@ -1,0 +1,93 @@
+"""What a report says of one label beyond its trends: numbers, curves, boxes, thresholds, gains, advice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from monitor.conclusions import Conclusion, conclude, facts_of
+from monitor.counts import Counts
+from monitor.figures.boxes import ScoreBoxes, score_boxes
+from monitor.figures.curves import Curve, risk_coverage_data, roc_data
+from monitor.inference.selective import ExcessErrors, OperatingPoint, excess_errors, threshold_for
+from monitor.metrics.registry import METRICS
+from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
+from monitor.recalibration.score_map import Method
+from monitor.records import WHERES, Estimate, Interval, Where
+
+TARGET_ACCURACY = 0.95
+"""The share of what acts alone that must be right, where nobody says otherwise."""
+_ORDER = {name: place for place, name in enumerate(METRICS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a label beside its rows: changes against the baseline, and the ECE of two days.
+
+    ``days`` are the debiased ECE of the day before the window's last, and of the last; None where not evaluated.
+    """
+
+    automate_at: float
+    evaluated: bool
+    confidence: float = 0.95
+    ece_rise: float | None = None
+    mce_rise: float | None = None
+    days: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything about one label in one window that is no trend.
+
+    ``estimates`` are all metrics in the order of the registry, ``operating`` the threshold for the target accuracy,
+    ``excess`` the errors beyond the promised ones among the rows that act (None: none acts). Curves and boxes are None
+    or empty where the history keeps no counts, or they are not defined.
+    """
+
+    conclusion: Conclusion
+    automate_at: float
+    estimates: tuple[Estimate, ...] = ()
+    gains: Mapping[Method, Gain] = field(default_factory=dict)
+    operating: OperatingPoint | None = None
+    excess: ExcessErrors | None = None
+    risk_coverage: Curve | None = None
+    roc: Curve | None = None
+    boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
+
+    def interval(self, metric: str, where: Where = "all") -> Interval | None:
+        """One metric over one population with its limits, or None."""
+        return next((e.interval for e in self.estimates if (e.metric, e.where) == (metric, where)), None)
+
+
+def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Known, target: float) -> Detail:
+    """The detail of one label from its counts and its estimates in the window.
+
+    ``target`` is the accuracy that the threshold must be shown to reach, 0 < target < 1 (else ValueError).
+    """
+    gains = gains_of(estimates)
+    some = counts if counts is not None and counts.rows else None
+    operating = None if some is None else threshold_for(some, target, confidence=known.confidence)
+    chosen = None if operating is None else operating.threshold
+    facts = facts_of(
+        estimates, gains, ece_rise=known.ece_rise, mce_rise=known.mce_rise, days=known.days, threshold=chosen,
+        evaluated=known.evaluated,
+    )  # fmt: skip
+    metrics = tuple(e for e in estimates if e.metric not in METRIC_OF.values())
+    plain = Detail(conclude(facts), known.automate_at, tuple(sorted(metrics, key=_by_registry)), gains)
+    return plain if some is None else _with_rows(plain, some, operating, known)
+
+
+def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: Known) -> Detail:
+    chosen = None if operating is None else operating.threshold
+    return replace(
+        plain,
+        operating=operating,
+        excess=excess_errors(counts, confidence=known.confidence),
+        risk_coverage=risk_coverage_data(counts, threshold=chosen),
+        roc=roc_data(counts, threshold=known.automate_at),
+        boxes=score_boxes(counts),
+    )
+
+
+def _by_registry(estimate: Estimate) -> tuple[int, str, int]:
+    return _ORDER.get(estimate.metric, len(_ORDER)), estimate.metric, WHERES.index(estimate.where)

@@ -1,0 +1,109 @@
+"""The JSON document of a report: every number in full, null for what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from monitor.document import estimate_row, quality_row, verdict_row
+from monitor.figures.boxes import FiveNumbers
+from monitor.figures.curves import Curve, CurvePoint
+from monitor.inference.selective import ExcessErrors, OperatingPoint
+from monitor.records import Estimate
+from monitor.report.data import ReportData, SubjectReport
+from monitor.report.detail import Detail
+
+
+def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str, Any]:
+    """The window, its ``estimates`` and verdicts as in the document of a run, and every element of each label."""
+    document: dict[str, Any] = plain(
+        {
+            "window": data.window.name,
+            "target_accuracy": data.target,
+            "quality": [quality_row(q) for q in data.quality],
+            "estimates": [estimate_row(e) for e in estimates],
+            "verdicts": [verdict_row(v) for v in data.verdicts],
+            "labels": [label_document(report) for report in data.by_attention],
+        }
+    )
+    return document
+
+
+def plain(value: Any) -> Any:
+    """Records as JSON has them: instants as ISO texts, what is not finite as null.
+
+    >>> plain({"a": (1.5, float("nan"))})
+    {'a': [1.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def label_document(report: SubjectReport) -> dict[str, Any]:
+    """The elements of one label; ``label`` null is the source as a whole."""
+    document: dict[str, Any] = {
+        "source": report.subject.source,
+        "label": report.subject.label,
+        "rows": report.rows,
+        "light": report.light,
+        "segments": [asdict(line) for line in report.segments],
+        "reliability": [] if report.reliability is None else [asdict(p) for p in report.reliability.points],
+    }
+    return document if report.detail is None else document | detail_document(report.detail)
+
+
+def detail_document(detail: Detail) -> dict[str, Any]:
+    """Light, advice, thresholds, curves, boxes and gains of one label."""
+    conclusion, choice = detail.conclusion, detail.conclusion.recalibration
+    return {
+        "because": list(conclusion.reasons),
+        "advice": [asdict(one) for one in conclusion.advice],
+        "automate_at": detail.automate_at,
+        "excess_errors": _excess(detail.excess),
+        "threshold": _threshold(detail.operating),
+        "risk_coverage": _curve(detail.risk_coverage),
+        "roc": _curve(detail.roc),
+        "scores": {"right": _box(detail.boxes.right), "wrong": _box(detail.boxes.wrong)},
+        "recalibration": {
+            "choice": None if choice is None else choice.method,
+            "reason": None if choice is None else choice.reason,
+            "methods": {
+                method: {"before": gain.before.plain(), "after": None if gain.after is None else gain.after.plain()}
+                for method, gain in detail.gains.items()
+            },
+        },
+    }
+
+
+def _excess(found: ExcessErrors | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return asdict(found) | {"excess": found.excess, "sentence": found.sentence}
+
+
+def _threshold(point: OperatingPoint | None) -> dict[str, Any] | None:
+    return None if point is None else asdict(point) | {"to_people": point.to_people}
+
+
+def _box(box: FiveNumbers | None) -> dict[str, Any] | None:
+    return None if box is None else asdict(box)
+
+
+def _curve(curve: Curve | None) -> dict[str, Any] | None:
+    if curve is None:
+        return None
+    chosen = None if curve.chosen is None else _point(curve.chosen)
+    return {"x": curve.x_title, "y": curve.y_title, "area": curve.area, "chosen": chosen,
+            "points": [_point(point) for point in curve.points]}  # fmt: skip
+
+
+def _point(point: CurvePoint) -> dict[str, float | None]:
+    return {"threshold": point.threshold, "x": point.x, "y": point.y}

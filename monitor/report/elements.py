@@ -1,0 +1,346 @@
+"""What a report carries, as plain tables of texts: the terminal and Markdown show the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+from monitor.conclusions import Conclusion
+from monitor.figures.boxes import box_text
+from monitor.figures.reliability import ReliabilityPoint
+from monitor.inference.selective import OperatingPoint
+from monitor.metrics.calibration import GapMatrix
+from monitor.metrics.registry import METRICS, range_of
+from monitor.recalibration.score_map import METHODS, Method
+from monitor.records import Estimate, Interval, Subject
+from monitor.report import words
+from monitor.report.data import ReportData, SubjectReport
+from monitor.report.detail import Detail
+
+Marked = tuple[Interval, str]
+Cell = str | Subject | Interval | Marked
+BOX_WIDTH = 18
+COVERAGES = tuple(k / 10 for k in range(1, 11))
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One table.
+
+    Texts are ours; a name from the data stands as a :class:`~monitor.records.Subject`, and whoever shows it makes it
+    harmless (with a segment, it stands for the segment alone). An :class:`~monitor.records.Interval` stands for its
+    value with its limits, with a word after it in a pair. ``numbers`` are the columns that are aligned on the right,
+    ``whole`` others that may not be broken, ``drawn`` those of characters that only a font of equal widths shows.
+    ``note`` says how to read the table.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    whole: frozenset[int] = frozenset()
+    drawn: frozenset[int] = frozenset()
+    note: str = ""
+
+
+Detailed = tuple[SubjectReport, Detail]
+
+
+def of_all(data: ReportData) -> tuple[Element, ...]:
+    """The elements that have a line for each label, those first that need somebody; empty ones are left out."""
+    found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
+    made = (
+        advice(found),
+        calibration(found),
+        decisions(found),
+        automation(found, data),
+        thresholds(found, data.target),
+        recalibration(found),
+        boxes(found),
+        gaps(found, data.gaps),
+    )
+    return tuple(element for element in made if element.rows)
+
+
+def of_selection(data: ReportData) -> tuple[Element, ...]:
+    """Those of all labels that a page shows as tables: what acts alone, which thresholds and maps would be better."""
+    found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
+    made = (automation(found, data), thresholds(found, data.target), recalibration(found))
+    return tuple(element for element in made if element.rows)
+
+
+def of_one(report: SubjectReport) -> tuple[Element, ...]:
+    """The elements that have many lines for one label; empty ones are left out."""
+    found = (*apart_from_segments(report), segments(report))
+    return tuple(element for element in found if element.rows)
+
+
+def apart_from_segments(report: SubjectReport) -> tuple[Element, ...]:
+    """The same without the segments, of which a page has a table of its own."""
+    if report.detail is None:
+        return ()
+    points = () if report.reliability is None else report.reliability.points
+    made = (metrics(report.detail.estimates), bins(points), risk_coverage(report.detail))
+    return tuple(element for element in made if element.rows)
+
+
+def segments(report: SubjectReport) -> Element:
+    """One label in each segment, the largest ECE of a column first."""
+    rows = [
+        (
+            replace(report.subject, segment=(line.column, line.value)),
+            f"{line.rows:,}",
+            line.ece,
+            line.roc_auc,
+            words.number(line.correlation),
+        )
+        for line in report.segments
+    ]
+    head = ("segment", "rows", "ECE", "ROC AUC", "correlation")
+    note = "Correlation: of score and outcome; where it is low, scores say little. No rule runs on segments."
+    return Element("By segment", head, tuple(rows), frozenset({1, 4}), note=note)
+
+
+def advice(found: Iterable[Detailed]) -> Element:
+    """The light with its reasons, and what to do with its reason, one line each."""
+    rows = [
+        (report.subject, "" if place else _light(detail.conclusion), reason, sentence)
+        for report, detail in found
+        for place, (reason, sentence) in enumerate(_advised(detail.conclusion))
+    ]
+    note = "Every light and every reason: docs/conclusions.md"
+    return Element(
+        "What to do", ("label", "light", "reason", "what to do"), tuple(rows), whole=frozenset({2}), note=note
+    )
+
+
+def _light(conclusion: Conclusion) -> str:
+    because = [reason for reason in conclusion.reasons if reason != conclusion.light]
+    return f"{conclusion.light}: {', '.join(because)}" if because else conclusion.light
+
+
+def _advised(conclusion: Conclusion) -> list[tuple[str, str]]:
+    if conclusion.light == "grey":
+        return [("–", "nothing can be concluded")]
+    return [(one.reason, one.sentence) for one in conclusion.advice] or [("–", "nothing to do")]
+
+
+def calibration(found: Iterable[Detailed]) -> Element:
+    """How far scores are from hit rates."""
+    names = ("ece", "mce", "brier", "nll")
+    return _measures("Calibration", ("ECE", "MCE", "Brier score", "log loss"), names, found)
+
+
+def decisions(found: Iterable[Detailed]) -> Element:
+    """How well scores tell hits from misses, and decisions are right."""
+    names = ("roc_auc", "pr_auc", "accuracy", "false_negative_rate")
+    return _measures("Discrimination and decisions", ("ROC AUC", "PR AUC", "accuracy", "missed"), names, found)
+
+
+def _measures(title: str, head: Sequence[str], names: Sequence[str], found: Iterable[Detailed]) -> Element:
+    rows: list[tuple[Cell, ...]] = [
+        (report.subject, f"{report.rows:,}", *(detail.interval(name) or "–" for name in names))
+        for report, detail in found
+        if any(detail.interval(name) is not None for name in names)
+    ]
+    return Element(title, ("label", "rows", *head), tuple(rows), frozenset({1}), note=_DEBIASED)
+
+
+_DEBIASED = "Debiased values with their intervals."
+
+
+def automation(found: Iterable[Detailed], data: ReportData) -> Element:
+    """What acts alone, what is left to people, and whether what acts keeps its promise."""
+    rows = [
+        (
+            report.subject,
+            f"{detail.automate_at:.2f}",
+            _share(detail.interval("share_to_people")),
+            _share(detail.interval("automated_accuracy")),
+            "nothing acted alone" if detail.excess is None else detail.excess.sentence,
+        )
+        for report, detail in found
+        if detail.boxes.named or detail.excess is not None
+    ]
+    head = ("label", "acts from", "left to people", "right alone", f"in {data.window.name}")
+    return Element("What acts alone", head, tuple(rows), frozenset({1, 2, 3}))
+
+
+def _share(found: Interval | None) -> str:
+    return "–" if found is None else words.share(found.value, found.low, found.high)
+
+
+def thresholds(found: Iterable[Detailed], target: float) -> Element:
+    """The score from which the target accuracy is kept, and what that leaves to people."""
+    rows = [
+        (report.subject, *_threshold(detail.operating), f"{detail.automate_at:.2f}")
+        for report, detail in found
+        if detail.operating is not None
+    ]
+    head = ("label", "threshold", "acts alone", "people", "accuracy", "now")
+    note = (
+        "The lowest score from which at least that accuracy is shown, with limits that hold although it was chosen on "
+        "these rows; people: what would be left to them; now: automate_at."
+    )
+    title = f"Threshold for {words.share(target)} accuracy"
+    return Element(title, head, tuple(rows), frozenset(range(1, 6)), note=note)
+
+
+def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
+    if point.threshold is None:
+        return point.reason.replace("_", " "), "–", "–", "–"
+    return (
+        f"{point.threshold:.4f}",
+        words.share(point.coverage, point.coverage_low, point.coverage_high),
+        words.share(point.to_people),
+        words.share(point.accuracy, point.accuracy_low, point.accuracy_high),
+    )
+
+
+def threshold_text(detail: Detail, target: float) -> str:
+    """The threshold for the target accuracy in a few words."""
+    point = detail.operating
+    if point is None or point.threshold is None:
+        return f"{words.share(target)} accuracy: {'no rows' if point is None else point.reason.replace('_', ' ')}"
+    return f"{words.share(target)} accuracy from {point.threshold:.4f}, {words.share(point.coverage)} alone"
+
+
+def told(detail: Detail) -> str:
+    """What acted alone in one sentence; "" where nothing could."""
+    people = detail.interval("share_to_people")
+    if detail.excess is None or people is None or people.value is None:
+        return ""
+    return f"Of what acted alone, {detail.excess.sentence}. {words.share(people.value)} was left to people."
+
+
+def recalibration(found: Iterable[Detailed]) -> Element:
+    """The ECE as it is, and on rows that each map had not seen; the method to take is marked, or why there is none."""
+    rows: list[tuple[Cell, ...]] = [
+        (report.subject, _before(detail), *(_after(detail, method) for method in METHODS))
+        for report, detail in found
+        if detail.gains
+    ]
+    head = ("label", "ECE as it is", *METHODS)
+    note = "After each method: cross-validated, on rows that its map had not seen. Reasons: docs/recalibration.md"
+    return Element("Recalibration, before and after", head, tuple(rows), note=note)
+
+
+def _before(detail: Detail) -> Cell:
+    found, choice = next(iter(detail.gains.values())).before.ece, detail.conclusion.recalibration
+    return found if choice is None or choice.method is not None else (found, choice.reason.replace("_", " "))
+
+
+def _after(detail: Detail, method: Method) -> Cell:
+    gain, choice = detail.gains.get(method), detail.conclusion.recalibration
+    if gain is None or gain.after is None:
+        return "–"
+    return (gain.after.ece, "chosen") if choice is not None and choice.method == method else gain.after.ece
+
+
+def boxes(found: Iterable[Detailed]) -> Element:
+    """The scores of right and of wrong decisions: five numbers each, and the box between 0 and 1."""
+    rows = [
+        (
+            report.subject,
+            name,
+            f"{box.weight:,.0f}",
+            " ".join(f"{score:.2f}" for score in box.scores),
+            box_text(box, BOX_WIDTH),
+        )
+        for report, detail in found
+        for name, box in detail.boxes.named
+    ]
+    note = (
+        "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
+        "prediction."
+    )
+    head = ("label", "", "rows", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
+    plain, whole, drawn = frozenset({2}), frozenset({1, 3}), frozenset({4})
+    return Element("Scores of right and wrong", head, tuple(rows), plain, whole=whole, drawn=drawn, note=note)
+
+
+def gaps(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
+    """The label x bin matrix of hit rate minus mean score, with the rows of each bin below."""
+    if matrix is None:
+        return Element("", (), ())
+    place = {name: k for k, name in enumerate(matrix.labels)}
+    rows = [
+        (report.subject, _reliability_line(matrix, place[report.subject.name]))
+        for report, _ in found
+        if report.subject.name in place
+    ]
+    note = (
+        "Each column is a bin, from low scores to high ones: hit rate minus mean score in percentage points, and below "
+        "it the rows of the bin. Negative: more was promised than kept."
+    )
+    return Element("Reliability by bin", ("label", "points, and rows"), tuple(rows), note=note)
+
+
+def _reliability_line(matrix: GapMatrix, k: int) -> str:
+    filled = [m for m in range(matrix.gap.shape[1]) if not isnan(matrix.gap[k, m])]
+    points = [words.points(float(matrix.gap[k, m])) for m in filled]
+    sizes = [words.size(int(matrix.rows[k, m])) for m in filled]
+    width = max(map(len, points + sizes), default=0)
+    return "\n".join(" ".join(f"{text:>{width}}" for text in line) for line in (points, sizes))
+
+
+def metrics(estimates: Iterable[Estimate]) -> Element:
+    """Every metric of one label with its interval, its textbook value and what it means."""
+    rows = [
+        (
+            words.metric_name(e.metric, e.where),
+            words.number(e.interval.value),
+            words.interval(e.interval.low, e.interval.high, sign=_signed(e.metric)),
+            words.number(e.interval.plug_in),
+            f"{e.n:,}",
+            (METRICS[e.metric].reading(e.interval.value) if e.metric in METRICS else None) or "",
+        )
+        for e in estimates
+        if e.interval.value is not None
+    ]
+    head = ("metric", "value", "interval", "textbook", "rows", "reading")
+    note = "value: debiased; textbook: as its definition says. Every metric: docs/metrics.md"
+    return Element("All metrics", head, tuple(rows), frozenset({1, 2, 3, 4}), note=note)
+
+
+def _signed(metric: str) -> bool:
+    return metric in METRICS and range_of(metric)[0] < 0
+
+
+def bins(points: Iterable[ReliabilityPoint]) -> Element:
+    """The reliability diagram of one label: a line a bin."""
+    rows = [
+        (
+            f"{point.lower:.4f} to {point.upper:.4f}",
+            f"{point.n:,}",
+            words.number(point.score),
+            words.number(point.rate),
+            words.interval(point.low, point.high),
+            words.number(point.rate - point.score, sign=True),
+        )
+        for point in points
+    ]
+    head = ("scores", "rows", "mean score", "hit rate", "interval", "gap")
+    return Element("Reliability", head, tuple(rows), frozenset({1, 2, 3, 4, 5}))
+
+
+def risk_coverage(detail: Detail) -> Element:
+    """How wrong what acts alone would be, by how much acts alone."""
+    curve = detail.risk_coverage
+    if curve is None:
+        return Element("", (), ())
+    at = {next((p for p in curve.points if p.x >= share - 1e-9), curve.points[-1]) for share in COVERAGES}
+    rows = [
+        (_from(point.threshold), words.share(point.x), words.share(point.y), "chosen" if point == curve.chosen else "")
+        for point in sorted(at | ({curve.chosen} if curve.chosen is not None else set()), key=lambda point: point.x)
+    ]
+    head = ("from score", "acts alone", "of it wrong", "")
+    area = "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
+    return Element(
+        "Risk and coverage", head, tuple(rows), frozenset({0, 1, 2}), note=f"Rows from the highest score down.{area}"
+    )
+
+
+def _from(threshold: float | None) -> str:
+    return "–" if threshold is None else f"{threshold:.4f}"

@@ -1,0 +1,57 @@
+"""The rows behind a finding: which ones are wanted, and what is told of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Rows whose decision was ``right``, or else wrong, with scores from ``least`` to ``most``, both included.
+
+    ``label`` None: of any label. At most ``limit`` rows are given, those with the most confident decisions first.
+    """
+
+    label: str | None = None
+    right: bool = False
+    least: float = 0.0
+    most: float = 1.0
+    limit: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRow:
+    """One row of the warehouse: what was scored, decided and true. ``resolved_at`` is in UTC."""
+
+    item: str
+    label: str
+    score: float
+    actual: float
+    predicted: bool
+    resolved_at: datetime
+    segments: Mapping[str, str]
+
+
+def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow:
+    """A row as :meth:`~monitor.warehouse.statements.Statements.behind` gives it."""
+    return ExampleRow(
+        item=str(row["item"]),
+        label=str(row["label"]),
+        score=float(row["score"]),
+        actual=float(row["actual"]),
+        predicted=float(row["predicted"]) == 1,
+        resolved_at=_moment(row["resolved"]),
+        segments={name: str(row[f"segment_{index}"]) for index, name in enumerate(segments)},
+    )
+
+
+def _moment(value: datetime | int) -> datetime:
+    """An instant as the engines give it: SQLite's are microseconds since 1970, some others without a time zone."""
+    if not isinstance(value, datetime):
+        return _1970 + timedelta(microseconds=value)
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
