@@ -172,7 +172,7 @@ def _retired(monitor: Monitor, window: Window, parts: Sequence[Evaluated], known
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
     """The actions with what became of them, messages included."""
-    by_incident = messages.delivery_states(monitor.store.deliveries())
+    by_incident = messages.delivery_states(monitor.store.deliveries(files=False))
     return _distinct(
         [
             Action(p.kind, p.source, p.label, _slack_state(p, by_incident) if p.kind == "slack" else p.state)

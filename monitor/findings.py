@@ -10,6 +10,7 @@ from monitor import windows
 from monitor.adapters import Monitor
 from monitor.alerts.causes import Context, causes
 from monitor.alerts.message import Finding
+from monitor.alerts.slack import MESSAGE_DELETED
 from monitor.automation.state import effective
 from monitor.baselines import Baseline, edges_of
 from monitor.counts import bin_counts
@@ -161,7 +162,10 @@ class Desk:
         return next((each for each in thread if each.id == root), None)
 
     def lives(self, root: str) -> bool:
-        """Whether a message is in its channel, or on the way there."""
+        """Whether a message is in its channel, or on the way there; not one that somebody deleted in Slack."""
+        thread: list[Delivery] = self._once("thread", root, make=self.monitor.store.thread)
+        if any(each.state == "dead" and (each.error or "").startswith(MESSAGE_DELETED) for each in thread):
+            return False
         found = self.message(root)
         return found is not None and found.state in ("pending", "sending", "sent", "failed")
 

@@ -33,10 +33,13 @@ def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> No
     add_missing(connection, tables.deliveries, [_delivery_row(delivery) for delivery in deliveries])
 
 
-def deliveries(connection: Connection, states: Collection[DeliveryState] | None) -> list[Delivery]:
-    """The messages, by the time they were composed."""
+def deliveries(connection: Connection, states: Collection[DeliveryState] | None, *, files: bool) -> list[Delivery]:
+    """The messages, by the time they were composed; with ``files``, also the pictures, which are large."""
     table = tables.deliveries
-    return _deliveries(connection, None if states is None else table.c.state.in_(list(states)))
+    wanted: list[ColumnElement[bool]] = [] if files else [table.c.operation != "file"]
+    if states is not None:
+        wanted.append(table.c.state.in_(list(states)))
+    return _deliveries(connection, and_(*wanted) if wanted else None)
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:

@@ -395,10 +395,10 @@ class Store:
         with self._write() as connection:
             delivery_rows.add_deliveries(connection, [delivery])
 
-    def deliveries(self, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
-        """The messages, by the time they were composed."""
+    def deliveries(self, states: Collection[DeliveryState] | None = None, *, files: bool = True) -> list[Delivery]:
+        """The messages, by the time they were composed; without ``files``, not the pictures, which are large."""
         with self._read() as connection:
-            return delivery_rows.deliveries(connection, states)
+            return delivery_rows.deliveries(connection, states, files=files)
 
     def delivery_counts(self) -> dict[DeliveryState, int]:
         """How many messages and changes of messages are in each state."""

@@ -89,12 +89,16 @@ def closeness_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     Of scores q made to add up to 1 the distance from "surely label k" is sqrt(1 - sqrt(q_k)). An item without any score
     adds nothing.
     """
-    score = scores(rows)
-    total = score.sum(axis=1, keepdims=True)
-    share = np.divide(score, total, out=np.zeros_like(score), where=total > 0)
-    actual = np.where(total > 0, rows.weight[:, None] * rows.truth, 0.0)
-    near = 1 - np.sqrt(np.maximum(1 - np.sqrt(share), 0.0))
-    return np.asarray(np.stack((actual * near, actual), axis=-1).reshape(blocks, -1, share.shape[1], 2).sum(axis=1))
+    size = len(rows.labels)
+    total = scores(rows).sum(axis=1)
+    # only the scores of true labels are looked at: one an item, unless truths are shared
+    item, label = np.nonzero(rows.truth * (total > 0)[:, None])
+    own = np.nan_to_num(rows.probability[item, label]) / total[item]
+    near = 1 - np.sqrt(np.maximum(1 - np.sqrt(own), 0.0))
+    weight = rows.weight[item] * rows.truth[item, label]
+    place = item // max(len(total) // blocks, 1) * size + label
+    sums = [np.bincount(place, weights=each, minlength=blocks * size) for each in (weight * near, weight)]
+    return np.stack(sums, axis=-1).reshape(blocks, size, 2).astype(np.float64, copy=False)
 
 
 def entropy_sums(rows: ProbabilityRows, blocks: int) -> Floats:

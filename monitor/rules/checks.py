@@ -283,13 +283,27 @@ def _blocked_scores(document: Document) -> Found:
 
 def _scopes(document: Document) -> Found:
     for path, _ in document.listed("rules"):
-        if document.get(*path, "scope") != "source":
+        whole = _of_the_whole(document, path)
+        if whole is None and document.get(*path, "scope") != "source":
             continue
+        told = "scope: source is about" if whole is None else f"{whole} belongs to"
         for key in ("label", "critical"):
-            if document.get(*path, "match", key) is not None:
-                summary = f"scope: source is about the source as a whole, so matching {key!r} leaves nothing"
-                remedy = f"scope: labels, or a match without {key}"
+            wanted = document.get(*path, "match", key)
+            # a source as a whole is not critical: a match on that leaves it
+            if wanted is not None and not (whole and wanted is False):
+                summary = f"{told} the source as a whole, so matching {key!r} leaves nothing"
+                remedy = f"{'scope: labels, or ' if whole is None else ''}a match without {key}"
                 yield document.problem("CAL027", (*path, "match", key), summary, remedy, at_key=True)
+
+
+def _of_the_whole(document: Document, path: Path) -> str | None:
+    """What the rule looks at, where only a source as a whole has it."""
+    metric = METRICS.get(str(document.get(*path, "metric")))
+    if metric is not None:
+        return metric.name if metric.needs in WHOLE else None
+    test = document.get(*path, "test")
+    compared = document.get(*path, "column") or default_column(test)
+    return f"{test} of {compared}" if isinstance(test, str) and compared not in (None, "score") else None
 
 
 def _matched_sources(document: Document) -> Found:

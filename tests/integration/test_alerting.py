@@ -104,6 +104,19 @@ def test_what_was_never_sent_is_told_in_a_message_of_its_own_once_somebody_can_b
     assert {i.root for i in world.monitor.store.incidents()} == {again}
 
 
+def test_a_message_that_somebody_deleted_in_slack_is_followed_by_another_one(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    sent(world)
+    root = str(world.incident("billing").root)
+    world.evaluate("2026-W03", [BILLING])
+    edit, store, now = newest_edit(world, root), world.monitor.store, world.clock.now
+    assert store.claim_delivery(edit.id, from_state="pending", worker="w", now=now)
+    assert store.settle_delivery(edit.id, worker="w", state="dead", now=now, error="message_deleted: somebody did")
+    world.evaluate("2026-W04", [BILLING])
+    assert world.incident("billing").root != root
+    assert [d.state for d in store.deliveries(files=False) if d.operation == "post"] == ["sent", "pending"]
+
+
 def test_a_run_says_of_every_incident_what_became_of_its_message_also_of_one_that_joined(world: AlertsWorld) -> None:
     also = Judged("billing", "ece-increase", "breach", 0.07)
     world.evaluate("2026-W02", [BILLING])

@@ -233,6 +233,8 @@ def test_the_area_under_risk_over_coverage_is_its_integral_and_that_of_the_oracl
     held, errors = (np.array([part[s >= level].sum() for level in levels]) for part in (w, w * wrong))
     np.testing.assert_allclose(curve.coverage, held / w.sum(), atol=1e-12)
     np.testing.assert_allclose(curve.risk, errors / held, atol=1e-12)
+    # the oracle puts every wrong row last: at a coverage only what the right ones cannot fill is wrong
+    np.testing.assert_allclose(curve.oracle, np.maximum(held - (w * (1 - wrong)).sum(), 0) / held, atol=1e-9)
     ends, made = np.concatenate(([0.0], held)), np.concatenate(([0.0], errors))
     area = sum(integrate.quad(lambda c: np.interp(c, ends, made) / c, a, b)[0] for a, b in pairwise(ends))
     assert aurc(counts) == pytest.approx(area / w.sum(), abs=1e-7)

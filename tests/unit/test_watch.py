@@ -128,8 +128,9 @@ def test_a_quiet_sunday_is_compared_with_sundays():
     assert findings(seen(readings=days(*usual)), MONDAY) == []
     assert findings(seen(readings=days(*[0, *week_days] * 4)), MONDAY) == []
     dry = findings(seen(readings=days(150, *usual, last="2026-11-16")), MONDAY + timedelta(days=1, hours=-3))
-    assert [f.reason.value for f in dry if f.reason != WatchReason.RUN_MISSING] == ["data_small"]
-    assert "the median of the 4 days of this weekday before" in next(f.text for f in dry if f.reason == WatchReason.DATA_SMALL)
+    (small,) = [f for f in dry if f.reason != WatchReason.RUN_MISSING]
+    assert small.reason == WatchReason.DATA_SMALL
+    assert "the median of the 4 days of this weekday before" in small.text
 
 
 def test_one_empty_day_calls_nobody_and_an_empty_week_does():
