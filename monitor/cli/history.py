@@ -13,6 +13,7 @@ from monitor.adapters import Monitor
 from monitor.cli import app as cli
 from monitor.explanation import Known, document, explain, sentences
 from monitor.metrics.registry import METRICS
+from monitor.recalibration.gain import METRIC_OF
 from monitor.records import Schedule, Verdict, Where
 from monitor.report.data import ReportData, only
 from monitor.report.detail import TARGET_ACCURACY
@@ -25,6 +26,8 @@ from monitor.report.words import listed
 from monitor.reporting import report_of, write_whole
 
 NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
+
+KNOWN = (*METRICS, *METRIC_OF.values())  # what recalibration would gain is stored with each weekly run, too
 
 HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
@@ -46,8 +49,8 @@ def history(
 ) -> None:
     """The trend of one metric, label by label."""
     with cli.store() as store:
-        if metric not in METRICS:
-            raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(METRICS)}")
+        if metric not in KNOWN:
+            raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
         found = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
         found = [e for e in found if label is None or e.subject.label == label]
         verdicts = store.verdicts(schedule=schedule, source=source)

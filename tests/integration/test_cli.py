@@ -158,6 +158,10 @@ def test_pinning_one_label_leaves_the_versions_of_the_others(fresh: World) -> No
 
 
 def test_history_comes_as_table_csv_json_and_parquet(world: World, tmp_path: Path) -> None:
+    gained = calmon(
+        world, "history", "--metric", "recalibrated_ece_platt", "--label", "steady", "--format", "csv"
+    ).stdout
+    assert gained.count("recalibrated_ece_platt") >= 1
     table = calmon(world, "history", "--metric", "ece")
     assert "steady" in table.stdout
     csv = calmon(world, "history", "--label", "steady", "--format", "csv").stdout.splitlines()
