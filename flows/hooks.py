@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 EVERY_MINUTES = 15
 """How often the watchdog comes round."""
 
+TOLD_BY_THE_RUN = "NothingEvaluated"
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """The first channel of a file that is not even YAML."""
 
@@ -47,7 +48,13 @@ class Recipient(NamedTuple):
 
 
 def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
-    """Store and send one message for this failed run, however often the hook is called."""
+    """Store and send one message for this failed run, however often the hook is called.
+
+    A run that could read no source has told so itself (:mod:`monitor.unjudged`): nobody is told twice.
+    """
+    if TOLD_BY_THE_RUN in (state.message or ""):
+        log.warning("told by the run itself: %s", state.message)
+        return
     _tell(flow, flow_run, state, once=str(flow_run.id), often=False)
 
 

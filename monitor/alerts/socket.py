@@ -91,7 +91,15 @@ def listen(
     except OSError as error:
         raise SocketRefused(f"Slack was not reached: {error}") from error
     finally:
+        _close(socket)
+
+
+def _close(socket: SocketModeClient) -> None:
+    """End the connection. One that the SDK is replacing at this moment may be gone already, which is an error to it."""
+    try:
         socket.close()
+    except (AttributeError, OSError) as error:
+        log.debug("the connection was closed already: %s", error)
 
 
 def _listener(
