@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 EVERY_MINUTES = 15
 """How often the watchdog comes round."""
 
-TOLD_BY_THE_RUN = "NothingEvaluated"
+TOLD_BY_THE_RUN = "NothingEvaluatedTold"
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """The first channel of a file that is not even YAML."""
 
@@ -50,7 +50,7 @@ class Recipient(NamedTuple):
 def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """Store and send one message for this failed run, however often the hook is called.
 
-    A run that could read no source has told so itself (:mod:`monitor.unjudged`): nobody is told twice.
+    A run that could read no source may have told so itself (:mod:`monitor.unjudged`): nobody is told twice.
     """
     if TOLD_BY_THE_RUN in (state.message or ""):
         log.warning("told by the run itself: %s", state.message)

@@ -29,6 +29,7 @@ from monitor.records import Action, Reason, Schedule, Window
 from monitor.rules.load import load_config
 from monitor.run import RunResult
 from monitor.settings import Settings, load_settings
+from monitor.unjudged import is_told
 from monitor.warehouse.reader import WarehouseFailed
 from monitor.windows import WindowError, last_ready, named
 
@@ -42,6 +43,10 @@ OUTSIDE = (WarehouseFailed, StoreUnreachable, OperationalError, InterfaceError, 
 
 class NothingEvaluated(Exception):
     """No source could be judged, so the run must not look like a quiet week; the message says why."""
+
+
+class NothingEvaluatedTold(NothingEvaluated):
+    """The same, and a stored message of the run says it already: ``flows.hooks`` knows it by this name."""
 
 
 def only_io(_task: Any, _task_run: Any, state: Any) -> bool:
@@ -186,14 +191,20 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         publish(monitor, window, result)
         _say(result, logger.info, logger.error)
         stages.tell_heartbeat(monitor, result.evaluated)
-    refuse_empty(result)
+        told = is_told(monitor, window, result.evaluated)
+    refuse_empty(result, told=told)
     return result.document
 
 
-def refuse_empty(result: RunResult) -> None:
-    """Raise NothingEvaluated where no source could be read: an unattended run must not stay silent then."""
+def refuse_empty(result: RunResult, *, told: bool = False) -> None:
+    """Raise NothingEvaluated where no source could be read: an unattended run must not stay silent then.
+
+    ``told``: the run's own message says so already, and the hook of the failed flow need not say it again.
+    """
     if all(part.problem for part in result.evaluated):
-        raise NothingEvaluated("; ".join(f"{p.source}: {p.problem}: {p.error}" for p in result.evaluated))
+        raise (NothingEvaluatedTold if told else NothingEvaluated)(
+            "; ".join(f"{p.source}: {p.problem}: {p.error}" for p in result.evaluated)
+        )
 
 
 def _say(result: RunResult, info: Callable[..., None], error: Callable[..., None]) -> None:

@@ -164,7 +164,7 @@ class _Composer:
         worst = in_order(findings)[0]
         try:
             drawn = self.desk.picture(worst.verdict)
-        except Exception:
+        except Exception:  # whatever matplotlib or odd data raise: words matter more than the picture
             log.exception("no picture of %s: the message goes out without it", worst.verdict.id)
             return []
         if drawn is None:

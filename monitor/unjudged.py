@@ -37,6 +37,20 @@ def unjudged(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> li
     return [each for each in made if each is not None]
 
 
+def is_told(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> bool:
+    """Whether every source that could not be read stands in a stored message.
+
+    It does not where the run might not act (an older window), or where no route takes what is critical.
+    """
+    routed = [
+        monitor.config.route_for(severity="critical", source=part.source, label=None, rule="")
+        for part in parts if part.problem is not None
+    ]  # fmt: skip
+    stored = {delivery.id for delivery in monitor.store.deliveries(files=False)}
+    made = {delivery.id for delivery in unjudged(monitor, window, parts)}
+    return bool(made) and None not in routed and made <= stored
+
+
 def _message(
     monitor: Monitor, window: Window, parts: Sequence[Evaluated], route: Route, sources: int
 ) -> Delivery | None:

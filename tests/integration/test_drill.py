@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -130,15 +129,15 @@ def verdict(window: Window, outcome: Outcome, label: str = "steady") -> Verdict:
     )  # fmt: skip
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    """Ctrl-C, and again as a person would: Python drops one that comes while a finalizer runs."""
-    for _ in range(3):
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=20)
-            return
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children take Ctrl-C, also where a shell that started the tests in its background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_drill_that_is_interrupted_leaves_the_label_off(
     world: World, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
@@ -150,7 +149,8 @@ def test_a_drill_that_is_interrupted_leaves_the_label_off(
         assert monitor.store.switch("tickets", DRILL_LABEL).state == "on"
         with pytest.raises(DrillRefused, match="under way"):
             check(monitor, "tickets")
-        interrupt(process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
         assert process.returncode not in (0, None)
         last = monitor.store.switch_events("tickets", DRILL_LABEL)[-1]
         assert (monitor.store.switch("tickets", DRILL_LABEL).state, last.kind) == ("off", "disabled")

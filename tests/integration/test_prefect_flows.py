@@ -250,6 +250,24 @@ def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
 
 
 @pytest.mark.usefixtures("prefect")
+def test_where_no_route_takes_what_is_critical_the_failed_flow_tells_of_it(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import stages
+    from flows.weekly import weekly
+
+    only_warnings = CONFIG.replace('{channel: "#ml-', '{match: {severity: warning}, channel: "#ml-')
+    assert only_warnings != CONFIG
+    (world.folder / "alerts.yaml").write_text(only_warnings, "utf-8")
+    (world.folder / "warehouse.duckdb").unlink()
+    monkeypatch.setattr(stages, "read", stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0))
+    assert run_scheduled(weekly, monday_after(WEEKS[9])).is_failed()
+    (text,) = workspace.texts("ml-monitoring")
+    assert "The calibration monitor itself failed: calmon-weekly" in text
+    assert "warehouse_failed" in text
+
+
+@pytest.mark.usefixtures("prefect")
 def test_a_mistake_in_computing_is_not_tried_again() -> None:
     from prefect import flow, task
 
