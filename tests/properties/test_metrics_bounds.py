@@ -46,7 +46,8 @@ def test_every_value_is_none_or_within_the_range_of_its_metric(counts: Counts) -
         if metric.needs in ("counts", "bins"):
             value = metric.point(bins if metric.binned else counts)
             low, high = range_of(name)
-            assert value is None or low - 1e-12 <= value <= high + 1e-12
+            rounding = 0.0 if name in CONTRACT else 1e-12  # sums of many terms may end a last digit outside
+            assert value is None or low - rounding <= value <= high + rounding
 
 
 @given(counts=counts_of_any_rows(), confidence=st.sampled_from([0.6, 0.95, 0.999]))
