@@ -25,7 +25,7 @@ COLUMNS = (
 )  # fmt: skip
 """The verdict's keys that a person reads, in the order in which they are read."""
 
-_URGENCY = {"breach": 0, "not_evaluated": 1, "ok": 2}
+_URGENCY = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
 
 Pages = Sequence[tuple[str, str, Path]]
 """(key, title, path) of each page kept beside the run."""

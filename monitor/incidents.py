@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from monitor.records import Incident, IncidentEvent, Reason, Schedule, Verdict
+from monitor.records import Incident, IncidentEvent, Outcome, Reason, Schedule, Verdict
 
 IncidentKind = Literal[
     "open", "continue", "hold", "resolve", "reopen", "acknowledge", "silence", "wake", "refuse", "nothing"
@@ -45,6 +45,8 @@ class IncidentReason(StrEnum):
     DISAPPEARED = "label disappeared: not evaluated, stays open"
     WITHIN = "within threshold"
     NOT_EVALUATED = "not evaluated"
+    UNCONFIRMED_OPEN = "above the limit, not confirmed: stays open"
+    UNCONFIRMED = "above the limit, not confirmed"
     ACKNOWLEDGED = "acknowledged"
     SILENCED = "silenced"
     SILENCE_ENDED = "the silence has ended"
@@ -157,8 +159,8 @@ def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> Incide
         return _without_incident(verdict, now)
     if verdict.window.start < incident.last_window_start:
         return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
-    if verdict.outcome == "not_evaluated":
-        return _not_evaluated(verdict, incident)
+    if verdict.outcome in ("not_evaluated", "unconfirmed"):
+        return _not_judged(verdict, incident)
     if _is_counted(incident, verdict):
         return IncidentDecision("nothing", _R.ALREADY_COUNTED, incident)
     if verdict.outcome == "ok":
@@ -169,7 +171,10 @@ def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> Incide
 def _without_incident(verdict: Verdict, now: datetime) -> IncidentDecision:
     if verdict.outcome == "breach":
         return IncidentDecision("open", _R.FIRST_BREACH, _opened(verdict, now))
-    return IncidentDecision("nothing", _R.WITHIN if verdict.outcome == "ok" else _R.NOT_EVALUATED, None)
+    reasons: Mapping[Outcome, IncidentReason] = {
+        "ok": _R.WITHIN, "unconfirmed": _R.UNCONFIRMED, "not_evaluated": _R.NOT_EVALUATED,
+    }  # fmt: skip
+    return IncidentDecision("nothing", reasons[verdict.outcome], None)
 
 
 def _is_forgotten(incident: Incident, verdict: Verdict) -> bool:
@@ -188,9 +193,13 @@ def _is_counted(incident: Incident, verdict: Verdict) -> bool:
     return verdict.window.start == incident.last_window_start and verdict.outcome == counted
 
 
-def _not_evaluated(verdict: Verdict, incident: Incident) -> IncidentDecision:
+def _not_judged(verdict: Verdict, incident: Incident) -> IncidentDecision:
+    """Neither a good nor a bad window, so it leaves every incident as it is."""
+    unconfirmed = verdict.outcome == "unconfirmed"
     if incident.state == "resolved":
-        return IncidentDecision("nothing", _R.NOT_EVALUATED, incident)
+        return IncidentDecision("nothing", _R.UNCONFIRMED if unconfirmed else _R.NOT_EVALUATED, incident)
+    if unconfirmed:
+        return IncidentDecision("nothing", _R.UNCONFIRMED_OPEN, incident)
     gone = verdict.reason == Reason.NO_ROWS and verdict.n == 0
     return IncidentDecision("nothing", _R.DISAPPEARED if gone else _R.NOT_EVALUATED_OPEN, incident)
 

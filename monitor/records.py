@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 Where = Literal["all", "predicted", "automated"]
 Schedule = Literal["weekly", "daily"]
-Outcome = Literal["ok", "breach", "not_evaluated"]
+Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
 Severity = Literal["info", "warning", "critical"]
 ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
 ActionKind = Literal["slack", "disable_automation", "block_scores"]
@@ -40,6 +40,7 @@ class Reason(StrEnum):
     TOO_FEW_ROWS = "too_few_rows"
     SCORES_MOVED = "scores_moved"
     NO_ROWS = "no_rows"
+    REJECTED_ROWS = "rejected_rows"
     RELATION_ERROR = "relation_error"
     WAREHOUSE_FAILED = "warehouse_failed"
 

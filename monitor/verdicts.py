@@ -68,7 +68,7 @@ def outcome_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate:
         return "not_evaluated", Reason.TOO_FEW_ROWS
     if not evidence.beyond:
         return "ok", Reason.WITHIN_THRESHOLD
-    return "ok", Reason.NOT_SIGNIFICANT_IN_FAMILY if evidence.streak else Reason.STREAK_INCOMPLETE
+    return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY if evidence.streak else Reason.STREAK_INCOMPLETE
 
 
 def _breach_reason(rule: Rule, evidence: Comparison, rate: float) -> Reason:

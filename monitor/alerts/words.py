@@ -316,6 +316,7 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
         "was not judged: its scores lie elsewhere now, too few are comparable with the baseline"
     ),
     Reason.NO_ROWS: _no_rows,
+    Reason.REJECTED_ROWS: lambda _: "was not judged: too many of its rows were rejected",
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }
@@ -377,6 +378,7 @@ _ADVICE = {
     "pool more weeks (`pool_weeks`), or have more items checked by people.",
     Reason.SCORES_MOVED: "If the new scores are meant (a new model version), pin a new baseline.",
     Reason.NO_ROWS: "See whether outcomes still reach the warehouse for this label.",
+    Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
     Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
     Reason.WAREHOUSE_FAILED: "See whether the warehouse is up, then run the same command again.",
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.ranges import Ranges, merged, outwards, told
-from monitor.records import Schedule, SwitchEvent, SwitchState, Verdict
+from monitor.records import Outcome, Schedule, SwitchEvent, SwitchState, Verdict
 from monitor.rules.model import AutomationConfig, ReEnableAfter
 
 HOLD = timedelta(hours=24)
@@ -88,9 +88,13 @@ def _decide(change: _Change) -> SwitchDecision:
         return _after_breach(change, breaches)
     if change.is_behind:
         return change.nothing("older window: nothing is renewed")
-    if any(verdict.outcome == "ok" for verdict in evidence.verdicts):
-        return _after_ok(change)
-    return _after_silence(change)
+    return _after_no_breach(change, {verdict.outcome for verdict in evidence.verdicts})
+
+
+def _after_no_breach(change: _Change, outcomes: set[Outcome]) -> SwitchDecision:
+    if "unconfirmed" in outcomes:
+        return _after_unconfirmed(change)
+    return _after_ok(change) if "ok" in outcomes else _after_silence(change)
 
 
 def _without_lapsed_off(state: SwitchState, evidence: Evidence, now: datetime) -> SwitchState:
@@ -308,6 +312,15 @@ def _after_ok(change: _Change) -> SwitchDecision:
     if before.state == "off" and before.by_operator:
         return _noted(change, "off by an operator")
     return _count(change) if _is_restricted(before) else _renew(change, "renewed")
+
+
+def _after_unconfirmed(change: _Change) -> SwitchDecision:
+    """Evaluated, so the lease is renewed; but neither a good nor a bad window, so nothing else moves."""
+    before = change.before
+    if before.state != "on":
+        return change.nothing("above the limit, not confirmed")
+    after = before if is_against(before) else replace(before, lease_until=change.lease)
+    return change.become(after, "renewed", "renewed: above the limit, not confirmed")
 
 
 def _count(change: _Change) -> SwitchDecision:

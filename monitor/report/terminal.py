@@ -37,7 +37,9 @@ Series = tuple[Subject, str, Where]
 _STYLES: Mapping[Light, str] = {"red": "bold red", "amber": "yellow", "green": "green", "grey": "dim"}
 _SIGNS: Mapping[Light, str] = {"red": "▲", "amber": "◆", "green": "●", "grey": "○"}
 _NAME_WIDTH, _VERDICT_WIDTH = 18, 20
-_OUTCOMES: Mapping[Outcome, str] = {"breach": "bold red", "ok": "green", "not_evaluated": "dim"}
+_OUTCOMES: Mapping[Outcome, str] = {
+    "breach": "bold red", "unconfirmed": "yellow", "ok": "green", "not_evaluated": "dim",
+}  # fmt: skip
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -131,7 +133,7 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     Below the rule stands its reason, below the label the verdict's id, for ``calmon explain``; ``p`` is adjusted.
     """
     table = _table("Verdicts", ("rule", "label"), ("value", "change", "limit", "p", "n"), ())
-    order: dict[Outcome, int] = {"breach": 0, "not_evaluated": 1, "ok": 2}
+    order: dict[Outcome, int] = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
     for v in sorted(verdicts, key=lambda v: (order[v.outcome], v.subject.name, v.rule)):
         told = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
         table.add_row(
@@ -213,7 +215,7 @@ def _alone(report: SubjectReport) -> list[RenderableType]:
 
 def _outcomes(verdicts: Iterable[Verdict]) -> dict[tuple[Series, Window], Outcome]:
     found: dict[tuple[Series, Window], Outcome] = {}
-    weight: dict[Outcome, int] = {"breach": 2, "ok": 1, "not_evaluated": 0}
+    weight: dict[Outcome, int] = {"breach": 3, "unconfirmed": 2, "ok": 1, "not_evaluated": 0}
     for v in verdicts:
         key = ((v.subject, v.metric, v.where), v.window)
         if key not in found or weight[v.outcome] > weight[found[key]]:
