@@ -1,0 +1,95 @@
+"""The switch as it was at a past time, and for how long it was on, from its stored events. Pure.
+
+Events are those of one switch, in the order in which they are stored: the order in which they held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from typing import cast
+
+from monitor.automation.state import Allowed, effective
+from monitor.automation.switch import WEEKLY_RUN
+from monitor.harm import TimeOn
+from monitor.ranges import merged
+from monitor.records import SwitchEvent, SwitchState, SwitchValue
+
+Key = tuple[str, str | None]
+_RUNS = frozenset({WEEKLY_RUN, "daily run"})
+_CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
+_KEEPS = frozenset({"renewed", "held", "counted"})
+_WOULD = "would_"  # of a dry run: only the lease moves
+
+
+def by_switch(events: Iterable[SwitchEvent]) -> dict[Key, list[SwitchEvent]]:
+    """The events of each switch, by (source, label)."""
+    found: dict[Key, list[SwitchEvent]] = {}
+    for event in events:
+        found.setdefault((event.source, event.label), []).append(event)
+    return found
+
+
+def switch_as_of(events: Sequence[SwitchEvent], at: datetime, *, source: str, label: str | None) -> SwitchState:
+    """What one switch was after its last event at or before ``at``; never set where there is none.
+
+    Of the counters of a run (``ok_streak``, ``last_window_end``, ``version``) events say nothing: they are left out.
+    """
+    state = SwitchState(source, label)
+    for event in events:
+        if event.at <= at:
+            state = _after(state, event)
+    return state
+
+
+def allowed_as_of(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, at: datetime) -> Allowed:
+    """Whether automation could act for a label at that time: its own switch, and that of its source."""
+    source, label = key
+    own = switch_as_of(events.get(key, ()), at, source=source, label=label)
+    if label is None:
+        return effective(own, at, whole=None)
+    whole = switch_as_of(events.get((source, None), ()), at, source=source, label=None)
+    return effective(own, at, whole=whole)
+
+
+def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> TimeOn:
+    """For how much of ``start <= t < end`` automation was on for a label: leases and its source's switch included."""
+    if end <= start:
+        return TimeOn(0.0)
+    cuts = [start, *_changes(events, key, start, end), end]
+    on = [(until - since, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
+    spans = [(length, found) for length, found in on if found.allowed]
+    seconds = sum(length.total_seconds() for length, _ in spans)
+    blocked = merged(each for _, found in spans for each in found.blocked)
+    return TimeOn(seconds / (end - start).total_seconds(), blocked)
+
+
+def _changes(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> list[datetime]:
+    """Every instant inside the span at which the answer may change: events, and ends of leases."""
+    mine = [*events.get(key, ()), *(events.get((key[0], None), ()) if key[1] is not None else ())]
+    moments = {moment for event in mine for moment in (event.at, event.lease_until) if moment is not None}
+    return sorted(moment for moment in moments if start < moment < end)
+
+
+def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
+    if event.kind.startswith(_WOULD) or event.kind in _KEEPS:
+        kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
+        return replace(kept, verdict=_verdict(state, event))
+    if event.kind not in _CHANGES and event.from_state == event.to_state:
+        return state  # tells of something else than the switch
+    return replace(
+        state, state=cast(SwitchValue, event.to_state), blocked=event.blocked, lease_until=event.lease_until,
+        hold_until=event.until, by_operator=event.actor not in _RUNS, actor=event.actor, reason=event.reason,
+        verdict=event.verdict, changed_at=event.at,
+    )  # fmt: skip
+
+
+def _verdict(state: SwitchState, event: SwitchEvent) -> str | None:
+    """The verdict that is against the switch after an event that changed nothing else."""
+    if event.kind == "renewed":
+        return None if state.by_operator else state.verdict
+    if event.kind == "held" and event.until is not None and event.lease_until is not None:
+        return event.verdict if event.lease_until <= event.until else None
+    return state.verdict
