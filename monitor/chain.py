@@ -151,6 +151,16 @@ def _readable(verdict: Verdict) -> Check:
     return Check("readable", "Could the source be read?", passed, answer)
 
 
+def _accepted(verdict: Verdict) -> Check | None:
+    """Asked only where it decided: verdicts do not store the rows that were accepted."""
+    if verdict.reason != Reason.REJECTED_ROWS:
+        return None
+    share_of = verdict.detail.get("rejected_share")
+    told = "" if share_of is None else f": {share_of:.1%} of its rows were rejected"
+    answer = f"what is left of {verdict.window.name} says nothing about the rest{told}"
+    return Check("accepted", "Were the rows accepted?", False, answer, {"rejected_share": share_of})
+
+
 def _rows(verdict: Verdict) -> Check:
     kind, passed = ROWS[verdict.where], verdict.reason != Reason.NO_ROWS
     answer = f"{verdict.n:,} {kind if verdict.outcome != 'not_evaluated' else 'rows'}"
@@ -206,11 +216,12 @@ def _test_result(verdict: Verdict) -> Check | None:
 
 
 _GATES: tuple[Callable[[Verdict], Check | None], ...] = (
-    _readable, _rows, _outside_baseline, _baseline, _comparable, _test_result,
+    _readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result,
 )  # fmt: skip
 
 _STOPS = {
     "readable": Reason.RELATION_ERROR,
+    "accepted": Reason.REJECTED_ROWS,
     "rows": Reason.NO_ROWS,
     "outside_baseline": Reason.IN_BASELINE,
     "baseline": Reason.NO_BASELINE,

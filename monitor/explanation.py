@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from monitor.alerts.words import advice, clean, plain_words, title
+from monitor.alerts.words import advice, clean, plain_words, title, unconfirmed_words
 from monitor.baselines import Baseline
 from monitor.chain import (
     ROWS,
@@ -140,7 +140,7 @@ _KINDS = {
 }
 _JUDGED_NOTHING = (
     Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.NO_ROWS, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED,
-    Reason.SCORES_MOVED,
+    Reason.SCORES_MOVED, Reason.REJECTED_ROWS,
 )  # fmt: skip
 
 
@@ -368,17 +368,12 @@ _STEPS: tuple[Callable[[Known], Step | None], ...] = (
 
 def _therefore(verdict: Verdict, checks: tuple[Check, ...]) -> str:
     """The outcome, and what kept it from being another one."""
-    others = {
-        "breach": _instead_of_breach,
-        "ok": _instead_of_ok,
-        "not_evaluated": _instead_of_not_evaluated,
-    }
-    order: tuple[Outcome, ...] = ("breach", "ok", "not_evaluated")
-    reasons = [others[other](verdict, checks) for other in order if other != verdict.outcome]
+    reasons = [instead(verdict, checks) for outcome, instead in _INSTEAD.items() if outcome != verdict.outcome]
     if verdict.outcome == "breach":
         reasons.append(_instead_of_the_other_breach(verdict, checks))
     told = "; ".join(reason for reason in reasons if reason)
-    return f"Therefore: {verdict.outcome} ({verdict.reason.value}), {told}."
+    meaning = f": {unconfirmed_words(verdict)}" if verdict.outcome == "unconfirmed" else ""
+    return f"Therefore: {verdict.outcome} ({verdict.reason.value}){meaning}, {told}."
 
 
 def _failed(checks: tuple[Check, ...], *names: str) -> Check | None:
@@ -415,6 +410,8 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[Check, ...]) -> str:
     if verdict.outcome == "breach":
         sure = "there were enough rows" if verdict.metric == "psi" else "chance could hardly have done it"
         return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {sure}"
+    if verdict.outcome == "unconfirmed":
+        return f"and not ok because {_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
     if _failed(checks, "could_be_seen") is None:
         return "and not ok because silence would look like an all-clear"
     if measured(verdict) is None:
@@ -437,6 +434,13 @@ def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[Check, ...]) -> st
     if verdict.reason == Reason.WITHIN_THRESHOLD and past:
         text += f" (its interval still reaches to {number(limit)}: that it is beyond is not ruled out)"
     return text
+
+
+_INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[Check, ...]], str]] = {
+    "breach": _instead_of_breach,
+    "ok": _instead_of_ok,
+    "not_evaluated": _instead_of_not_evaluated,
+}
 
 
 def _below(verdict: Verdict) -> bool:

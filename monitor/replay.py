@@ -30,7 +30,7 @@ from monitor.shift.counts_tests import source_shifts
 
 SideName = Literal["present", "proposed"]
 Switched = Literal["off", "blocked", ""]
-Seen = Literal["ok", "info", "warning", "critical"]
+Seen = Literal["ok", "unconfirmed", "info", "warning", "critical"]
 
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
@@ -638,7 +638,7 @@ def timelines_of(
 ) -> dict[Subject, Timeline]:
     """The worst that was said of every subject in each week, its days included; None where nothing was evaluated."""
     found: dict[Subject, list[Seen | None]] = {}
-    order: tuple[Seen | None, ...] = (None, "ok", *SEVERITIES)
+    order: tuple[Seen | None, ...] = (None, "ok", "unconfirmed", *SEVERITIES)
     starts = [week.start for week in weeks]
     for window, verdicts in judged:
         place = bisect_right(starts, window.start) - 1
@@ -651,7 +651,7 @@ def timelines_of(
 def _seen(verdict: Verdict) -> Seen | None:
     if verdict.outcome == "breach":
         return verdict.severity
-    return "ok" if verdict.outcome == "ok" else None
+    return None if verdict.outcome == "not_evaluated" else verdict.outcome
 
 
 def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[Pair]:

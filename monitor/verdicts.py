@@ -1,7 +1,9 @@
 """(evidence, rule) -> verdict with its named reason. Pure: no clock, no store, no random number.
 
 A breach needs two things: the debiased value (or change) past the threshold, *and* an adjusted
-p-value below the false discovery rate. "Not enough evidence" is an outcome of its own.
+p-value below the false discovery rate. What has only the first is "unconfirmed", and "ok" says that
+the value is within the threshold and that the rows could have shown otherwise. "Not enough
+evidence" is an outcome of its own.
 """
 
 from __future__ import annotations

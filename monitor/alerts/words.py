@@ -324,13 +324,19 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
 _FINE: dict[Reason, Callable[[Verdict], str]] = {
     Reason.WITHIN_THRESHOLD: lambda v: f"is fine: {title(v.metric)} is within what the rule allows",
     Reason.NOT_SIGNIFICANT_IN_FAMILY: lambda v: (
-        f"is past the threshold, but not surely, chance alone could do that: {title(v.metric)} "
-        f"{amount(v, v.value)}, adjusted p {'unknown' if v.p_adjusted is None else format(v.p_adjusted, '.2g')}"
+        f"is {unconfirmed_words(v)}: {title(v.metric)} {amount(v, v.value)}, "
+        f"adjusted p {'unknown' if v.p_adjusted is None else format(v.p_adjusted, '.2g')}, chance alone could do that"
     ),
-    Reason.STREAK_INCOMPLETE: lambda _: (
-        "is past the threshold, but not yet in as many windows running as the rule asks for"
+    Reason.STREAK_INCOMPLETE: lambda v: (
+        f"is {unconfirmed_words(v)}: not yet in as many windows in a row as the rule asks for"
     ),
 }
+
+
+def unconfirmed_words(verdict: Verdict) -> str:
+    """The outcome ``unconfirmed`` for people: on which side of its limit the value is, and that this is no proof."""
+    side = "below" if verdict.detail.get("condition") == "below" else "above"
+    return f"{side} the limit, not confirmed"
 
 
 def advice(verdict: Verdict) -> str:
@@ -370,8 +376,8 @@ _ADVICE = {
     Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: see whether ECE or shortfall moved as well. "
     "If the new traffic is here to stay, pin a new baseline.",
     Reason.WITHIN_THRESHOLD: "Nothing to do.",
-    Reason.NOT_SIGNIFICANT_IN_FAMILY: "Nothing to do now; look again after the next window.",
-    Reason.STREAK_INCOMPLETE: "Nothing to do now; the next window decides.",
+    Reason.NOT_SIGNIFICANT_IN_FAMILY: "Not confirmed: look again after the next window.",
+    Reason.STREAK_INCOMPLETE: "Not confirmed: the next window decides.",
     Reason.NO_BASELINE: "Pin a baseline: `calmon baseline pin`.",
     Reason.IN_BASELINE: "Nothing to do: a baseline is not compared with itself.",
     Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "

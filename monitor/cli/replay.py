@@ -17,14 +17,14 @@ from monitor.cli.runs import bar
 from monitor.figures.sparkline import sparkline
 from monitor.history.store import Store
 from monitor.records import Subject
-from monitor.replay import NEVER_READ, Missing, Opened, Pair, Replay, ReplayRefused, Side, Switched, Timeline
+from monitor.replay import NEVER_READ, Missing, Opened, Pair, Replay, ReplayRefused, Seen, Side, Switched, Timeline
 from monitor.report.terminal import plain_table
 from monitor.rules.load import load_config
 
 SHOWN_DIFFERENCES = 10
-_LEVELS = {"ok": 0.0, "info": 1.0, "warning": 2.0, "critical": 3.0}
+_LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
 _WORDS: dict[Switched, str] = {"off": "off", "blocked": "scores blocked", "": "-"}
-_LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ info  ▆ warning  █ critical"
+_LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
 _WHY = {
     replaying.LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
     replaying.LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
@@ -220,7 +220,7 @@ def _timelines_table(found: Replay) -> Table:
 def _bars(row: Timeline | None) -> str:
     if row is None:
         return "not judged"
-    return sparkline([None if seen is None else _LEVELS[seen] for seen in row], low=0.0, high=3.0)
+    return sparkline([None if seen is None else _LEVELS[seen] for seen in row], low=0.0, high=4.0)
 
 
 def notes(found: Replay) -> Iterator[str]:

@@ -13,10 +13,13 @@ from monitor.records import Incident, Reason, Subject, Verdict, Window
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
-REASONS = {"ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.NO_ROWS}
+REASONS = {
+    "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.NO_ROWS,
+    "unconfirmed": Reason.STREAK_INCOMPLETE,
+}  # fmt: skip
 
 Verdicts = st.tuples(
-    st.just("verdict"), st.sampled_from(["ok", "breach", "breach", "not_evaluated"]), st.integers(-1, 3)
+    st.just("verdict"), st.sampled_from(["ok", "breach", "breach", "not_evaluated", "unconfirmed"]), st.integers(-1, 3)
 )
 People = st.tuples(st.just("person"), st.sampled_from(["acknowledge", "silence", "resolve"]), st.integers(0, 20))
 Story = st.lists(st.one_of(Verdicts, People), min_size=1, max_size=40)
@@ -63,8 +66,12 @@ def play(history: History, entry: tuple[str, str, int]) -> None:
         history.week = max(0, history.week + number)
         history.now = max(history.now, START + (history.week + 1) * WEEK)
         judged = verdict(what, history.week)
+        before, incidents = history.current, dict(history.stored)
         for step in steps_of([judged], newest(history.stored.values()), history.now):
             history.take(step)
+        if what in ("unconfirmed", "not_evaluated"):  # only a silence that is over may end
+            assert len(history.stored) == len(incidents)
+            assert history.current == before or (before is not None and before.state == "silenced")
         again = decide(judged, history.current, history.now)
         assert not again.changes, "the same window with the same outcome counts once"
         return

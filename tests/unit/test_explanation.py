@@ -172,6 +172,9 @@ KNOWN: dict[str, Known] = {
     "scores_moved": known(
         RISE, nothing(Reason.SCORES_MOVED, n=2104, baseline_version=3, detail={"moved_share": 0.63, "comparable": 0.42})
     ),
+    "rejected_rows": known(
+        SHORTFALL, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected_share": 0.413})
+    ),
     "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
     "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
@@ -223,7 +226,15 @@ def text_of(given: Known) -> str:
 
 
 def test_what_was_not_measured_is_not_called_undefined() -> None:
-    for name in ("no_baseline", "in_baseline", "no_rows", "scores_moved", "relation_error", "warehouse_failed"):
+    for name in (
+        "no_baseline",
+        "in_baseline",
+        "no_rows",
+        "scores_moved",
+        "relation_error",
+        "warehouse_failed",
+        "rejected_rows",
+    ):
         assert "undefined" not in text_of(KNOWN[name]), name
         assert "nothing was measured" in text_of(KNOWN[name]), name
 
@@ -286,7 +297,9 @@ SMALL = st.floats(1e-9, 1.0)
 @st.composite
 def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
     rule = draw(st.sampled_from(RULES))
-    problems: list[Reason | None] = [Reason.NO_ROWS, Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED]
+    problems: list[Reason | None] = [
+        Reason.NO_ROWS, Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS
+    ]  # fmt: skip
     if rule.condition == "increase":
         problems += [Reason.NO_BASELINE, Reason.SCORES_MOVED]
     if rule.test is not None:
@@ -399,7 +412,7 @@ def test_a_verdict_that_is_no_breach_calls_no_range_surely_beyond() -> None:
     blocks = KNOWN["above_threshold--blocked"].verdict
     assert "Surely beyond the threshold" in _told(blocks)
     doubtful = replace(
-        blocks, outcome="ok", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, p_value=0.02, p_adjusted=0.6, actions=()
+        blocks, outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, p_value=0.02, p_adjusted=0.6, actions=()
     )
     assert "(only a breach blocks it)" in _told(doubtful)
     assert "Surely beyond" not in _told(doubtful)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.incidents import (
+    FLAPPING_FROM,
     GOOD_WINDOWS,
     RECALL,
     IncidentReason,
@@ -31,7 +32,10 @@ NOW = datetime(2026, 11, 16, 7, tzinfo=UTC)
 
 def verdict(outcome: Outcome, week: int = 0, *, id: str | None = None, label: str | None = "billing") -> Verdict:
     start = START + timedelta(weeks=week)
-    reasons = {"ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.TOO_FEW_ROWS}
+    reasons = {
+        "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.TOO_FEW_ROWS,
+        "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+    }  # fmt: skip
     return Verdict(
         id=id or f"v{week}", rule="ece-increase", subject=Subject("tickets", label),
         window=Window(start, start + timedelta(weeks=1), f"2026-W{46 + week}", "weekly"), metric="ece", where="all",
@@ -89,14 +93,57 @@ def test_the_same_window_counts_once(id: str):
     assert decision.incident == opened()
 
 
-@pytest.mark.parametrize("outcome", ["ok", "breach", "not_evaluated"])
+def test_above_the_limit_without_proof_neither_resolves_nor_counts_as_a_breach():
+    decision = decide(verdict("unconfirmed", 1), opened(), NOW)
+    assert (decision.kind, decision.reason) == ("nothing", "above the limit, not confirmed: stays open")
+    assert decision.incident == opened()
+
+
+def test_an_unconfirmed_window_can_still_become_a_breach_or_good_by_late_truths():
+    # so it must not move last_window_start: the window would be "already counted", and the one before "older"
+    before = opened()
+    after = decide(verdict("unconfirmed", 1), before, NOW).incident
+    assert after is not None
+    assert decide(verdict("breach", 1, id="again"), after, NOW).kind == "continue"
+    assert decide(verdict("ok", 1, id="again"), after, NOW).kind == "resolve"
+
+
+def test_an_unconfirmed_window_is_neither_good_nor_bad_for_an_incident_that_flaps():
+    flapping = opened()
+    for week in range(2, 2 * FLAPPING_FROM + 1, 2):
+        for outcome, at in (("ok", week - 1), ("breach", week)):
+            after = decide(verdict(outcome, at), flapping, NOW).incident
+            assert after is not None
+            flapping = after
+    held = decide(verdict("ok", 5), flapping, NOW)
+    assert (held.kind, held.reason) == ("hold", "held back: flapping")
+    between = decide(verdict("unconfirmed", 6), held.incident, NOW)
+    assert (between.kind, between.incident) == ("nothing", held.incident)
+    ended = decide(verdict("ok", 7), between.incident, NOW)
+    assert (ended.kind, ended.reason) == ("resolve", "within threshold again, and steady")
+
+
+def test_an_unconfirmed_window_does_not_keep_an_old_incident_in_mind():
+    resolved = decide(verdict("ok", 1), opened(), NOW).incident
+    for week in range(2, 9):
+        decision = decide(verdict("unconfirmed", week), resolved, NOW)
+        assert (decision.kind, decision.reason) == ("nothing", "above the limit, not confirmed")
+        resolved = decision.incident or resolved
+    assert decide(verdict("breach", 9), resolved, NOW).kind == "open"
+
+
+@pytest.mark.parametrize("outcome", ["ok", "breach", "not_evaluated", "unconfirmed"])
 def test_an_older_window_changes_nothing(outcome: Outcome):
     decision = decide(verdict(outcome, -1), opened(), NOW)
     assert (decision.kind, decision.reason) == ("nothing", "older window")
     assert decision.incident == opened()
 
 
-@pytest.mark.parametrize(("outcome", "reason"), [("ok", "within threshold"), ("not_evaluated", "not evaluated")])
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [("ok", "within threshold"), ("not_evaluated", "not evaluated"),
+     ("unconfirmed", "above the limit, not confirmed")],
+)  # fmt: skip
 def test_without_an_incident_only_a_breach_does_anything(outcome: Outcome, reason: str):
     decision = decide(verdict(outcome), None, NOW)
     assert (decision.kind, decision.reason, decision.incident) == ("nothing", reason, None)

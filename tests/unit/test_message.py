@@ -313,7 +313,8 @@ METRICS = (
     "psi",
 )
 OUTCOMES: dict[Reason, Outcome] = {
-    **dict.fromkeys((Reason.WITHIN_THRESHOLD, Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE), "ok"),
+    Reason.WITHIN_THRESHOLD: "ok",
+    **dict.fromkeys((Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE), "unconfirmed"),
     **dict.fromkeys(
         (Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
          Reason.DISTRIBUTION_SHIFTED),
@@ -321,7 +322,7 @@ OUTCOMES: dict[Reason, Outcome] = {
     ),
     **dict.fromkeys(
         (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.TOO_FEW_ROWS, Reason.SCORES_MOVED, Reason.NO_ROWS,
-         Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED), "not_evaluated",
+         Reason.REJECTED_ROWS, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED), "not_evaluated",
     ),
 }  # fmt: skip
 

@@ -50,7 +50,10 @@ def verdict(
     outcome: Outcome, at: Window, *, label: str = "billing", severity: Severity = "warning", rule: str = RULE.id,
     actions: tuple[Any, ...] = ("slack",), detail: Mapping[str, Any] | None = None,
 ) -> Verdict:  # fmt: skip
-    reasons = {"ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.TOO_FEW_ROWS}
+    reasons = {
+        "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.TOO_FEW_ROWS,
+        "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+    }  # fmt: skip
     return Verdict(
         id=f"{rule}-{label}-{at.name}", rule=rule, subject=Subject("tickets", label), window=at, metric="ece",
         where="all", outcome=outcome, reason=reasons[outcome], severity=severity, threshold=0.02,
@@ -193,6 +196,22 @@ def test_a_week_shows_the_worst_of_its_days_and_nothing_where_nothing_was_evalua
     ]
     weeks = [window(n) for n in range(4)]
     assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "ok", "critical", None)}
+    said += [(day(n), [verdict(what, day(n), rule="days")]) for n, what in ((8, "unconfirmed"), (18, "unconfirmed"))]
+    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "unconfirmed", "critical", None)}
+
+
+def test_an_unconfirmed_week_ends_no_incident_of_a_replay() -> None:
+    found = only(incidents_of(weekly("breach", "unconfirmed", "unconfirmed", "ok")))
+    assert found.incident.resolved_window == window(3).name
+    assert only(incidents_of(weekly("breach", "unconfirmed"))).end is None
+    assert incidents_of(weekly("unconfirmed", "unconfirmed")) == []
+
+
+def test_a_replayed_ok_is_another_outcome_than_unconfirmed() -> None:
+    present = config()
+    given = [replace(verdict("unconfirmed", window(0)), rules_revision=present.revision)]
+    found = agreement_of(present, given, [replace(given[0], outcome="ok")])
+    assert [(d.given, d.replayed) for d in found.differences] == [("unconfirmed", "ok")]
 
 
 # --- as it was given

@@ -38,8 +38,10 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
         (PSI, evidence(p_value=None), None, "breach", Reason.DISTRIBUTION_SHIFTED),
         (PSI, evidence(p_value=None, adequate=False), None, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(beyond=False), 1e-9, "ok", Reason.WITHIN_THRESHOLD),
-        (RISE, evidence(), 0.01, "ok", Reason.NOT_SIGNIFICANT_IN_FAMILY),
-        (RISE, evidence(streak=False), 1e-9, "ok", Reason.STREAK_INCOMPLETE),
+        (RISE, evidence(), 0.01, "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY),
+        (RISE, evidence(streak=False), 1e-9, "unconfirmed", Reason.STREAK_INCOMPLETE),
+        (RISE, evidence(adequate=False, streak=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
+        (RISE, evidence(problem=Reason.REJECTED_ROWS), 1e-9, "not_evaluated", Reason.REJECTED_ROWS),
         (RISE, evidence(adequate=False), 0.2, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(adequate=False, beyond=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(problem=Reason.NO_BASELINE), None, "not_evaluated", Reason.NO_BASELINE),
@@ -60,9 +62,9 @@ def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rul
     verdicts = decide(RISE, family, rate=RATE, decision_rules=6, revision="r")
     # Benjamini-Hochberg by hand: .0004 * 4 / 1, then times six rules
     assert verdicts[0].p_adjusted == pytest.approx(0.0004 * 4 * 6)
-    assert [v.outcome for v in verdicts] == ["breach", "ok", "ok", "ok"]
+    assert [v.outcome for v in verdicts] == ["breach", "unconfirmed", "unconfirmed", "unconfirmed"]
     twelve = decide(RISE, family, rate=RATE, decision_rules=12, revision="r")
-    assert (twelve[0].outcome, twelve[0].reason) == ("ok", Reason.NOT_SIGNIFICANT_IN_FAMILY)
+    assert (twelve[0].outcome, twelve[0].reason) == ("unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY)
 
 
 def test_shift_tests_are_families_of_their_own() -> None:
@@ -121,5 +123,12 @@ def test_a_verdict_never_contradicts_itself(family: list[Comparison], rule: Rule
             assert verdict.actions == ()
         if verdict.reason is Reason.WITHIN_THRESHOLD:
             assert not found.beyond
-        if found.beyond and found.streak and verdict.outcome == "ok":
-            assert verdict.reason is Reason.NOT_SIGNIFICANT_IN_FAMILY
+        if verdict.outcome == "ok":
+            assert found.adequate
+            assert verdict.reason is Reason.WITHIN_THRESHOLD
+        if verdict.outcome == "unconfirmed":
+            assert found.beyond
+            assert found.adequate
+            assert verdict.actions == ()
+            incomplete, unsure = Reason.STREAK_INCOMPLETE, Reason.NOT_SIGNIFICANT_IN_FAMILY
+            assert verdict.reason is (unsure if found.streak else incomplete)
