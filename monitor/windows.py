@@ -108,3 +108,13 @@ def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
         current = previous(current, zone)
         windows.append(current)
     return windows
+
+
+def distance(schedule: Schedule, first: str, last: str) -> int:
+    """How many windows ``last`` is after ``first``, by their names; 0 where they are the same or the wrong way round.
+
+    >>> distance("weekly", "2025-W51", "2026-W02"), distance("daily", "2026-02-27", "2026-03-01")
+    (3, 2)
+    """
+    begins = [named(schedule, name, ZoneInfo("UTC")).start for name in (first, last)]
+    return max((begins[1] - begins[0]) // timedelta(days=7 if schedule == "weekly" else 1), 0)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from monitor import windows
+from monitor.incidents import IncidentReason
 from monitor.records import Incident, IncidentEvent, Reason, Subject, Verdict
 
 LABEL_LENGTH = 80
@@ -30,7 +32,13 @@ _TITLES = {
     "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
-_ROWS = {"all": "items", "predicted": "items given this label", "automated": "automated items"}
+UNCONFIRMED = "above the limit, not confirmed"
+_HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
+_R = IncidentReason
+#: Not "automated items": whether automation was on then, the verdict does not say.
+_ROWS = {
+    "all": "all items", "predicted": "items given this label", "automated": "items with scores from automate_at on",
+}  # fmt: skip
 
 
 def title(metric: str) -> str:
@@ -110,88 +118,143 @@ def moment(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def stamp(at: datetime) -> str:
+    """A time with its weekday, as the lines about the switch say it.
+
+    >>> stamp(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
+    'Mon 2026-11-16 06:03 UTC'
+    """
+    return f"{at.astimezone(UTC):%a %Y-%m-%d %H:%M} UTC"
+
+
 def standing(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
-    """How an incident stands, as one sentence without its full stop; "" where it has just been opened.
+    """The state of an incident, as one sentence without its full stop; "" where it has just been opened.
 
     ``breach`` is its last breach, ``last`` what happened to it last.
     """
     if incident.state == "resolved":
         return _ended(incident, last)
-    so_far = [_by_whom(incident), _so_far(incident, breach), _latest(incident, last)]
+    so_far = [_by_whom(incident), in_breach(incident, breach.window.name), _latest(incident, last)]
     told = "; ".join(part for part in so_far if part)
     return told[:1].upper() + told[1:]
 
 
 def news(incident: Incident, last: IncidentEvent | None) -> str:
-    """What has just happened to an incident, by the named reason of the decision, and how long it has lasted."""
-    told = last.reason if last is not None else incident.state
-    if incident.breaches < 2 or incident.state == "resolved":
-        return told
+    """What has just happened to an incident, by the named reason of the decision."""
+    reason = reason_of(last)
+    window = clean(last.window) if last is not None and last.window else "the last window"
     unit = "day" if incident.schedule == "daily" else "week"
-    return f"{told}, {count_of(incident.breaches, unit)} in breach since {incident.opened_window}"
+    known = {
+        _R.FIRST_BREACH: "new",
+        _R.STILL_BREACHING: "still in breach",
+        _R.STILL_ACKNOWLEDGED: f"still in breach, acknowledged by {clean(incident.acknowledged_by or 'somebody')}",
+        _R.STILL_SILENCED: "still in breach, silenced",
+        _R.REOPENED: "back in breach: reopened",
+        _R.REOPENED_SILENCED: "back in breach, silenced",
+        _R.WITHIN_AGAIN: f"resolved: within the limit in {window}",
+        _R.STEADY_AGAIN: f"resolved: within the limit {incident.ok_windows} {unit}s in a row",
+        _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
+        _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}: stays open",
+        _R.NOT_EVALUATED_OPEN: f"not judged in {window}: stays open",
+        _R.DISAPPEARED: f"no outcome of this label arrived in {window}: stays open",
+        _R.RESOLVED_BY_HAND: f"resolved by {clean(incident.resolved_by or 'somebody')}",
+        _R.NOT_WATCHED: "resolved: no rule watches it any more",
+    }  # fmt: skip
+    return known.get(reason, last.reason if last is not None else incident.state) if reason else incident.state
+
+
+def reason_of(event: IncidentEvent | None) -> IncidentReason | None:
+    """The named reason of an event; None where a later version wrote one that this one does not know."""
+    known = {each.value: each for each in IncidentReason}
+    return None if event is None else known.get(event.reason)
 
 
 def _by_whom(incident: Incident) -> str:
     if incident.state == "acknowledged" and incident.acknowledged_at is not None:
-        return f"Acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
+        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
     if incident.state == "silenced" and incident.silenced_until is not None:
-        return f"Silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
     return ""
 
 
-def _so_far(incident: Incident, breach: Verdict) -> str:
+def in_breach(incident: Incident, newest: str) -> str:
+    """For how long: ``newest`` is the window of its last breach; "" where there was only one.
+
+    >>> from dataclasses import replace
+    >>> from datetime import UTC, datetime
+    >>> day = datetime(2026, 1, 19, tzinfo=UTC)
+    >>> found = Incident("i", "r", "s", "l", "info", "open", "weekly", day, "2026-W03", "v", "v", day, 2, "increased")
+    >>> in_breach(found, "2026-W04")
+    'in breach for 2 weeks (since 2026-W03)'
+    >>> in_breach(replace(found, breaches=3, reopened=1), "2026-W07")
+    'in breach in 3 of 5 weeks since 2026-W03, last in 2026-W07; came back once'
+    """
     came_back = {0: "", 1: "came back once", 2: "came back twice"}.get(
         incident.reopened, f"came back {incident.reopened} times"
     )
     if incident.breaches < 2:
         return came_back
-    unit = "day" if incident.schedule == "daily" else "week"
-    many = f"in breach in {count_of(incident.breaches, unit)} since {incident.opened_window}"
-    return f"{many}, last in {breach.window.name}" + (f"; {came_back}" if came_back else "")
+    unit, since = "day" if incident.schedule == "daily" else "week", incident.opened_window
+    span = windows.distance(incident.schedule, since, newest) + 1
+    if incident.breaches >= span:  # a window that late truths turned round counts twice
+        many = f"in breach for {count_of(span, unit)} (since {since})"
+    else:
+        many = f"in breach in {incident.breaches} of {span} {unit}s since {since}, last in {newest}"
+    return many + (f"; {came_back}" if came_back else "")
 
 
 def _latest(incident: Incident, last: IncidentEvent | None) -> str:
     """What the last evaluation saw, where it saw no breach."""
+    reason, window = reason_of(last), clean(last.window) if last is not None and last.window else "the last window"
     if incident.ok_windows:
-        return (
-            f"within the threshold in {last.window if last and last.window else 'the last window'}, held back "
-            "since it keeps coming back: one more good window ends it"
-        )
-    if last is not None and last.kind == "continued" and "not evaluated" in last.reason:
-        return f"{last.reason} ({last.window})"
-    return ""
+        unit = "day" if incident.schedule == "daily" else "week"
+        return f"within the limit in {window}; {_HELD_BACK[unit]}"
+    told = {
+        _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
+        _R.NOT_EVALUATED_OPEN: f"not judged since {window}",
+        _R.DISAPPEARED: f"no outcome of this label has arrived since {window}",
+    }
+    return told.get(reason, "") if reason else ""
 
 
 def _ended(incident: Incident, last: IncidentEvent | None) -> str:
     if incident.resolved_by is not None:
         why = clean(str(last.detail.get("why", "")), 300) if last is not None else ""
         return f"Resolved by {clean(incident.resolved_by)}" + (f": {why}" if why else "")
-    good = (
-        "within threshold again" if incident.ok_windows < 2 else f"within threshold {incident.ok_windows} times running"
-    )
     unit = "day" if incident.schedule == "daily" else "week"
+    good = "within the limit" if incident.ok_windows < 2 else f"within the limit {incident.ok_windows} {unit}s in a row"
     return f"Resolved in {incident.resolved_window}: {good}, after {count_of(incident.breaches, unit)} in breach"
 
 
 def plain_words(verdict: Verdict) -> str:
     """What the verdict says, in one sentence that needs no knowledge of the metric.
 
-    ``verdict.detail`` may hold ``promised`` (mean score) and ``kept`` (hit rate): a shortfall is
-    then told with both.
+    ``verdict.detail`` may hold ``promised`` (mean score) and ``kept`` (hit rate): overconfidence (called
+    *shortfall* in rules) is then described with both.
 
     >>> from datetime import UTC, datetime
     >>> from monitor.records import Window
     >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
     >>> plain_words(Verdict("v1", "automated-shortfall", Subject("tickets", "billing"), week, "shortfall", "automated",
     ...     "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32, detail={"promised": 0.91, "kept": 0.59}))
-    'billing promises more than it keeps: automated items were right 59% of the time, their scores said 91%'
+    'billing is overconfident: 59% correct, scores claimed 91%'
     """
+    return f"{who(verdict.subject)} {ending(verdict)}"
+
+
+def ending(verdict: Verdict) -> str:
+    """The same sentence without its subject."""
     if verdict.outcome == "breach":
-        return f"{who(verdict.subject)} {_breach(verdict)}"
-    told = _NOT_JUDGED if verdict.outcome == "not_evaluated" else _FINE
+        return _breach(verdict) + _pooled(verdict)
+    told = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)
     tell = told.get(verdict.reason)
-    ending = tell(verdict) if tell else verdict.reason.value.replace("_", " ")
-    return f"{who(verdict.subject)} {ending}"
+    return tell(verdict) if tell else verdict.reason.value.replace("_", " ")
+
+
+def _pooled(verdict: Verdict) -> str:
+    """Said wherever a value is not of its window alone."""
+    unit = "days" if verdict.window.schedule == "daily" else "weeks"
+    return f" ({verdict.windows} {unit} pooled)" if verdict.windows > 1 else ""
 
 
 def amount(verdict: Verdict, value: float | None) -> str:
@@ -201,83 +264,131 @@ def amount(verdict: Verdict, value: float | None) -> str:
     return points(value) if verdict.metric in _SHARES else f"{value:.3g}"
 
 
+def level(verdict: Verdict, value: float | None) -> str:
+    """A value of the verdict's metric as sentences name it: ECE 0.12, ROC AUC 0.74, 12 points, 4.1%."""
+    if value is None:
+        return "unknown"
+    if verdict.metric == "shortfall":
+        return points(value)
+    if verdict.metric in ("false_negative_rate", "accuracy"):
+        return percent(value)
+    return f"{value:.3f}" if verdict.metric in _SHARES else f"{value:.3g}"
+
+
 def _breach(verdict: Verdict) -> str:
     if verdict.reason == Reason.DISTRIBUTION_SHIFTED:
         return _shifted(verdict)
     if verdict.reason == Reason.TRAFFIC_MIX:
         return (
-            "shows no sign of a change at equal scores, but more traffic now falls where its scores were always wrong: "
-            f"{_error(verdict)} now, {amount(verdict, verdict.baseline)} in the baseline"
+            f"has more traffic where scores were already wrong: {_now_and_then(verdict)}; "
+            "at equal scores no change was found"
         )
     rose = verdict.reason == Reason.INCREASED
     return _rise(verdict) if rose else _level(verdict) + _streak(verdict.detail, verdict)
 
 
+def _named(verdict: Verdict, value: float | None) -> str:
+    """A value with its metric: "ECE 0.120", "overconfident by 12 points" (called *shortfall* in rules)."""
+    if verdict.metric == "shortfall" and value is not None:
+        return f"{'under' if value < 0 else 'over'}confident by {points(value)}"
+    return f"{title(verdict.metric)} {level(verdict, value)}"
+
+
+def _now_and_then(verdict: Verdict) -> str:
+    now = _named(verdict, verdict.value)
+    if verdict.metric == "shortfall" and verdict.baseline is not None:
+        return f"{now}, {_named(verdict, verdict.baseline)} in the baseline"
+    return f"{now}, was {level(verdict, verdict.baseline)} in the baseline"
+
+
 def _rise(verdict: Verdict) -> str:
-    now, then = amount(verdict, verdict.value), amount(verdict, verdict.baseline)
+    now, then = level(verdict, verdict.value), level(verdict, verdict.baseline)
     told = {
-        "ece": f"has scores that no longer mean what they did: off by {now} on average, {then} in the baseline",
-        "mce": f"has a score range that went wrong: there its scores are off by {now}, {then} at worst in the baseline",
-        "shortfall": f"keeps less of what its scores promise: {now} too few hits among {_ROWS[verdict.where]}, "
-        f"{then} in the baseline",
-        "false_negative_rate": f"misses more than it did: {percent(verdict.value)} of the true ones were not found, "
-        f"{percent(verdict.baseline)} in the baseline",
+        "ece": f"calibration got worse: {_now_and_then(verdict)}",
+        "mce": f"{_worst(verdict)} (baseline {amount(verdict, verdict.baseline)})",
+        "shortfall": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
+        "false_negative_rate": f"misses more than before: {now} of true items not found, was {then} in the baseline",
     }
-    return told.get(verdict.metric, f"got worse: {title(verdict.metric)} rose from {then} to {now}")
+    return told.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
+
+
+def _worst(verdict: Verdict) -> str:
+    """Where the largest gap is, how large, and in which direction."""
+    where, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
+    if where is None or gap is None:
+        return f"has scores that are {amount(verdict, verdict.value)} off in their worst range"
+    direction = "too high" if gap < 0 else "too low"
+    return f"is worst in scores {where[0]:.2f} to {where[1]:.2f}: {amount(verdict, verdict.value)} {direction}"
 
 
 def _level(verdict: Verdict) -> str:
     if verdict.metric == "shortfall":
-        return _shortfall(verdict)
-    now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
+        return _overconfident(verdict)
+    now, limit = level(verdict, verdict.value), level(verdict, verdict.threshold)
     if verdict.reason == Reason.BELOW_THRESHOLD:
         return _too_low(verdict, now, limit)
     told = {
-        "ece": f"has scores that are off by {now} on average, more than the {limit} allowed",
-        "mce": f"has scores that are off by {now} in their worst range, more than the {limit} allowed",
-        "false_negative_rate": f"misses too many: {percent(verdict.value)} of the true ones were not found, "
-        f"{percent(verdict.threshold)} are allowed",
+        "ece": f"calibration is poor: ECE {now}, at most {limit} allowed",
+        "mce": f"{_worst(verdict)}, at most {amount(verdict, verdict.threshold)} allowed",
+        "false_negative_rate": f"misses too many: {now} of true items not found, at most {limit} allowed",
     }
-    return told.get(
-        verdict.metric, f"is worse than allowed: {title(verdict.metric)} is {now}, at most {limit} is allowed"
-    )
+    return told.get(verdict.metric, f"is worse than allowed: {title(verdict.metric)} {now}, at most {limit} allowed")
 
 
 def _too_low(verdict: Verdict, now: str, limit: str) -> str:
     if verdict.metric in ("roc_auc", "pr_auc"):
-        told = "tells right from wrong less well than it must"
-        return f"{told}: {title(verdict.metric)} is {now}, at least {limit} is wanted"
+        return f"separates right from wrong poorly: {title(verdict.metric)} {now}, at least {limit} required"
     if verdict.metric == "accuracy":
-        right, wanted = percent(verdict.value), percent(verdict.threshold)
-        return f"is right too seldom: {right} of {_ROWS[verdict.where]}, {wanted} are wanted"
-    return f"is lower than allowed: {title(verdict.metric)} is {now}, at least {limit} is wanted"
+        return f"is correct too rarely: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
+    return f"is lower than allowed: {title(verdict.metric)} {now}, at least {limit} required"
 
 
-def _shortfall(verdict: Verdict) -> str:
+def _overconfident(verdict: Verdict) -> str:
     promised, kept = verdict.detail.get("promised"), verdict.detail.get("kept")
-    rows = _ROWS[verdict.where]
+    of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # what most messages are about
     if promised is None or kept is None:
-        return (
-            f"promises more than it keeps: {rows} were right {points(verdict.value)} less often than their scores said"
-        )
-    told = f"{rows} were right {percent(kept)} of the time, their scores said {percent(promised)}"
-    return f"promises more than it keeps: {told}"
+        return f"is overconfident: {points(verdict.value)} less{of} correct than scores claimed"
+    return f"is overconfident: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
 
 
 def _shifted(verdict: Verdict) -> str:
     what = {
-        "ks": "gets other scores than in the baseline",
-        "psi": "gets other scores than in the baseline",
-        "chi_square": "sees its labels in other proportions than in the baseline",
+        "ks": "scores are distributed differently than in the baseline",
+        "psi": "scores are distributed differently than in the baseline",
+        "chi_square": "labels come in other proportions than in the baseline",
     }
-    told = what.get(verdict.metric, "gets other data than in the baseline")
+    told = what.get(verdict.metric, "data are distributed differently than in the baseline")
     now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
-    return f"{told}: {title(verdict.metric)} {now}, {limit} is allowed"
+    return f"{told}: {title(verdict.metric)} {now}, at most {limit} allowed"
 
 
-def _error(verdict: Verdict) -> str:
-    where = "in the worst score range" if verdict.metric == "mce" else "on average"
-    return f"they are off by {amount(verdict, verdict.value)} {where}"
+def _beyond(verdict: Verdict) -> str:
+    """The number that the rule looks at, and its limit."""
+    now, is_share = _named(verdict, verdict.value), verdict.metric == "shortfall"
+    if verdict.detail.get("condition") == "increase" and verdict.change is not None:
+        change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
+        limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
+        return f"{now}, {change} from the baseline (limit {limit})"
+    return f"{now} (limit {level(verdict, verdict.threshold)})"
+
+
+def _not_significant(verdict: Verdict) -> str:
+    p = "unknown" if verdict.p_adjusted is None else format(verdict.p_adjusted, ".2g")
+    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}{_pooled(verdict)}, adjusted p {p}"
+
+
+def _streak_incomplete(verdict: Verdict) -> str:
+    unit = "days" if verdict.window.schedule == "daily" else "weeks"
+    asks = verdict.detail.get("asks", 1)
+    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, but not yet {asks} {unit} in a row"
+
+
+def _within(verdict: Verdict) -> str:
+    return (
+        f"is within the limit: {_beyond(verdict)}{_pooled(verdict)}"
+        if verdict.value is not None
+        else (f"is within the limit: {title(verdict.metric)}")
+    )
 
 
 def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
@@ -286,7 +397,7 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
         return ""
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
     longest = max((group["windows"] for group in detail.get("groups", [])), default=1)
-    return f", {asks} {unit} running" if longest == 1 else f", {asks} times running in {longest} {unit} together"
+    return f", {asks} {unit} in a row" if longest == 1 else f", {asks} times in a row in {longest} {unit} together"
 
 
 def _too_few(verdict: Verdict) -> str:
@@ -304,7 +415,7 @@ def _too_few(verdict: Verdict) -> str:
 def _no_rows(verdict: Verdict) -> str:
     if verdict.where == "all" or not verdict.n:
         return "was not judged: no item with a known outcome arrived"
-    what = {"predicted": "was given this label", "automated": "was acted on automatically"}[verdict.where]
+    what = {"predicted": "was given this label", "automated": "has a score from automate_at on"}[verdict.where]
     return f"was not judged: {verdict.n:,} outcomes arrived, but none of an item that {what}"
 
 
@@ -312,25 +423,19 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NO_BASELINE: lambda _: "was not judged: there is no baseline to compare with yet",
     Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
     Reason.TOO_FEW_ROWS: _too_few,
-    Reason.SCORES_MOVED: lambda _: (
-        "was not judged: its scores lie elsewhere now, too few are comparable with the baseline"
-    ),
+    Reason.SCORES_MOVED: lambda _: "was not judged: its scores moved, too few are comparable with the baseline",
     Reason.NO_ROWS: _no_rows,
     Reason.REJECTED_ROWS: lambda _: "was not judged: too many of its rows were rejected",
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }
 
-_FINE: dict[Reason, Callable[[Verdict], str]] = {
-    Reason.WITHIN_THRESHOLD: lambda v: f"is fine: {title(v.metric)} is within what the rule allows",
-    Reason.NOT_SIGNIFICANT_IN_FAMILY: lambda v: (
-        f"is {unconfirmed_words(v)}: {title(v.metric)} {amount(v, v.value)}, "
-        f"adjusted p {'unknown' if v.p_adjusted is None else format(v.p_adjusted, '.2g')}, chance alone could do that"
-    ),
-    Reason.STREAK_INCOMPLETE: lambda v: (
-        f"is {unconfirmed_words(v)}: not yet in as many windows in a row as the rule asks for"
-    ),
+_UNCONFIRMED: dict[Reason, Callable[[Verdict], str]] = {
+    Reason.NOT_SIGNIFICANT_IN_FAMILY: _not_significant,
+    Reason.STREAK_INCOMPLETE: _streak_incomplete,
 }
+
+_FINE: dict[Reason, Callable[[Verdict], str]] = {Reason.WITHIN_THRESHOLD: _within}
 
 
 def unconfirmed_words(verdict: Verdict) -> str:
@@ -342,17 +447,17 @@ def unconfirmed_words(verdict: Verdict) -> str:
 def advice(verdict: Verdict) -> str:
     """What to do now, by the verdict's reason: one or two sentences."""
     if verdict.reason == Reason.NO_ROWS and verdict.where != "all" and verdict.n:
-        return "Nothing to do if so much is meant to be left to people; else see whether `automate_at` is too high."
+        return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
     if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
         return _LEVEL_ADVICE.get(verdict.metric, _LOOK)
     return _ADVICE[verdict.reason]
 
 
 _RANKING = (
-    "Recalibration cannot mend this: the ranking itself is poor. "
-    "Look for a new model version or new kinds of items, and retrain."
+    "Recalibration cannot fix this: the ranking itself is poor. "
+    "Check for a new model version or new kinds of items, and retrain."
 )
-_LOOK = "Look at the trend and at some of the wrong items, then recalibrate or retrain."
+_LOOK = "Read the trend and some of the wrong items, then recalibrate or retrain."
 
 _LEVEL_ADVICE = {
     "shortfall": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or recalibrate "
@@ -363,17 +468,17 @@ _LEVEL_ADVICE = {
     "pr_auc": _RANKING,
     "false_negative_rate": "Look through recent items for missed ones and handle them by hand. "
     "Lower the decision threshold or retrain.",
-    "accuracy": "Read some of the wrong items: they tell whether the threshold or the model is to blame.",
+    "accuracy": "Read some of the wrong items: they show whether the threshold or the model is the cause.",
 }
 
 _ADVICE = {
     Reason.ABOVE_THRESHOLD: _LOOK,
     Reason.BELOW_THRESHOLD: _LOOK,
-    Reason.INCREASED: "Ask what changed since the baseline: a model version, a prompt, a channel. "
+    Reason.INCREASED: "Find what changed since the baseline: a model version, a prompt, a channel. "
     "Roll that back, or recalibrate and pin a new baseline.",
-    Reason.TRAFFIC_MIX: "The traffic changed; nothing shows that the classifier did. "
-    "Find the segment that grew; recalibrate where its scores were always wrong.",
-    Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: see whether ECE or shortfall moved as well. "
+    Reason.TRAFFIC_MIX: "Compare model versions, channels and languages with the baseline's. "
+    "Recalibrate where scores were already wrong.",
+    Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well. "
     "If the new traffic is here to stay, pin a new baseline.",
     Reason.WITHIN_THRESHOLD: "Nothing to do.",
     Reason.NOT_SIGNIFICANT_IN_FAMILY: "Not confirmed: look again after the next window.",
@@ -383,8 +488,23 @@ _ADVICE = {
     Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "
     "pool more weeks (`pool_weeks`), or have more items checked by people.",
     Reason.SCORES_MOVED: "If the new scores are meant (a new model version), pin a new baseline.",
-    Reason.NO_ROWS: "See whether outcomes still reach the warehouse for this label.",
+    Reason.NO_ROWS: "Check whether outcomes still reach the warehouse for this label.",
     Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
     Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
-    Reason.WAREHOUSE_FAILED: "See whether the warehouse is up, then run the same command again.",
+    Reason.WAREHOUSE_FAILED: "Check that the warehouse is up, then run the same command again.",
+}
+
+
+def tomorrow(verdict: Verdict) -> str:
+    """What the team does in working hours: find the cause, then fix it. ``verdict`` is a breach."""
+    if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD) and verdict.metric in _TOMORROW:
+        return _TOMORROW[verdict.metric]
+    return advice(verdict)
+
+
+_TOMORROW = {
+    "shortfall": "Read some wrong items (`calmon examples`), then raise `automate_at` or recalibrate, and turn "
+    "automation on.",
+    "mce": "Recalibrate if the range is wrong in the next window too.",
+    "false_negative_rate": "Lower the decision threshold or retrain.",
 }

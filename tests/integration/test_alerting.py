@@ -88,7 +88,7 @@ def test_a_lesser_finding_on_a_label_that_is_told_of_joins_its_message_and_a_gra
     edit = as_read(newest_edit(world, str(joined.root)).payload)
     assert "Calibration 2026-W03: 2 findings, 1 critical" in edit
     assert "*Since 2026-W12*" in edit
-    assert "first breach" in as_read(world.deliveries()[-1].payload)
+    assert "new" in as_read(world.deliveries()[-1].payload)
 
 
 def test_what_was_never_sent_is_told_in_a_message_of_its_own_once_somebody_can_be_told(world: AlertsWorld) -> None:
@@ -141,10 +141,10 @@ def test_a_further_week_edits_the_message_and_replies_once(world: AlertsWorld) -
     assert root == world.incident("other").root is not None
     edit = as_read(newest_edit(world, str(root)).payload)
     assert "2 findings, 1 critical, 1 resolved" in edit
-    assert "In breach in 2 weeks since 2026-W02, last in 2026-W03" in edit
+    assert "In breach for 2 weeks (since 2026-W02)" in edit
     reply = as_read(world.deliveries()[-1].payload)
-    assert "still breaching, 2 weeks in breach since 2026-W02" in reply
-    assert "within threshold again" in reply
+    assert "still in breach" in reply
+    assert "resolved: within the limit in 2026-W03" in reply
     assert "<!subteam" not in reply
 
 
@@ -259,7 +259,7 @@ def test_a_label_that_disappears_is_told_once(world: AlertsWorld) -> None:
     gone = Judged("refund", "ece-increase", "gone")
     world.evaluate("2026-W03", [gone])
     assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "reply"]
-    assert "label disappeared: not evaluated, stays open" in as_read(world.deliveries()[-1].payload)
+    assert "no outcome of this label arrived in 2026-W03: stays open" in as_read(world.deliveries()[-1].payload)
     world.evaluate("2026-W04", [gone])
     assert len(kinds(world)) == 4
 
@@ -329,7 +329,7 @@ def test_a_message_stays_that_of_its_evaluation_where_its_incident_is_older(worl
     shown = read_edit(world, "billing")
     assert "Calibration 2026-W03: 1 finding, 1 critical, 1 acknowledged" in shown
     assert "weekly evaluation of 2026-W03" in shown
-    assert "in breach in 2 weeks since 2026-W02" in shown
+    assert "n breach for 2 weeks (since 2026-W02)" in shown
 
 
 def test_what_was_refused_later_does_not_hide_why_an_incident_was_resolved(world: AlertsWorld) -> None:
@@ -350,7 +350,7 @@ def test_a_label_that_disappeared_is_told_once_also_where_somebody_acknowledges_
     assert [d.operation for d in world.deliveries()].count("reply") == 1
     shown = read_edit(world, "refund")
     assert "Acknowledged by ana" in shown
-    assert "label disappeared: not evaluated, stays open (2026-W03)" in shown
+    assert "no outcome of this label has arrived since 2026-W03" in shown
     assert f"calmon incidents resolve {world.incident('refund').id[:8]}" in shown
 
 
@@ -372,7 +372,7 @@ def test_what_comes_back_calls_its_own_people_also_beside_a_lesser_finding(world
     world.evaluate("2026-W02", [also, BILLING])
     world.evaluate("2026-W03", [also, fine(BILLING)])
     world.evaluate("2026-W04", [also, BILLING])
-    assert "came back" in world.deliveries()[-1].payload["text"]
+    assert "back in breach: reopened" in world.deliveries()[-1].payload["text"]
     assert world.deliveries()[-1].payload["text"].startswith("<!subteam^S0123>")
 
 

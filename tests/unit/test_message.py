@@ -156,16 +156,18 @@ def test_any_number_of_incidents_stays_within_slacks_bounds(count: int) -> None:
 @pytest.mark.parametrize(
     ("schedule", "groups", "told"),
     [
-        (DAY, [1, 1], ", 2 days running"),
-        (WEEK, [1, 1], ", 2 weeks running"),
-        (DAY, [3, 3], ", 2 times running in 3 days together"),
+        (DAY, [1, 1], ", 2 days in a row"),
+        (WEEK, [1, 1], ", 2 weeks in a row"),
+        (DAY, [3, 3], ", 2 times in a row in 3 days together"),
     ],
 )
 def test_a_rule_on_windows_running_says_how_many(schedule: Window, groups: list[int], told: str) -> None:
     alone = [{"windows": windows, "n": 700, "value": 0.12, "beyond": True} for windows in groups]
-    given = verdict(metric="ece", where="all", window=schedule, value=0.12, detail={"asks": 2, "groups": alone})
+    given = verdict(
+        metric="ece", where="all", window=schedule, value=0.12, windows=1, detail={"asks": 2, "groups": alone}
+    )
     assert plain_words(given).endswith(told)
-    assert "running" not in plain_words(replace(given, detail={"asks": 1, "groups": []}))
+    assert "in a row" not in plain_words(replace(given, detail={"asks": 1, "groups": []}))
 
 
 def test_every_incident_is_told_or_counted() -> None:
@@ -173,7 +175,7 @@ def test_every_incident_is_told_or_counted() -> None:
     in_full = read.count("[section] *:")
     assert 1 <= in_full <= 8
     assert f"*and {24 - in_full} more:*" in read
-    assert all(f"label_{i:03d} promises" in read for i in range(24))
+    assert all(f"label_{i:03d} is overconfident" in read for i in range(24))
 
 
 def test_the_wrong_items_are_said_to_be_automated_ones_where_the_numbers_are_of_other_rows() -> None:
@@ -348,30 +350,51 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
     [
         (
             verdict(),
-            "billing promises more than it keeps: "
-            "automated items were right 59% of the time, their scores said 91%",
+            "billing is overconfident: 59% correct, scores claimed 91% (2 weeks pooled)",
         ),
         (
             INCREASE.verdict,
-            "refund has scores that no longer mean what they did: "
-            "off by 6.1 points on average, 1.9 points in the baseline",
+            "refund calibration got worse: ECE 0.061, was 0.019 in the baseline",
         ),
         (
             BLOCKED.verdict,
-            "phishing has scores that are off by 31 points in their worst range, "
-            "more than the 20 points allowed",
+            "phishing is worst in scores 0.74 to 0.83: 31 points too high, at most 20 points allowed",
         ),
         (
             SHIFT.verdict,
-            "tickets (all labels) gets other scores than in the baseline: KS distance 0.18, 0.1 is allowed",
+            "tickets (all labels) scores are distributed differently than in the baseline: KS distance 0.18, "
+            "at most 0.1 allowed",
         ),
         (
-            verdict(metric="roc_auc", where="all", reason=Reason.BELOW_THRESHOLD, value=0.741, threshold=0.8),
-            "billing tells right from wrong less well than it must: ROC AUC is 0.741, at least 0.8 is wanted",
+            verdict(metric="roc_auc", where="all", reason=Reason.BELOW_THRESHOLD, value=0.741, threshold=0.8,
+                    windows=1),
+            "billing separates right from wrong poorly: ROC AUC 0.741, at least 0.8 required",
         ),
         (
-            verdict("phishing", metric="false_negative_rate", where="all", value=0.041, threshold=0.02),
-            "phishing misses too many: 4.1% of the true ones were not found, 2.0% are allowed",
+            verdict("phishing", metric="false_negative_rate", where="all", value=0.041, threshold=0.02, windows=1),
+            "phishing misses too many: 4.1% of true items not found, at most 2.0% allowed",
+        ),
+        (
+            verdict(outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, metric="ece", where="all",
+                    value=0.12, threshold=0.08, p_adjusted=0.03, windows=1, detail={"condition": "above"}),
+            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), adjusted p 0.03",
+        ),
+        (
+            verdict(outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, metric="ece", where="all",
+                    value=0.05, threshold=0.02, change=0.031, baseline=0.019, p_adjusted=0.03, windows=4,
+                    detail={"condition": "increase"}),
+            "billing is above the limit, not confirmed: ECE 0.050, +0.031 from the baseline (limit 0.02) "
+            "(4 weeks pooled), adjusted p 0.03",
+        ),
+        (
+            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
+                    threshold=0.08, window=DAY, windows=1, detail={"condition": "above", "asks": 2}),
+            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but not yet 2 days in a row",
+        ),
+        (
+            verdict(outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=-0.01, windows=1,
+                    detail={"condition": "above"}),
+            "billing is within the limit: underconfident by 1.0 points (limit 5.0 points)",
         ),
         (
             verdict(outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS, metric="ece", detectable=0.07, n=312),
@@ -385,7 +408,7 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
         ),
         (
             verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="shortfall", where="automated", n=700),
-            "billing was not judged: 700 outcomes arrived, but none of an item that was acted on automatically",
+            "billing was not judged: 700 outcomes arrived, but none of an item that has a score from automate_at on",
         ),
         (
             verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="ece", where="all", n=0),

@@ -137,7 +137,7 @@ def test_the_table_on_top_has_what_needs_somebody_first(data: ReportData, page: 
 
 
 def test_breaches_are_told_in_words_with_reason_and_advice(page: Page) -> None:
-    assert "billing has scores that no longer mean what they did" in page.text
+    assert "billing calibration got worse: ECE" in page.text
     assert "Roll that back, or recalibrate and pin a new baseline." in page.text
     assert "above threshold" in page.text
 
