@@ -74,8 +74,9 @@ def reach(settings: Settings) -> None:
 
 
 @task(name="begin", task_run_name="begin {window.name}", timeout_seconds=120, **IO)
-def begin(monitor: Monitor, window: Window, mode: ActMode) -> str:
-    """Write down that the window is being judged."""
+def begin(monitor: Monitor, window: Window, mode: ActMode, sources: Sequence[str]) -> str:
+    """Write down that the window is being judged. Raises WindowRefused for one that can have no data yet."""
+    stages.refuse_premature(monitor, window, sources, beats=mode != "never")
     return stages.begin(monitor, window, mode)
 
 
@@ -114,7 +115,7 @@ def publish(monitor: Monitor, window: Window, result: RunResult) -> None:
 
 def evaluate_window(monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode) -> RunResult:
     """One window through the tasks."""
-    run = begin(monitor, window, mode)
+    run = begin(monitor, window, mode, sources)
     with stages.failure_noted(monitor, window, beats=mode != "never"):
         data = read(monitor, window, sources, mode != "never")
         evaluated = judge(monitor, window, data)

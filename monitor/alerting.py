@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from monitor import incidents, messages
 from monitor.adapters import Monitor
@@ -143,7 +143,7 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     if post is None or post.sent_at is None or route is None:
         return None
     calls = [each for each in thread if each.operation == "reply" and _change_of(each) in _CALLS]
-    last = max([post.sent_at, *(each.created_at for each in calls)])
+    last = _last_call([post.sent_at, *(each.created_at for each in calls)], monitor.clock())
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
     desk = Desk(monitor)
@@ -153,6 +153,11 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     )  # fmt: skip
     payload["incidents"] = [each.id for each in waiting]
     return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)
+
+
+def _last_call(called: Sequence[datetime], now: datetime) -> datetime:
+    """When people were called last. A date of the future is of a clock that was ahead: then the first that is not."""
+    return max((moment for moment in called if moment <= now), default=datetime.min.replace(tzinfo=UTC))
 
 
 def _change_of(delivery: Delivery) -> str:

@@ -157,7 +157,7 @@ def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> Incide
     """
     if incident is None or _is_forgotten(incident, verdict):
         return _without_incident(verdict, now)
-    if verdict.window.start < incident.last_window_start:
+    if verdict.window.start < incident.last_window_start <= now:  # one of the future is of a clock that was ahead
         return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
     if verdict.outcome in ("not_evaluated", "unconfirmed"):
         return _not_judged(verdict, incident)

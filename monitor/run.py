@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from monitor import acting, alerting, collecting
+from monitor import acting, alerting, collecting, premature
 from monitor.adapters import ActMode, Monitor
 from monitor.alerts.outbox import drain
 from monitor.alerts.words import clean
@@ -55,6 +55,7 @@ def run_window(
 ) -> RunResult:
     """One evaluation from the warehouse to Slack. A dry run stores, switches and sends nothing."""
     names = list(sources or monitor.config.sources)
+    refuse_premature(monitor, window, names, beats=not dry_run and act != "never")
     if dry_run:
         data = collecting.collect(monitor, window, names, store=False, reread=act != "never", progress=progress)
         evaluated = judge(monitor, data, progress, keep=False)
@@ -68,6 +69,19 @@ def run_window(
     if act != "never":
         tell_heartbeat(monitor, evaluated)
     return result(run, window, evaluated, actions)
+
+
+def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str], *, beats: bool) -> None:
+    """Raise WindowRefused for a window that can have no data yet, before anything is stored.
+
+    ``beats``: the heartbeat hears of it.
+    """
+    try:
+        premature.refuse_premature(monitor, window, names)
+    except premature.WindowRefused as error:
+        if beats:
+            beat(monitor.settings.heartbeat_url, failed=str(error))
+        raise
 
 
 def tell_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:

@@ -23,13 +23,13 @@ _UNSENT: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "dead")
 
 def observed(store: Store, config: Config, now: datetime) -> Observed:
     """What the history holds of the monitor's own work."""
-    runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in store.runs(limit=RUNS)]
+    runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in store.runs(limit=RUNS, until=now)]
     return Observed(
         zone=config.zone,
         scheduled=tuple(each for each in ("weekly", "daily") if config.rules_for(each)),
         sources=tuple(config.sources),
         runs=runs,
-        readings=[ReadingSeen(**row) for row in store.readings_seen(now - LOOKS_BACK)],
+        readings=[ReadingSeen(**row) for row in store.readings_seen(now - LOOKS_BACK, now)],
         switches=store.switches(),
         deliveries=store.deliveries(_UNSENT),
         since=min((run.started_at for run in runs), default=None),

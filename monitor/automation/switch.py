@@ -183,8 +183,14 @@ class _Change:
     @property
     def is_behind(self) -> bool:
         """Whether a newer window has been evaluated, whoever wants this one to act."""
-        newest = self.before.last_window_end
+        newest = self.newest
         return newest is not None and self.evidence.window_end < newest - _LATE[self.evidence.schedule]
+
+    @property
+    def newest(self) -> datetime | None:
+        """The end of the newest window that was evaluated. One of the future is of a clock that was ahead."""
+        newest = self.before.last_window_end
+        return newest if newest is None or newest <= self.now else None
 
     @property
     def is_held(self) -> bool:
@@ -212,7 +218,7 @@ class _Change:
     @property
     def streak(self) -> int:
         """Good windows in a row, this one included: each once, only those of the run that turned off or blocked."""
-        newest = self.before.last_window_end
+        newest = self.newest
         is_new = newest is None or self.evidence.window_end > newest
         return self.before.ok_streak + (1 if is_new and self.before.actor == self.run else 0)
 
@@ -230,7 +236,7 @@ class _Change:
     ) -> SwitchDecision:
         """The decision for ``after``: an event exactly if it differs, ``why`` for the history."""
         if after.actor == self.run or not _is_restricted(after):  # else another run's windows are being counted
-            after = replace(after, last_window_end=_later(after.last_window_end, self.evidence.window_end))
+            after = replace(after, last_window_end=_later(self.newest, self.evidence.window_end))
         if after == self.before:
             return self.nothing(reason)
         event = SwitchEvent(
@@ -398,7 +404,7 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
     if lives and evaluated and not is_against(stored):
         after = replace(stored, lease_until=change.lease)
     if stored.version and (after.actor == change.run or not _is_restricted(after)):
-        after = replace(after, last_window_end=_later(after.last_window_end, change.evidence.window_end))
+        after = replace(after, last_window_end=_later(change.newest, change.evidence.window_end))
     if after != stored:
         after = replace(after, version=stored.version + 1)
     ranges = f" {told(event.blocked)}" if event.kind == "blocked" else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, select, update
 
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put
@@ -58,11 +58,13 @@ def run_of(connection: Connection, window: Window) -> Row | None:
     return None if row is None else dict(row)
 
 
-def runs(connection: Connection, schedule: Schedule | None, limit: int) -> list[Row]:
-    """The evaluations of the newest windows, newest first."""
+def runs(connection: Connection, schedule: Schedule | None, limit: int, until: datetime | None = None) -> list[Row]:
+    """The evaluations of the newest windows, newest first; ``until`` leaves out windows that begin later."""
     statement = select(tables.runs).order_by(tables.runs.c.window_start.desc(), tables.runs.c.schedule).limit(limit)
     if schedule is not None:
         statement = statement.where(tables.runs.c.schedule == schedule)
+    if until is not None:
+        statement = statement.where(tables.runs.c.window_start <= until)
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
@@ -106,11 +108,18 @@ def _keep_current(connection: Connection, window: Window, sources: Sequence[str]
 
 
 def newest_evaluated(connection: Connection, schedule: Schedule, source: str) -> datetime | None:
-    """The start of the newest window of which the source has verdicts."""
+    """The start of the newest window of which the source has a verdict that was evaluated.
+
+    A window in which nothing could be evaluated makes no other one old: else one run under a clock that is ahead
+    would stop all later ones.
+    """
     table = tables.verdicts
-    where = and_(table.c.schedule == schedule, table.c.source == source)
-    newest: datetime | None = connection.execute(select(func.max(table.c.window_start)).where(where)).scalar_one()
-    return newest
+    evaluated = table.c.outcome.in_(("ok", "unconfirmed", "breach"))
+    where = and_(table.c.schedule == schedule, table.c.source == source, evaluated)
+    # not max(): in this order the index is read from its end, and seldom far
+    newest = select(table.c.window_start).where(where).order_by(table.c.window_start.desc()).limit(1)
+    found: datetime | None = connection.execute(newest).scalar_one_or_none()
+    return found
 
 
 def verdicts(

@@ -96,13 +96,12 @@ def quality(
     return [Quality(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
 
 
-def seen(connection: Connection, since: datetime) -> list[Row]:
-    """What every reading of a window from ``since`` on gave, without its counts, newest first."""
+def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
+    """What every reading of a window from ``since`` to ``until`` gave, without its counts, newest first."""
     table = tables.readings
     columns = (table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error)
-    statement = (
-        select(*columns).where(table.c.window_start >= since).order_by(table.c.window_start.desc(), table.c.source)
-    )
+    within = table.c.window_start.between(since, until)
+    statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 

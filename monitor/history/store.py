@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
@@ -152,6 +152,14 @@ class Store:
         except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
 
+    def now(self) -> datetime | None:
+        """The time by the clock of the database's server; None of SQLite, which has only this machine's."""
+        if self._engine.dialect.name == "sqlite":
+            return None
+        with self._read() as connection:
+            found: datetime = connection.execute(select(func.now())).scalar_one()
+        return found.astimezone(UTC)
+
     # Evaluations
 
     def begin_run(self, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime) -> None:
@@ -169,10 +177,10 @@ class Store:
         with self._read() as connection:
             return evaluations.run_of(connection, window)
 
-    def runs(self, schedule: Schedule | None = None, limit: int = 100) -> list[Row]:
-        """The evaluations of the newest windows, newest first."""
+    def runs(self, schedule: Schedule | None = None, limit: int = 100, *, until: datetime | None = None) -> list[Row]:
+        """The evaluations of the newest windows, newest first; of those that began by ``until`` (None: of all)."""
         with self._read() as connection:
-            return evaluations.runs(connection, schedule, limit)
+            return evaluations.runs(connection, schedule, limit, until)
 
     def save_reading(self, window: Window, reading: StoredReading, now: datetime) -> None:
         """Replace what was read of one source in one window."""
@@ -185,10 +193,10 @@ class Store:
         with self._read() as connection:
             return readings.load(connection, schedule, window_start, source)
 
-    def readings_seen(self, since: datetime) -> list[Row]:
-        """What every reading of a window from ``since`` on gave (state, rows, error), newest first."""
+    def readings_seen(self, since: datetime, until: datetime) -> list[Row]:
+        """What every reading of a window from ``since`` to ``until`` gave (state, rows, error), newest first."""
         with self._read() as connection:
-            return readings.seen(connection, since)
+            return readings.seen(connection, since, until)
 
     def quality(self, schedule: Schedule, window_start: datetime) -> list[Quality]:
         """The rows set aside in one window."""
@@ -216,7 +224,7 @@ class Store:
             evaluations.replace_estimates(connection, window, source, estimates)
 
     def newest_evaluated(self, schedule: Schedule, source: str) -> datetime | None:
-        """The start of the newest window of which the source has verdicts."""
+        """The start of the newest window in which any rule of the source was evaluated (not only asked)."""
         with self._read() as connection:
             return evaluations.newest_evaluated(connection, schedule, source)
 

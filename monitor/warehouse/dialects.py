@@ -87,6 +87,12 @@ class Dialect:
             return sa.literal(when.astimezone(UTC).replace(tzinfo=None), sa.TIMESTAMP())
         return sa.literal(when.astimezone(UTC), sa.TIMESTAMP(timezone=True))
 
+    def aware(self, instant: Any) -> datetime | None:
+        """A fetched value of :meth:`instant` in Python, time zone aware."""
+        if instant is None or instant.tzinfo is not None:
+            return instant  # type: ignore[no-any-return]  # what a driver gives
+        return instant.replace(tzinfo=UTC)  # type: ignore[no-any-return]
+
     def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:
         """Whether start <= value < end."""
         instant = self.instant(column, kind)
@@ -226,6 +232,10 @@ class SQLite(Embedded):
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """Microseconds since 1970 in UTC, by our own function :func:`microseconds`."""
         return sa.func.calmon_instant(column, type_=sa.BigInteger)
+
+    def aware(self, instant: Any) -> datetime | None:
+        """From microseconds since 1970."""
+        return None if instant is None else _1970 + int(instant) * _MICROSECOND
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """The same of a moment."""

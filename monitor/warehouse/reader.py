@@ -189,6 +189,20 @@ class Warehouse:
             rows = connection.execute(statements.behind(wanted, latest=repeated > 0)).mappings()
             return [example_row({**row}, tuple(source.segments)) for row in rows]
 
+    def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:
+        """The date of the newest row that is not of the future; None where the source has no row.
+
+        Where there is a row with near <= date < now, which is the usual case and quickly found, ``near`` is given
+        instead. Raises as :meth:`read` does.
+        """
+        window = Window(near, now, "", "weekly")
+        with self._session(name) as connection:
+            layout = self._layout(connection, name, source)
+            statements = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
+            if connection.execute(statements.dated(near, now).limit(1)).first() is not None:
+                return near
+            return self._dialect.aware(connection.execute(statements.newest(near)).scalar())
+
     @contextmanager
     def _statements(
         self, name: str, source: SourceConfig, window: Window, now: datetime

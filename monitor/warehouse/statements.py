@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,6 +28,7 @@ from monitor.warehouse.examples import Wanted
 
 NO_VALUE = "(none)"
 EXAMPLES = 20
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("predicted", "automated", "cell")
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation")
 ONE: Expression = sa.literal_column("1")
@@ -76,6 +77,15 @@ class Statements:
         # Only where the reason can occur: DuckDB 2.0 fails on CASE ... = 'a value of no branch'
         parts = [_identified(rows, reason) for rows, reasons in levels if reason in (known for _, known in reasons)]
         return shown(sa.union_all(*parts).subquery("examples"), sa.true(), self.dialect)
+
+    def dated(self, start: datetime, end: datetime) -> sa.Select[Any]:
+        """(n): 1 for each row, sound or not, with start <= its date < end."""
+        return self._select(ONE.label("n")).where(self._between(start, end))
+
+    def newest(self, before: datetime) -> sa.Select[Any]:
+        """(instant): the newest date of all rows before a moment, as the engine keeps instants."""
+        instant = self._instant(self.source.window_on)
+        return self._select(sa.func.max(instant).label("instant")).where(self._between(_FIRST, before))
 
     # --- sums
 
@@ -265,10 +275,11 @@ class Statements:
         return self.dialect.text(self._column(name))
 
     def _in_window(self) -> Expression:
+        return self._between(self.window.start, self.window.end)
+
+    def _between(self, start: datetime, end: datetime) -> Expression:
         name = self.source.window_on
-        return self.dialect.within(
-            self._column(name), self.layout.columns[name].kind, self.window.start, self.window.end
-        )
+        return self.dialect.within(self._column(name), self.layout.columns[name].kind, start, end)
 
     def _identity(self) -> list[sa.Label[Any]]:
         names = {"item": "item", "label": "label", "score_text": "score", "date_text": self.source.window_on}

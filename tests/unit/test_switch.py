@@ -69,7 +69,8 @@ def run(
     told: bool = False,
 ) -> SwitchDecision:
     evidence = Evidence(end, schedule, verdicts, f"{schedule}:{end:%Y-%m-%d}", told)
-    return after_run(state, evidence, automation, critical=critical, now=now or end + timedelta(hours=7))
+    ended = max(end, state.last_window_end or end)  # whatever was evaluated is over
+    return after_run(state, evidence, automation, critical=critical, now=now or ended + timedelta(hours=7))
 
 
 def enable(state: SwitchState, now: datetime = NOW, **asked: Any) -> SwitchDecision:

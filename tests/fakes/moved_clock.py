@@ -1,0 +1,28 @@
+"""``python -m tests.fakes.moved_clock DAYS WORDS...``: calmon as a process whose clock is DAYS ahead."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from monitor import adapters
+
+
+def move(days: float) -> None:
+    """Must run before the commands are imported: they take the clock by its name."""
+
+    def moved() -> datetime:
+        return datetime.now(UTC) + timedelta(days=days)
+
+    adapters.utc_now = moved
+    opened: Any = adapters.open_monitor
+    opened.__wrapped__.__kwdefaults__["clock"] = moved
+
+
+if __name__ == "__main__":
+    move(float(sys.argv[1]))
+    sys.argv = ["calmon", *sys.argv[2:]]
+    from monitor.cli import main
+
+    main()

@@ -1,0 +1,157 @@
+"""One run under a clock that is ahead must stop nothing: neither then, nor afterwards, nor of an older version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor import watch, windows
+from monitor.adapters import Monitor, utc_now
+from monitor.operating import change_switch
+from monitor.premature import Refusal, WindowRefused
+from monitor.records import Reason, Subject, Verdict, Window
+from monitor.run import run_window
+from monitor.serving import Service
+from monitor.watching import observed
+from monitor.windows import week
+from tests.fakes import world as worlds
+from tests.fakes.world import WEEKS, make_world
+
+LAST = WEEKS[10]  # the first week in which "slipping" is wrong
+NOW = datetime(2026, 9, 2, tzinfo=UTC)  # the week after the last one
+
+
+def window(monitor: Monitor, name: str) -> Window:
+    return week(name, monitor.config.zone)
+
+
+def of_a_year_ahead(monitor: Monitor) -> Window:
+    return windows.last_ready("weekly", NOW + timedelta(days=365), monitor.config.zone)
+
+
+def poison(monitor: Monitor) -> Window:
+    """What a run at +365 days left behind in a history of the version before: everything ``no_rows``."""
+    ahead, store = of_a_year_ahead(monitor), monitor.store
+    when = NOW + timedelta(days=365)
+    store.begin_run(ahead, run="ahead", acts=True, rules_revision=monitor.config.revision, now=when)
+    none = [
+        Verdict(
+            id=f"ahead-{label}", rule="automated-shortfall", subject=Subject("tickets", label), window=ahead,
+            metric="shortfall", where="automated", outcome="not_evaluated", reason=Reason.NO_ROWS,
+            severity="critical", threshold=0.05,
+        )
+        for label in worlds.LABELS
+    ]  # fmt: skip
+    store.save_evaluation(ahead, ["tickets"], [], none, [], when)
+    store.finish_run(ahead, state="done", now=when)
+    return ahead
+
+
+def test_a_process_a_year_ahead_is_refused_and_the_next_runs_switch_and_alert(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, window(monitor, WEEKS[9]))
+        before = monitor.store.runs(), monitor.store.switches(), monitor.store.deliveries()
+    ahead = subprocess.run(
+        [sys.executable, "-m", "tests.fakes.moved_clock", "365", "run", "weekly"],
+        capture_output=True, text=True, timeout=300, check=False, cwd=world.folder,
+        env=os.environ | world.environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert ahead.returncode == 2, ahead.stderr
+    assert Refusal.AFTER_NEWEST_DATA.value in ahead.stderr
+    with world.opened(lambda: NOW) as monitor:
+        assert (monitor.store.runs(), monitor.store.switches(), monitor.store.deliveries()) == before
+        result = run_window(monitor, window(monitor, LAST))
+        assert {(a.kind, a.state) for a in result.actions} == {
+            ("slack", "not sent: no token"), ("disable_automation", "turned off")
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("says", ["keep", "disable"])
+def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(tmp_path: Path, says: str) -> None:
+    world = make_world(tmp_path, config=worlds.CONFIG.replace("keep", says))
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, window(monitor, WEEKS[9]))
+        ahead = poison(monitor)
+        spoiled = monitor.store.switch("tickets", "slipping")
+        monitor.store.apply_switch(spoiled, replace(spoiled, last_window_end=ahead.end), None)
+        run_window(monitor, window(monitor, LAST))
+        found = monitor.store.switch("tickets", "slipping")
+        assert (found.state, found.last_window_end) == ("off", window(monitor, LAST).end)
+        assert [i.rule for i in monitor.store.incidents()] == ["automated-shortfall"]
+        seen = observed(monitor.store, monitor.config, NOW)
+        assert ahead.start not in {each.window_start for each in (*seen.runs, *seen.readings)}
+        assert "2027" not in " ".join(finding.text for finding in watch.findings(seen, NOW))
+    service = Service(world.settings(), clock=lambda: NOW)
+    assert [each.name for each in service._windows()] == [LAST, WEEKS[9]]
+    service.close()
+
+
+def test_a_window_that_is_not_over_by_the_databases_clock_is_refused(tmp_path: Path, fresh_postgres_url: str) -> None:
+    world = make_world(tmp_path, store_url=fresh_postgres_url)
+    with world.opened(lambda: utc_now() + timedelta(days=8)) as monitor:
+        assert abs((monitor.store.now() or NOW) - utc_now()) < timedelta(minutes=1)
+        soon = windows.last_ready("weekly", monitor.clock(), monitor.config.zone)
+        with pytest.raises(WindowRefused) as refused:
+            run_window(monitor, soon)
+        assert refused.value.reason is Refusal.AFTER_DATABASE_CLOCK
+        assert monitor.store.runs() == []
+
+
+def test_a_source_without_rows_and_one_that_is_late_are_evaluated_where_another_is_up_to_date(tmp_path: Path) -> None:
+    frame = worlds.rows()
+    old = frame[frame["item"].str.startswith(WEEKS[0])]
+    url = worlds.write_duckdb(tmp_path / "warehouse.duckdb", frame)
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "warehouse.duckdb")) as connection:
+        connection.register("old", old)
+        connection.execute("CREATE TABLE late AS SELECT * FROM old")
+        connection.execute("CREATE TABLE empty AS SELECT * FROM old WHERE false")
+    source = "  {0}: {{relation: {0}, score_is: probability_of_label, automate_at: 0.8}}\n"
+    config = worlds.CONFIG.replace("sources:\n", "sources:\n" + source.format("late") + source.format("empty"))
+    world = make_world(tmp_path, config=config, warehouse_url=url)
+    with world.opened(lambda: NOW) as monitor:
+        result = run_window(monitor, window(monitor, WEEKS[9]))
+        assert {part.source: part.problem for part in result.evaluated} == dict.fromkeys(("tickets", "late", "empty"))
+        run_window(monitor, window(monitor, WEEKS[9]), sources=["empty"])
+        with pytest.raises(WindowRefused, match="days after the newest row"):
+            run_window(monitor, window(monitor, WEEKS[9]), sources=["late"])
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
+def test_every_engine_says_when_its_newest_row_is_from(tmp_path: Path, engine: str, postgres_url: str) -> None:
+    from tests.conftest import new_postgres_database
+
+    frame = worlds.rows(WEEKS[:2], per_week=20)
+    writers = {"duckdb": worlds.write_duckdb, "sqlite": worlds.write_sqlite}
+    if engine == "postgresql":
+        url = worlds.write_postgresql(new_postgres_database(postgres_url), frame)
+    else:
+        url = writers[engine](tmp_path / f"other.{engine}", frame)
+    world = make_world(tmp_path, warehouse_url=url)
+    newest = max(frame["resolved_at"]).to_pydatetime()
+    with world.opened(lambda: NOW) as monitor:
+        asked = {"name": "tickets", "source": monitor.config.sources["tickets"], "now": NOW}
+        found = monitor.warehouse.newest(near=NOW - timedelta(days=7), **asked)
+        assert found is not None
+        assert abs(found - newest) < timedelta(milliseconds=1)
+        assert monitor.warehouse.newest(near=newest - timedelta(days=1), **asked) == newest - timedelta(days=1)
+
+
+def test_an_operator_can_turn_on_what_was_off_under_a_clock_ahead_and_runs_go_on_from_there(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, window(monitor, WEEKS[8]))
+        spoiled = monitor.store.switch("tickets", "steady")
+        late = replace(spoiled, state="off", last_window_end=NOW + timedelta(days=365))
+        monitor.store.apply_switch(spoiled, late, None)
+        change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="the clock was wrong")
+        run_window(monitor, window(monitor, WEEKS[9]))
+        assert monitor.store.switch("tickets", "steady").last_window_end == window(monitor, WEEKS[9]).end
