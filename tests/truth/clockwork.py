@@ -1,0 +1,86 @@
+"""What a story moves by hand: the clock of the whole program, and a Slack that can be down."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from monitor import adapters, findings
+from monitor.alerts import outbox
+from monitor.alerts.slack import Sent, TransportError
+from monitor.records import Delivery
+
+
+@dataclass
+class Clock:
+    """A clock that is where a story puts it."""
+
+    now: datetime
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class Channel:
+    """Slack as the outbox sees it: takes what comes, or is down."""
+
+    down: bool = False
+    sent: list[Delivery] = field(default_factory=list)
+    _stamps: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
+        if self.down:
+            raise TransportError("Slack did not answer")
+        self.sent.append(delivery)
+        return Sent("C001", f"{next(self._stamps)}.000")
+
+    def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
+        return None
+
+
+@dataclass
+class Whispers:
+    """Slack as buttons see it: private answers and modals."""
+
+    said: list[str] = field(default_factory=list)
+    views: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def whisper(self, channel: str, user: str, text: str) -> None:
+        self.said.append(text)
+
+    def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:
+        self.views.append(view)
+
+    def members(self, group: str) -> frozenset[str]:
+        return frozenset()
+
+
+def _told_by_the_story() -> datetime:
+    return _CLOCK()  # type: ignore[name-defined]  # noqa: F821 - looked up in monitor.adapters, which gets it below
+
+
+@contextmanager
+def clockwork(clock: Callable[[], datetime], channel: Channel | None) -> Iterator[None]:
+    """The program's clock is ``clock``, its Slack ``channel``; pictures are not drawn, and nothing waits.
+
+    The code of ``utc_now`` is replaced, not the name, since many modules hold the function itself.
+    """
+    real = adapters.utc_now.__code__
+    names: list[tuple[Any, str, Any]] = [(findings, "incident_png", lambda *a, **k: b"png"), (outbox, "PAUSE", 0.0)]
+    names.append((adapters, "sender_of", lambda settings: channel))
+    before = [(module, name, getattr(module, name)) for module, name, _ in names if hasattr(module, name)]
+    for module, name, value in names:
+        setattr(module, name, value)
+    adapters._CLOCK = clock  # type: ignore[attr-defined]
+    adapters.utc_now.__code__ = _told_by_the_story.__code__
+    try:
+        yield
+    finally:
+        adapters.utc_now.__code__ = real
+        for module, name, value in before:
+            setattr(module, name, value)

@@ -1,0 +1,712 @@
+"""Seeded stories: weeks and days of a monitor with labels that break, heal, flap and vanish, people, and outages.
+
+A story is planned from its seed alone (:func:`plan`), then played (:func:`play`) on a real history with the real
+stages of a run, the real commands, the real HTTP service and the real handler of buttons. Only the warehouse and the
+judging are written by hand (:mod:`tests.truth.script`). After each step the ``observer`` is called, with what was done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+import click
+from rich.console import Console
+
+from monitor import alerting, run
+from monitor.adapters import Monitor
+from monitor.alerts.outbox import drain
+from monitor.automation.http import Wanted
+from monitor.automation.problems import Refused
+from monitor.baselines import Baseline, edges_of
+from monitor.buttons import Buttons
+from monitor.counts import counts_from_rows
+from monitor.evaluation import Evaluated
+from monitor.history.readings import StoredReading
+from monitor.history.store import Store
+from monitor.records import Quality, Reason, Subject, Window
+from monitor.rules.load import load_config
+from monitor.serving import Service
+from monitor.watching import watch_monitor
+from monitor.windows import day, week
+from tests.fakes.world import make_world
+from tests.truth import script
+from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
+from tests.truth.script import Mood, Numbers, Page, RuleSpec, Said
+
+FIRST = datetime(2026, 1, 5, tzinfo=UTC)
+UTC_ZONE = ZoneInfo("UTC")
+cli: Any = importlib.import_module("monitor.cli.app")  # `monitor.cli.app` is the application object
+TEAM = "T1"
+OPERATOR, STRANGER = ("U1", "dora"), ("U9", "guest")
+PEOPLE = ("ana", "ben", "carol")
+WHY = ("looked at by hand", "the model was rolled back", "retrained", "wrong since noon", "audit of the queue")
+PUBLIC = "https://calmon.example.com"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What alerts.yaml says in one story."""
+
+    when_not_evaluated: str
+    initial: str
+    re_enable: str
+    dry_run: bool
+    daily: bool
+    pinned: bool
+    linked: bool
+    token: bool
+    lease_days: int = 9
+
+    @property
+    def rules(self) -> tuple[RuleSpec, ...]:
+        return (*script.WEEKLY, script.DAYS) if self.daily else script.WEEKLY
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        return {"tickets": script.SOURCES["tickets"]} if self.daily else dict(script.SOURCES)
+
+    @property
+    def yaml(self) -> str:
+        rules = "\n".join(f"  - {rule.yaml}" for rule in self.rules)
+        mails = "" if self.daily else (
+            "  mails: {relation: mails, score_is: probability_of_label, automate_at: 0.7}\n"
+        )  # fmt: skip
+        return f"""\
+version: 1
+timezone: UTC
+sources:
+  tickets: {{relation: tickets, score_is: probability_of_label, automate_at: 0.8,
+    labels: {{phishing: {{critical: true, automate_at: 0.9}}}}}}
+{mails}rules:
+{rules}
+automation: {{when_not_evaluated: {self.when_not_evaluated}, initial: {self.initial}, lease: {self.lease_days}d,
+  re_enable: {self.re_enable}, dry_run: {str(self.dry_run).lower()}, operators: ["<@{OPERATOR[0]}>"]}}
+routes:
+  - {{match: {{severity: critical}}, channel: "#ml-oncall", mention: "<!subteam^S0123>", repeat: 24h}}
+  - {{channel: "#ml-monitoring", repeat: 1w}}
+"""
+
+
+Kind = Literal["run", "drain", "watch", "person", "slack", "look"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One planned step. ``what`` and ``more`` depend on the kind."""
+
+    at: datetime
+    kind: Kind
+    what: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A story before it is played."""
+
+    seed: int
+    setting: Setting
+    moods: Mapping[tuple[str, str, str], Mood]  # (schedule+window, source, label)
+    events: tuple[Event, ...]
+
+
+@dataclass
+class Step:
+    """What has just happened: the planned event, and every text that came of it at once."""
+
+    event: Event
+    at: datetime
+    printed: list[Printed] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a command or an edge answered: ``kind`` names which, ``text`` is what people saw."""
+
+    kind: str
+    text: str
+    args: tuple[str, ...] = ()
+    code: int = 0
+
+
+def plan(seed: int) -> Plan:
+    """The story of a seed: which settings, how each label does, and who does what when."""
+    rng = Random(f"truth {seed}")
+    setting = _setting(seed, rng)
+    weeks = rng.randint(4, 6) if setting.daily else rng.randint(6, 14)
+    windows = [_week(number) for number in range(weeks)]
+    moods = _moods(setting, windows, rng)
+    events = [*_runs(setting, windows, rng), *_people(setting, windows, rng), *_rounds(windows, rng)]
+    return Plan(seed, setting, moods, tuple(sorted(events, key=lambda e: e.at)))
+
+
+def _setting(seed: int, rng: Random) -> Setting:
+    return Setting(
+        when_not_evaluated=rng.choice(("keep", "keep", "disable")), initial=rng.choice(("on_first_ok", "off")),
+        re_enable=rng.choice(("manual", "manual", "{after: 2}")), dry_run=rng.random() < 0.08,
+        daily=seed % 3 == 0, pinned=rng.random() < 0.85, linked=rng.random() < 0.6, token=rng.random() < 0.9,
+    )  # fmt: skip
+
+
+def _week(number: int) -> Window:
+    start = FIRST + timedelta(weeks=number)
+    year, name, _ = start.isocalendar()
+    return week(f"{year}-W{name:02d}", UTC_ZONE)
+
+
+def _moods(setting: Setting, windows: list[Window], rng: Random) -> dict[tuple[str, str, str], Mood]:
+    found: dict[tuple[str, str, str], Mood] = {}
+    for source, labels in setting.labels.items():
+        for label in labels:
+            mood: Mood = "good"
+            flaps = rng.random() < 0.2
+            for window in windows:
+                mood = _next(mood, rng, flaps=flaps)
+                found[window.name, source, label] = mood
+                for name in _days_of(window):
+                    alike: Mood = mood if rng.random() < 0.75 else _next("good", rng, flaps=False)
+                    found[name, source, label] = alike
+    return found
+
+
+def _next(mood: Mood, rng: Random, *, flaps: bool) -> Mood:
+    stay = {"good": 0.72, "bad": 0.55, "unsure": 0.3, "few": 0.4, "gone": 0.6, "moved": 0.4, "rejected": 0.4}
+    if rng.random() < (0.1 if flaps else stay.get(mood, 0.5)):
+        return mood
+    if mood != "good" and rng.random() < 0.6:
+        return "good"
+    moods: tuple[Mood, ...] = ("bad", "bad", "bad", "unsure", "unsure", "few", "gone", "moved", "rejected")
+    return rng.choice(moods)
+
+
+def _days_of(window: Window) -> list[str]:
+    return [f"{window.start + timedelta(days=k):%Y-%m-%d}" for k in range(7)]
+
+
+def _runs(setting: Setting, windows: list[Window], rng: Random) -> Iterator[Event]:
+    """Runs in their time, late, twice, failed or never; a source that cannot be read; truths that come late."""
+    for window in windows:
+        at = window.end + timedelta(hours=6, minutes=rng.randint(5, 60))
+        yield from _run_of("weekly", window.name, at, setting, rng)
+    if not setting.daily:
+        return
+    silent = set()
+    if rng.random() < 0.4:
+        first = rng.randrange(7 * len(windows))
+        silent = set(range(first, first + rng.randint(1, 4)))
+    for number in range(7 * len(windows)):
+        start = FIRST + timedelta(days=number)
+        if number not in silent:
+            at = start + timedelta(days=1, hours=6, minutes=rng.randint(61, 90))
+            yield from _run_of("daily", f"{start:%Y-%m-%d}", at, setting, rng, seldom=0.25)
+
+
+def _run_of(
+    schedule: str, name: str, at: datetime, setting: Setting, rng: Random, seldom: float = 1.0
+) -> Iterator[Event]:
+    fate = rng.random() / seldom if seldom else 1.0
+    given: dict[str, Any] = {"schedule": schedule, "unread": [], "version": "v3" if rng.random() < 0.8 else "v4"}
+    if fate < 0.05:
+        return  # the monitor was down
+    if fate < 0.09:
+        yield Event(at, "run", name, {**given, "fails": True})
+        at += timedelta(hours=rng.randint(1, 30))
+    elif fate < 0.16:
+        yield Event(at, "run", name, {**given, "unread": [rng.choice(sorted(setting.labels))]})
+        at += timedelta(hours=rng.randint(1, 20))
+        if rng.random() < 0.4:
+            return
+    elif fate < 0.2:
+        at += timedelta(days=rng.randint(1, 2), hours=rng.randint(0, 5))  # late
+    elif fate < 0.23:
+        given |= {"jump": rng.choice((-70, 45, 80))}  # minutes by which the clock is wrong during the run
+    yield Event(at, "run", name, given)
+    if rng.random() < 0.08 * seldom:
+        yield Event(at + timedelta(hours=rng.randint(2, 50)), "run", name, {**given, "again": "late truths"})
+    elif rng.random() < 0.05 * seldom:
+        yield Event(at + timedelta(hours=rng.randint(1, 9)), "run", name, {**given, "again": "the same"})
+
+
+def _people(setting: Setting, windows: list[Window], rng: Random) -> Iterator[Event]:
+    """What people do, and on which way: a terminal, the HTTP service, buttons in Slack."""
+    first, last = windows[0].end + timedelta(hours=7), windows[-1].end + timedelta(days=2)
+    span = (last - first) / timedelta(minutes=1)
+    if setting.initial == "off":
+        yield Event(first + timedelta(minutes=rng.randint(1, 200)), "person", "go live", {"by": rng.choice(PEOPLE)})
+    for _ in range(rng.randint(3, 9)):
+        at = first + timedelta(minutes=rng.randint(0, int(span)))
+        what = rng.choices(
+            ("enable", "disable", "acknowledge", "silence", "resolve", "whole"), (4, 2, 3, 2, 2, 1)
+        )[0]  # fmt: skip
+        source = rng.choice(sorted(setting.labels))
+        given = {
+            "by": rng.choice(PEOPLE), "why": rng.choice(WHY), "source": source, "pick": rng.random(),
+            "label": rng.choice(setting.labels[source]), "way": rng.choice(("terminal", "http", "slack")),
+            "hours": rng.choice((None, None, 6, 40, 100, 400)), "on": rng.random() < 0.5,
+        }  # fmt: skip
+        yield Event(at, "person", what, given)
+
+
+def _rounds(windows: list[Window], rng: Random) -> Iterator[Event]:
+    """Drains and the watchdog come round, Slack is down for a while, and somebody looks at everything."""
+    at, end = windows[0].start + timedelta(hours=9, minutes=2), windows[-1].end + timedelta(days=12)
+    while at < end:
+        yield Event(at, "drain")
+        if rng.random() < 0.5:
+            yield Event(at + timedelta(minutes=1), "watch")
+        at += timedelta(hours=rng.choice((18, 25, 31, 55)))
+    if rng.random() < 0.3:
+        began = windows[0].end + timedelta(hours=rng.randint(0, 24 * 7 * (len(windows) - 1)))
+        yield Event(began, "slack", "down")
+        yield Event(began + timedelta(hours=rng.randint(2, 60)), "slack", "up")
+    for window in rng.sample(windows, k=min(3, len(windows))):
+        yield Event(window.end + timedelta(hours=rng.randint(8, 160)), "look")
+    yield Event(end, "look")
+
+
+# --- played
+
+
+@dataclass
+class Story:
+    """A story while it is played: the monitor, its clock, and what was written by hand so far."""
+
+    plan: Plan
+    monitor: Monitor
+    clock: Clock
+    folder: Path
+    channel: Channel | None
+    whispers: Whispers
+    service: Service
+    buttons: Buttons
+    rng: Random
+    said: dict[tuple[str, str, str, str | None, str], Said] = field(default_factory=dict)
+    values: dict[tuple[str, str, str, str], Numbers] = field(default_factory=dict)
+    acted: list[str] = field(default_factory=list)
+    pages: list[Page] = field(default_factory=list)
+    presses: int = 0
+
+    @property
+    def setting(self) -> Setting:
+        return self.plan.setting
+
+    def printed(self, kind: str, *args: str) -> Printed:
+        """Run a command as a person in a terminal does, with lines wide enough for whole tables."""
+        out, err = io.StringIO(), io.StringIO()
+        command = _command()
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = command.main(args=list(args), prog_name="calmon", standalone_mode=False) or 0
+            except click.exceptions.Exit as exit:
+                code = exit.exit_code
+            except click.ClickException as error:
+                error.show(err)
+                code = error.exit_code
+        return Printed(kind, out.getvalue() + err.getvalue(), args, int(code))
+
+
+@cache
+def _command() -> Any:
+    import typer
+
+    return typer.main.get_command(cli.app)
+
+
+Observer = Callable[[Story, Step], None]
+
+
+@cache
+def _empty_history() -> Path:
+    """A migrated history without a row, made once in a process."""
+    folder = Path(mkdtemp(prefix="truth-"))
+    with Store.from_url(f"sqlite:///{folder / 'history.sqlite'}"):
+        pass
+    return folder / "history.sqlite"
+
+
+@contextmanager
+def story(planned: Plan, folder: Path) -> Iterator[Story]:
+    """The monitor of a plan, with its clock and Slack."""
+    clock = Clock(FIRST)
+    shutil.copy(_empty_history(), folder / "history.sqlite")
+    world = make_world(folder, config=planned.setting.yaml, warehouse_url=f"duckdb:///{folder / 'none.duckdb'}")
+    more = {"public_url": PUBLIC} if planned.setting.linked else {}
+    environment = world.environment | {f"CALMON_{k.upper()}": v for k, v in more.items()}
+    channel = Channel() if planned.setting.token else None
+    with clockwork(clock, channel), _environment(environment), _wide(), world.opened(clock, **more) as monitor:
+        if planned.setting.pinned:
+            monitor.store.save_baselines(_baselines(monitor, planned.setting))
+        whispers, service = Whispers(), Service(world.settings(**more), clock=clock)
+        buttons = Buttons(
+            monitor, whispers, TEAM, config=lambda: monitor.config, deliver=lambda: run.deliver(monitor)
+        )  # fmt: skip
+        try:
+            yield Story(
+                planned, monitor, clock, folder, channel, whispers, service, buttons, Random(f"play {planned.seed}")
+            )  # fmt: skip
+        finally:
+            service.close()
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    for name in [name for name in os.environ if name.startswith("CALMON_")]:
+        del os.environ[name]
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _wide() -> Iterator[None]:
+    """Consoles of 1,000 columns, and no log lines."""
+    before, disabled = (cli.out, cli.err), logging.root.manager.disable
+    cli.out, cli.err = Console(width=1000), Console(stderr=True, width=1000)
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        cli.out, cli.err = before
+        logging.disable(disabled)
+
+
+def _baselines(monitor: Monitor, setting: Setting) -> list[Baseline]:
+    span = week("2025-W44", UTC_ZONE), week("2026-W01", UTC_ZONE)
+    made = []
+    for source, labels in setting.labels.items():
+        for label in (None, *labels):
+            scores = [k / 20 for k in range(1, 20) for _ in range(60)]
+            truths = [int(i % 60 < 60 * s) for i, s in enumerate(scores)]
+            counts = counts_from_rows(scores, truths)
+            made.append(
+                Baseline(
+                    source, label, 1, span[0].start, span[1].end, span[0].name, span[1].name, counts,
+                    edges_of(counts, monitor.config.evaluation), FIRST, "ana", "first",
+                )  # fmt: skip
+            )
+    return made
+
+
+def play(planned: Plan, folder: Path, observer: Observer) -> Story:
+    """Play a story to its end; ``observer`` sees each step when it is done."""
+    with story(planned, folder) as told:
+        for event in planned.events:
+            told.clock.now = max(event.at, told.clock.now) if event.kind != "run" else event.at
+            step = Step(event, told.clock.now)
+            _DO[event.kind](told, event, step)
+            observer(told, step)
+        return told
+
+
+# --- runs
+
+
+def _run(told: Story, event: Event, step: Step) -> None:
+    schedule, name = event.more["schedule"], event.what
+    window = (week if schedule == "weekly" else day)(name, UTC_ZONE)
+    right = told.clock.now
+    told.clock.now = right + timedelta(minutes=event.more.get("jump", 0))
+    step.at = told.clock.now
+    try:
+        with _written_by_hand(told, window, event):
+            result = run.run_window(told.monitor, window)
+        shown = Console(width=1000, file=io.StringIO())
+        from monitor.report.terminal import run_summary
+
+        shown.print(run_summary(result.evaluated, result.actions, told.monitor.config))
+        step.printed.append(Printed("run", shown.file.getvalue(), (schedule, name)))  # type: ignore[attr-defined]
+        step.printed.append(Printed("run json", json.dumps(result.document), (schedule, name)))
+    except Down as error:
+        told.acted.append(str(error))
+    told.clock.now = max(right, told.clock.now)
+
+
+class Down(Exception):
+    """The run failed, as with a warehouse driver that breaks."""
+
+
+@contextmanager
+def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None]:
+    """The two stages that need a warehouse give what the script says."""
+    before = run.collecting.collect, run.judge
+    pages: list[Page] = []
+
+    def collect(monitor: Monitor, window: Window, names: Any, **_: Any) -> list[Page]:
+        if event.more.get("fails"):
+            raise Down("the driver broke")
+        pages.extend(page(told, window, name, event) for name in names)
+        for each in pages:
+            monitor.store.save_reading(window, _reading(each), monitor.clock())
+        return pages
+
+    def judge(monitor: Monitor, data: list[Page], *_: Any, **__: Any) -> tuple[Evaluated, ...]:
+        return tuple(_evaluated(each) for each in data)
+
+    run.collecting.collect, run.judge = collect, judge  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        run.collecting.collect, run.judge = before
+        for each in pages:
+            told.pages.append(each)
+            for line in each.said:
+                told.said[line.schedule, line.window, line.source, line.label, line.rule] = line
+
+
+def _reading(page: Page) -> StoredReading:
+    state = "ok" if page.problem is None else page.problem.value
+    quality = tuple(Quality(page.source, reason, rows) for reason, rows in page.rejected.items())
+    return StoredReading(
+        page.source, state=state, error=page.error or None, versions={page.version: page.rows} if page.rows else {},
+        quality=quality, rows=page.rows, digest=f"{page.source}{page.window.name}{page.rows}",
+    )  # fmt: skip
+
+
+def _evaluated(page: Page) -> Evaluated:
+    quality = tuple(Quality(page.source, reason, rows) for reason, rows in page.rejected.items())
+    return Evaluated(
+        page.source, page.window, tuple(page.estimates), tuple(page.verdicts), (), quality, page.problem, page.error
+    )
+
+
+def page(told: Story, window: Window, source: str, event: Event) -> Page:
+    """What a source gives in a window. The same again gives the same; late truths may give other outcomes."""
+    salt = f"{told.plan.seed} {window.name} {source} {event.more.get('again') == 'late truths'}"
+    rng = Random(salt)
+    made = Page(source, window, version=event.more["version"])
+    if source in event.more["unread"]:
+        made.problem, made.error = rng.choice(
+            ((Reason.RELATION_ERROR, "the relation has no column score"), (Reason.WAREHOUSE_FAILED, "no answer"))
+        )
+    rules = [rule for rule in told.setting.rules if rule.schedule == window.schedule]
+    for label in told.setting.labels[source]:
+        mood = told.plan.moods[window.name, source, label]
+        if event.more.get("again") == "late truths" and rng.random() < 0.4:
+            mood = rng.choice(("good", "good", "bad", "unsure"))
+        seen = numbers_or_none(told, window, source, label, mood, rng)
+        for rule in rules:
+            if rule.scope == "labels":
+                _add(told, made, rule, label, mood, seen, rng, salt)
+        if seen is not None and made.problem is None and mood != "rejected":
+            made.estimates += script.estimates_of(window, Subject(source, label), seen)
+            made.rows += seen.n
+    _whole(told, made, rules, rng, salt)
+    return made
+
+
+def numbers_or_none(
+    told: Story, window: Window, source: str, label: str, mood: Mood, rng: Random
+) -> Numbers | None:  # fmt: skip
+    if mood == "gone":
+        return None
+    seen = script.numbers_of(mood, rng, daily=window.schedule == "daily")
+    told.values[window.schedule, window.name, source, label] = seen
+    return seen
+
+
+def _whole(told: Story, made: Page, rules: list[RuleSpec], rng: Random, salt: str) -> None:
+    """The source as a whole: its own rule, and its estimates."""
+    mine = [rule for rule in rules if rule.scope == "source"]
+    mood: Mood = "gone" if not made.rows else "bad" if rng.random() < 0.06 else "good"
+    seen = None if mood == "gone" else replace(script.numbers_of("good", rng), n=made.rows)
+    if mood == "bad" and seen is not None:
+        seen = replace(seen, ece=round(rng.uniform(0.11, 0.15), 4))
+    for rule in mine:
+        _add(told, made, rule, None, mood, seen, rng, salt)
+    if seen is not None and made.problem is None:
+        made.estimates += script.estimates_of(made.window, Subject(made.source, None), seen)
+
+
+def _add(
+    told: Story, made: Page, rule: RuleSpec, label: str | None, mood: Mood, seen: Numbers | None, rng: Random, salt: str
+) -> None:
+    window = made.window
+    before = _before(told, window, made.source, label) if rule.asks > 1 else None
+    if made.problem is not None:
+        outcome, reason = "not_evaluated", made.problem
+    elif seen is None:
+        outcome, reason = "not_evaluated", Reason.NO_ROWS
+    else:
+        outcome, reason = script.decided(rule, mood, seen, before, pinned=told.setting.pinned)
+    if mood == "rejected" and made.problem is None:
+        made.rejected["score_missing"] = made.rejected.get("score_missing", 0) + 120
+    silent = outcome == "not_evaluated" and reason != Reason.TOO_FEW_ROWS
+    value = None if silent or seen is None else seen.of(rule)
+    line = Said(
+        window.schedule, window.name, made.source, label, rule.id, outcome, reason, value
+    )  # type: ignore[arg-type]  # fmt: skip
+    made.said.append(line)
+    made.verdicts.append(
+        script.verdict_of(
+            rule, line, window, None if made.problem else seen, before, rng, salt,
+            revision=told.monitor.config.revision, pinned=told.setting.pinned,
+        )  # fmt: skip
+    )
+
+
+def _before(told: Story, window: Window, source: str, label: str | None) -> float | None:
+    day_before = f"{window.start - timedelta(days=1):%Y-%m-%d}"
+    found = told.values.get((window.schedule, day_before, source, label or ""))
+    return None if found is None else found.ece
+
+
+# --- what comes round
+
+
+def _drain(told: Story, event: Event, step: Step) -> None:
+    alerting.due_repeats(told.monitor)
+    _send(told, due_only=True)
+
+
+def _send(told: Story, *, due_only: bool) -> None:
+    drain(
+        told.monitor.store, told.monitor.sender, now=told.clock, worker=told.monitor.worker, due_only=due_only
+    )  # fmt: skip
+
+
+def _watch(told: Story, event: Event, step: Step) -> None:
+    watch_monitor(told.monitor)
+    _drain(told, event, step)
+
+
+def _slack(told: Story, event: Event, step: Step) -> None:
+    if told.channel is not None:
+        told.channel.down = event.what == "down"
+
+
+def _look(told: Story, event: Event, step: Step) -> None:
+    """Somebody looks at everything: the observer reads, nothing happens."""
+
+
+# --- people
+
+
+def _person(told: Story, event: Event, step: Step) -> None:
+    _ACTS[event.what](told, event, step)
+
+
+def _go_live(told: Story, event: Event, step: Step) -> None:
+    args = ["automation", "enable", "--all", "--reason", "go live", "--by", event.more["by"]]
+    step.printed.append(told.printed("enable", *args))
+
+
+def _switch(told: Story, event: Event, step: Step) -> None:
+    given, enable = event.more, event.what == "enable"
+    until = None if given["hours"] is None else told.clock.now + timedelta(hours=given["hours"])
+    if given["way"] == "slack":
+        incident = _incident_of(told, given["source"], given["label"])
+        if incident is not None:
+            _press(told, step, "automation_on" if enable else "automation_off", incident, given["why"])
+        return
+    if given["way"] == "http":
+        _by_http(told, step, given, given["label"], until, enable=enable)
+        return
+    args = ["automation", event.what, "--source", given["source"], "--label", given["label"]]
+    args += ["--reason", given["why"], "--by", given["by"]]
+    args += [] if until is None else ["--until", f"{until:%Y-%m-%dT%H:%M}"]
+    step.printed.append(told.printed(event.what, *args))
+
+
+def _by_http(
+    told: Story, step: Step, given: Mapping[str, Any], label: str | None, until: datetime | None, *, enable: bool
+) -> None:
+    wanted = Wanted(given["source"], label, enable, f"token {given['by']}", given["why"], until, None)
+    try:
+        stored = told.service.change(wanted)
+    except Refused as refused:
+        told.acted.append(str(refused))
+        return
+    step.printed.append(Printed("http change", json.dumps(_plain(stored))))
+
+
+def _plain(stored: Any) -> dict[str, Any]:
+    names = [name for name in stored.__slots__] if hasattr(stored, "__slots__") else list(vars(stored))
+    return {name: str(getattr(stored, name)) for name in names}
+
+
+def _whole_source(told: Story, event: Event, step: Step) -> None:
+    """The source's own switch."""
+    given = event.more
+    if given["way"] == "http":
+        _by_http(told, step, given, None, None, enable=given["on"])
+        return
+    word = "enable" if given["on"] else "disable"
+    args = ("automation", word, "--source", given["source"], "--reason", given["why"], "--by", given["by"])
+    step.printed.append(told.printed(word, *args))
+
+
+def _incident_of(told: Story, source: str, label: str) -> str | None:
+    found = [i for i in told.monitor.store.incidents() if (i.source, i.label) == (source, label)]
+    return max(found, key=lambda i: i.opened_at).id if found else None
+
+
+def _about_incident(told: Story, event: Event, step: Step) -> None:
+    given = event.more
+    known = told.monitor.store.incidents()
+    if not known:
+        return
+    open_ones = [i for i in known if i.state != "resolved"] or known
+    one = open_ones[int(given["pick"] * len(open_ones))]
+    if given["way"] == "slack" and event.what != "resolve":
+        action = "incident_ack" if event.what == "acknowledge" else "incident_silence_day"
+        _press(told, step, action, one.id, given["why"])
+        return
+    more = {
+        "acknowledge": ["ack", one.id], "resolve": ["resolve", one.id, "--reason", given["why"]],
+        "silence": ["silence", one.id, "--for", f"{given['hours'] or 30}h"],
+    }[event.what]  # fmt: skip
+    step.printed.append(told.printed(event.what, "incidents", *more, "--by", given["by"]))
+
+
+def _press(told: Story, step: Step, action: str, incident: str, why: str) -> None:
+    """A button, and the modal where it opens one."""
+    user, name = OPERATOR if told.rng.random() < 0.85 else STRANGER
+    told.presses += 1
+    who = {"id": user, "username": name, "team_id": TEAM}
+    stamp = f"{told.clock.now.timestamp() + told.presses / 1000:.6f}"
+    element = {"type": "button", "action_id": action, "value": incident, "action_ts": stamp}
+    payload = {
+        "type": "block_actions", "team": {"id": TEAM}, "trigger_id": f"t{told.presses}", "user": who,
+        "channel": {"id": "C001"}, "actions": [element],
+    }  # fmt: skip
+    views = len(told.whispers.views)
+    answers = [told.buttons.handle(payload)]
+    if len(told.whispers.views) > views:
+        view = dict(told.whispers.views[-1]) | {"id": f"V{told.presses}"}
+        view["state"] = {"values": {"reason": {"reason": {"type": "plain_text_input", "value": why}}}}
+        answers.append(
+            told.buttons.handle({"type": "view_submission", "team": {"id": TEAM}, "view": view, "user": who})
+        )
+    step.printed += [Printed("press", answer, (action, incident, user)) for answer in answers]
+
+
+_DO: Mapping[str, Callable[[Story, Event, Step], None]] = {
+    "run": _run, "drain": _drain, "watch": _watch, "person": _person, "slack": _slack, "look": _look,
+}  # fmt: skip
+_ACTS: Mapping[str, Callable[[Story, Event, Step], None]] = {
+    "go live": _go_live, "enable": _switch, "disable": _switch, "whole": _whole_source,
+    "acknowledge": _about_incident, "silence": _about_incident, "resolve": _about_incident,
+}  # fmt: skip
+
+
+def configuration(told: Story) -> Any:
+    return load_config(told.folder / "alerts.yaml")

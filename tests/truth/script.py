@@ -1,0 +1,247 @@
+"""What a made-up story says of labels: moods, numbers and the verdicts that follow from them, all written by hand.
+
+Nothing of this is decided by the code under test: an outcome follows from a mood by the tables here, and the numbers
+are drawn so that they fit it (beyond the threshold or not, significant or not).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal
+
+from monitor.records import Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
+
+Mood = Literal["good", "bad", "unsure", "few", "gone", "moved", "rejected", "unread"]
+RATE = 0.01
+SOURCES = {"tickets": ("billing", "phishing", "refund"), "mails": ("orders", "spam")}
+CRITICAL = (("tickets", "phishing"),)
+AUTOMATE_AT = {("tickets", "phishing"): 0.9, ("tickets", None): 0.8, ("mails", None): 0.7}
+VERSIONS = ("v3", "v4")
+
+
+@dataclass(frozen=True)
+class RuleSpec:
+    """A rule as alerts.yaml has it; ``asks`` is its ``for``."""
+
+    id: str
+    metric: str
+    where: str
+    condition: str
+    threshold: float
+    severity: str
+    actions: tuple[str, ...]
+    schedule: str = "weekly"
+    asks: int = 1
+    scope: str = "labels"
+    needed: int = 300
+
+    @property
+    def turns_off(self) -> bool:
+        return "disable_automation" in self.actions
+
+    @property
+    def acts(self) -> bool:
+        return self.turns_off or "block_scores" in self.actions
+
+    @property
+    def yaml(self) -> str:
+        what = {
+            "id": self.id, "metric": self.metric, "where": self.where, "condition": self.condition,
+            "threshold": self.threshold, "schedule": self.schedule, "severity": self.severity,
+            "actions": f"[{', '.join(self.actions)}]", "for": self.asks, "scope": self.scope,
+            "min_samples": self.needed,
+        }  # fmt: skip
+        plain = {"where": "all", "for": 1, "scope": "labels"}
+        return "{" + ", ".join(f"{k}: {v}" for k, v in what.items() if plain.get(k) != v) + "}"
+
+
+_OFF = ("slack", "disable_automation")
+SHORTFALL = RuleSpec("automated-shortfall", "shortfall", "automated", "above", 0.05, "critical", _OFF, needed=30)
+RISE = RuleSpec("ece-increase", "ece", "all", "increase", 0.02, "warning", ("slack",))
+BLOCKS = RuleSpec("mce-blocks-scores", "mce", "all", "above", 0.2, "critical", ("slack", "block_scores"))
+WHOLE = RuleSpec("source-ece", "ece", "all", "above", 0.1, "critical", _OFF, scope="source")
+DAYS = RuleSpec("ece-two-days", "ece", "all", "above", 0.08, "critical", _OFF, schedule="daily", asks=2)
+WEEKLY = (SHORTFALL, RISE, BLOCKS, WHOLE)
+RULES = {rule.id: rule for rule in (*WEEKLY, DAYS)}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What was measured of one label in one window."""
+
+    ece: float
+    mce: float
+    shortfall: float
+    auc: float
+    n: int
+    automated: int
+    promised: float
+
+    def of(self, rule: RuleSpec) -> float:
+        return {"ece": self.ece, "mce": self.mce, "shortfall": self.shortfall}[rule.metric]
+
+    def rows(self, rule: RuleSpec) -> int:
+        return self.automated if rule.where == "automated" else self.n
+
+
+@dataclass(frozen=True)
+class Said:
+    """One line of the script: what a rule says of a label in a window, and why."""
+
+    schedule: str
+    window: str
+    source: str
+    label: str | None
+    rule: str
+    outcome: Outcome
+    reason: Reason
+    value: float | None
+
+
+@dataclass
+class Page:
+    """What one source gives in one window: verdicts with their lines of the script, and estimates."""
+
+    source: str
+    window: Window
+    problem: Reason | None = None
+    error: str = ""
+    version: str = "v3"
+    rows: int = 0
+    said: list[Said] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    estimates: list[Estimate] = field(default_factory=list)
+    rejected: dict[str, int] = field(default_factory=dict)
+
+
+def numbers_of(mood: Mood, rng: Random, *, daily: bool = False) -> Numbers:
+    """Numbers that fit a mood; of a day, an ECE around its own threshold."""
+    low_n = mood == "few"
+    n = rng.randint(4, 25) if low_n else rng.randint(600, 4_000) // (4 if daily else 1)
+    good = {"ece": (0.004, 0.03), "mce": (0.03, 0.12), "shortfall": (-0.02, 0.03)}
+    bad = {"ece": (0.06, 0.14), "mce": (0.12, 0.45), "shortfall": (0.12, 0.35)}
+    unsure = {"ece": (0.037, 0.045), "mce": (0.16, 0.24), "shortfall": (0.055, 0.08)}
+    if daily:
+        bad["ece"], unsure["ece"] = (0.1, 0.3), (0.083, 0.099)
+    ranges = {"bad": bad, "unsure": unsure, "moved": bad if rng.random() < 0.3 else good}.get(mood, good)
+    drawn = {name: round(rng.uniform(*ends), 4) for name, ends in ranges.items()}
+    auc = round(rng.uniform(0.7, 0.96) if mood == "bad" else rng.uniform(0.85, 0.97), 4)
+    automated = max(1, n // rng.randint(4, 8))
+    return Numbers(**drawn, auc=auc, n=n, automated=automated, promised=round(rng.uniform(0.9, 0.97), 3))
+
+
+_SILENT: dict[str, Reason] = {
+    "gone": Reason.NO_ROWS, "rejected": Reason.REJECTED_ROWS, "few": Reason.TOO_FEW_ROWS,
+}  # fmt: skip
+
+
+def decided(rule: RuleSpec, mood: Mood, seen: Numbers, before: float | None, *, pinned: bool) -> tuple[Outcome, Reason]:
+    """The outcome of a rule, by the contract: beyond and significant is a breach, beyond alone is unconfirmed.
+
+    ``before`` is the value of the window before, for a rule that asks for several running.
+    """
+    if rule.condition == "increase" and not pinned:
+        return "not_evaluated", Reason.NO_BASELINE
+    if mood in _SILENT:
+        return "not_evaluated", _SILENT[mood]
+    if mood == "moved" and rule.condition == "increase":
+        return "not_evaluated", Reason.SCORES_MOVED
+    held = seen.of(rule) - BASELINE_ECE if rule.condition == "increase" else seen.of(rule)
+    if held <= rule.threshold:
+        return "ok", Reason.WITHIN_THRESHOLD
+    if rule.asks > 1 and (before is None or before <= rule.threshold):
+        return "unconfirmed", Reason.STREAK_INCOMPLETE
+    if mood == "unsure":
+        return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY
+    return "breach", Reason.INCREASED if rule.condition == "increase" else Reason.ABOVE_THRESHOLD
+
+
+BASELINE_ECE = 0.012
+
+
+def verdict_of(
+    rule: RuleSpec, said: Said, window: Window, seen: Numbers | None, before: float | None, rng: Random, salt: str,
+    *, revision: str, pinned: bool,
+) -> Verdict:  # fmt: skip
+    """The verdict of a line, with all its numbers; ``salt`` stands for the rows it was made from."""
+    measured = said.value is not None
+    known: dict[str, Any] = {"n": 0 if seen is None else seen.rows(rule)}
+    detail: dict[str, Any] = {"condition": rule.condition, "rate": RATE, "asks": rule.asks, "rows_needed": rule.needed}
+    if said.reason == Reason.NO_ROWS:
+        known["n"] = 0
+    if measured and seen is not None:
+        known |= _numbers(rule, said, seen, rng, pinned=pinned)
+        detail |= _detail(rule, said, seen, before, rng)
+    id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]
+    return Verdict(
+        id=id, rule=rule.id, subject=Subject(said.source, said.label), window=window, metric=rule.metric,
+        where=rule.where, outcome=said.outcome, reason=said.reason, severity=rule.severity, threshold=rule.threshold,
+        actions=rule.actions if said.outcome == "breach" else (), detail=detail, rules_revision=revision,
+        data_digest=salt, **known,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def _numbers(rule: RuleSpec, said: Said, seen: Numbers, rng: Random, *, pinned: bool) -> dict[str, Any]:
+    value = seen.of(rule)
+    half = round(rng.uniform(0.004, 0.02), 4)
+    p = {"breach": rng.uniform(1e-7, 5e-3), "unconfirmed": rng.uniform(0.02, 0.6)}.get(
+        said.outcome, rng.uniform(0.3, 1.0)
+    )
+    if said.reason == Reason.STREAK_INCOMPLETE:
+        p = rng.uniform(1e-6, 1e-3)
+    known: dict[str, Any] = {
+        "value": value, "low": round(value - half, 4), "high": round(value + half, 4),
+        "plug_in": round(value + 0.002, 4), "p_adjusted": p, "p_value": p / 4, "detectable": 0.03,
+    }  # fmt: skip
+    if said.reason == Reason.TOO_FEW_ROWS:
+        known |= {"p_adjusted": 1.0, "p_value": 0.4, "detectable": 0.31}
+    if pinned:
+        known["baseline_version"] = 1
+    if rule.condition == "increase":
+        change = round(value - BASELINE_ECE, 4)
+        known |= {"baseline": BASELINE_ECE, "change": change}
+        known |= {"change_low": round(change - half, 4), "change_high": round(change + half, 4)}
+    return known
+
+
+def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng: Random) -> dict[str, Any]:
+    beyond = said.outcome in ("breach", "unconfirmed")
+    kept = round(seen.promised - seen.shortfall, 4)
+    more: dict[str, Any] = {
+        "confidence": 0.95, "beyond": beyond, "streak": said.reason != Reason.STREAK_INCOMPLETE,
+        "adequate": said.reason != Reason.TOO_FEW_ROWS, "promised": seen.promised, "kept": kept,
+        "effective_rows": float(seen.rows(rule)), "design_effect": 1.0, "seen_at_most": 0.0625, "family": 4,
+        "rules": 3, "rank": 1 if said.outcome == "breach" else 4, "groups": [],
+        "p_rate": 1e-4 if rule.condition == "increase" else None,
+    }  # fmt: skip
+    if rule.metric == "mce":
+        low = rng.choice((0.5, 0.6, 0.7))
+        more |= {"worst_range": [low, low + 0.1], "worst_gap": -seen.mce, "worst_n": max(20, seen.n // 15)}
+        if beyond:
+            more["blocked"] = [[low, round(low + 0.1, 2)]]
+    if rule.asks > 1:
+        values = [seen.of(rule), *([] if before is None else [before])]
+        more["groups"] = [
+            {"windows": 1, "n": seen.n, "value": value, "beyond": value > rule.threshold} for value in values
+        ]  # fmt: skip
+    return more
+
+
+def estimates_of(window: Window, subject: Subject, seen: Numbers) -> list[Estimate]:
+    """The estimates of a label in a window, those of the contract that the story has."""
+    half, made = 0.011, []
+    all_of = {"ece": seen.ece, "mce": seen.mce, "roc_auc": seen.auc}
+    for metric, value in all_of.items():
+        detail = {"worst_range": [0.6, 0.7], "worst_gap": -value} if metric == "mce" else {}
+        made.append(_estimate(window, subject, metric, "all", value, half, seen.n, detail))
+    made.append(_estimate(window, subject, "shortfall", "automated", seen.shortfall, half, seen.automated, {}))
+    return made
+
+
+def _estimate(
+    window: Window, subject: Subject, metric: str, where: str, value: float, half: float, n: int, detail: dict[str, Any]
+) -> Estimate:
+    seen = Interval(value, round(value - half, 4), round(value + half, 4), value)
+    return Estimate(subject, window, metric, where, seen, n, round(n * 0.3, 1), detail)  # type: ignore[arg-type]
