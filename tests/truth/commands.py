@@ -1,0 +1,326 @@
+"""What the commands say: status and history of the switch, incidents, health, one run, and what a change answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute, subject_of
+from tests.truth.facts import Facts, Row, moment
+from tests.truth.script import AUTOMATE_AT
+from tests.truth.sentences import NUMBER, TIME, VERDICT, WEEK, check_standing
+from tests.truth.texts import Part, Table, rows_of
+
+WHOLE = "(the whole source)"
+AUTOMATION = ("source", "label", "automation", "acts from", "why", "lease", "changed")
+
+
+def _label(shown: str) -> str | None:
+    return None if shown == WHOLE else shown
+
+
+def is_on(facts: Facts, source: str, label: str | None) -> bool:
+    return facts.why_off(source, label) is None
+
+
+# --- calmon automation status
+
+
+def check_status(reader: Reader, parts: list[Part]) -> None:
+    """Every label's line: on or off, from which score, why, how long, who changed it last."""
+    for table, row in rows_of(parts):
+        reader.equal("columns of the status", str(table.head), table.head, AUTOMATION)
+        source, label = row["source"], _label(row["label"])
+        text = " | ".join(row.values())
+        allowed = is_on(reader.facts, source, label)
+        reader.check(row["automation"].startswith("on") == allowed, "automation", text, _true(reader.facts, source, label))
+        _blocked(reader, text, row["automation"], source, label)
+        _why(reader, text, row["why"], source, label)
+        _status_rest(reader, text, row, source, label)
+    for part in parts:
+        if isinstance(part, str):
+            STATUS_LINES.read(reader, part)
+
+
+STATUS_LINES = Grammar("lines of the status")
+STATUS_LINES.add(
+    r"Times are in UTC\.|no label is known yet; the first run finds them|DRY RUN: .*|no change yet|no such change"
+)(nothing)  # fmt: skip
+
+
+def _true(facts: Facts, source: str, label: str | None) -> str:
+    return f"off: {facts.why_off(source, label)}" if facts.why_off(source, label) else "on"
+
+
+def _blocked(reader: Reader, text: str, shown: str, source: str, label: str | None) -> None:
+    ranges = reader.facts.switch(source, label).blocked
+    if label is not None:
+        ranges = ranges + reader.facts.switch(source, None).blocked
+    said = [(float(a), float(b)) for a, b in re.findall(r"([\d.]+) to ([\d.]+)", shown)]
+    if is_on(reader.facts, source, label):
+        reader.check(bool(said) == bool(ranges), "blocked scores", text, ranges)
+        inside = all(any(lo <= a and b <= hi for lo, hi in said) for a, b in ranges)
+        reader.check(inside, "blocked scores", text, ranges)
+
+
+def _why(reader: Reader, text: str, why: str, source: str, label: str | None) -> None:
+    facts, reason = reader.facts, reader.facts.why_off(source, label)
+    mine, whole = facts.switch(source, label), facts.switch(source, None)
+    of_source = why.startswith("the whole source is ")
+    reader.check(of_source == (reason in ("source", "source closed")), "why off", text, reason)
+    if of_source:
+        told = why.partition(": ")[2]
+        if told and not why.startswith("the whole source is closed"):
+            reader.check(told in (whole.why, f"{whole.why}, by {whole.by}"), "reason of the source's switch", text, whole.why)
+        return
+    if reason == "lease":
+        reader.check("lease ended" in why, "why off", text, reason)
+    if reason == "never":
+        reader.check(why.startswith("never set"), "why off", text, reason)
+    if mine.why and reason in (None, "off") and ": " in why:
+        reader.check(mine.why in why, "reason of the switch", text, mine.why)
+
+
+def _status_rest(reader: Reader, text: str, row: dict[str, str], source: str, label: str | None) -> None:
+    facts = reader.facts
+    mine = facts.switch(source, label)
+    least = AUTOMATE_AT.get((source, label), AUTOMATE_AT[source, None])
+    if row["acts from"] != "no run has told yet":
+        reader.number("acts from", text, row["acts from"].split(" ")[0], least)
+    if row["changed"]:
+        at, _, by = row["changed"].partition(" by ")
+        reader.equal("changed by", text, by, mine.by)
+        reader.check(same_minute(at, mine.since), "changed at", text, mine.since)
+    if row["lease"]:
+        left, _, until = row["lease"].rpartition(", ")
+        reader.check(same_minute(until, mine.lease), "lease until", text, mine.lease)
+        if mine.lease is not None:
+            reader.check(_left(left, mine.lease - facts.now), "lease left", text, mine.lease - facts.now)
+    else:
+        reader.check(mine.state != "on" or mine.lease is None, "lease", text, mine.lease)
+
+
+def _left(said: str, true: timedelta) -> bool:
+    if said == "ended":
+        return true <= timedelta(0)
+    found = re.fullmatch(r"(?:(\d+) d )?(?:(\d+) h ?)?(?:(\d+) min)?", said)
+    if found is None:
+        return False
+    days, hours, minutes = (int(part or 0) for part in found.groups())
+    least = timedelta(days=days, hours=hours, minutes=minutes)
+    return least <= true < least + (timedelta(hours=1) if days else timedelta(minutes=1))
+
+
+def check_status_json(reader: Reader, text: str) -> None:
+    """The same as data."""
+    for row in json.loads(text):
+        source, label, told = row["source"], row["label"], json.dumps(row)
+        mine = reader.facts.switch(source, label)
+        reader.equal("automation", told, row["allowed"], is_on(reader.facts, source, label))
+        reader.equal("state", told, row["state"], mine.state)
+        reader.equal("by", told, row["by"], mine.by)
+        reader.equal("lease until", told, moment(row["lease_until"]), mine.lease)
+        reader.equal("hold until", told, moment(row["hold_until"]), mine.hold)
+        reader.equal("changed at", told, moment(row["changed_at"]), mine.since)
+
+
+# --- calmon automation history
+
+
+def check_switch_history(reader: Reader, parts: list[Part]) -> None:
+    """One line an event, in their order, each as it is stored."""
+    events = list(reader.facts.switch_events)
+    rows = [row for _, row in rows_of(parts)]
+    reader.equal("number of changes", "automation history", len(rows), len(events))
+    for row, event in zip(rows, events, strict=False):
+        text = " | ".join(row.values())
+        said = (row["source"], _label(row["label"]), row["what"], row["from"], row["to"], row["by"])
+        true = (event["source"], event["label"] or None, event["kind"], event["from_state"], event["to_state"], event["actor"])
+        reader.equal("change", text, said, true)
+        reader.check(same_minute(row["when"], event["at"]), "when", text, event["at"])
+        reader.equal("why", text, row["why"], " ".join(event["reason"].split()))
+        reader.equal("verdict", text, row["verdict"], event["verdict"] or "")
+        _why_of_run(reader, text, event)
+
+
+def _why_of_run(reader: Reader, text: str, event: Row) -> None:
+    """What a run gives as its reason is what its verdicts were."""
+    if event["actor"] not in ("weekly run", "daily run"):
+        return
+    for rule, reason, window in re.findall(rf"([\w-]+): (\w+) in ({WEEK})", event["reason"]):
+        mine = [
+            v for v in reader.facts.verdicts.values()
+            if (v["rule"], v["source"], v["label"], v["window_name"], v["reason"])
+            == (rule, event["source"], event["label"], window, reason)
+        ]  # fmt: skip
+        reader.check(bool(mine), "reason of a run", text, f"no verdict of {rule} in {window} with {reason}")
+    if "good window" in event["reason"] and event["kind"] == "enabled":
+        schedule, window, _ = event["key"].split(":", 2)
+        mine = [v for v in reader.facts.current(schedule, window, event["source"], event["label"] or None)]
+        acting = [v for v in mine if reader.facts.rules[v["rule"]].acts]
+        good = any(v["outcome"] == "ok" for v in acting) and all(v["outcome"] != "breach" for v in acting)
+        judged_since = any(not v["current"] for v in reader.facts.verdicts.values() if v["window_name"] == window)
+        reader.check(good or judged_since, "a good window", text, [(v["rule"], v["outcome"]) for v in acting])
+
+
+# --- calmon incidents
+
+
+def check_incident_list(reader: Reader, parts: list[Part]) -> None:
+    """Each incident's line is as it is stored."""
+    rows = [row for _, row in rows_of(parts)]
+    reader.equal("number of incidents", "incidents list --all", len(rows), len(reader.facts.incidents))
+    for row in rows:
+        text = " | ".join(row.values())
+        i = reader.facts.incident(row["id"])
+        source, label = subject_of(row["label"])
+        reader.equal("incident", text, (row["severity"], row["rule"], source, label), (i["severity"], i["rule"], i["source"], i["label"] or None))
+        reader.equal("since", text, row["since"], i["opened_window"])
+        reader.equal("breaches", text, row["breaches"], str(i["breaches"]))
+        reader.check(i["last_verdict"].startswith(row["verdict"]), "last breach", text, i["last_verdict"])
+        INCIDENT_STATE.read(reader, row["state"], i)
+    for part in parts:
+        if isinstance(part, str):
+            reader.check(part == "no incident is open" and not reader.facts.incidents, "incidents", part, len(rows))
+
+
+INCIDENT_STATE = Grammar("state of an incident")
+
+
+@INCIDENT_STATE.add(rf"silenced until (?P<until>{TIME}) UTC")
+def _state_silenced(reader: Reader, text: str, i: Row, until: str) -> None:
+    reader.equal("incident state", text, "silenced", i["state"])
+    reader.check(same_minute(until, i["silenced_until"]), "until", text, i["silenced_until"])
+
+
+@INCIDENT_STATE.add(r"(?P<state>open|acknowledged|resolved)(?: by (?P<who>.+))?")
+def _state_plain(reader: Reader, text: str, i: Row, state: str, who: str | None) -> None:
+    reader.equal("incident state", text, state, i["state"])
+    true = i["acknowledged_by"] if state == "acknowledged" else i["resolved_by"] if state == "resolved" else None
+    reader.equal("by whom", text, who, true)
+
+
+EVENT_KINDS = {
+    "opened": "breach", "reopened": "breach", "resolved": "ok", "held_back": "ok", "held back": "ok",
+}  # fmt: skip
+
+
+def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
+    """One incident: its title, what its last breach says, how it stands, and all that happened."""
+    i = reader.facts.incidents[id]
+    lines = [part for part in parts if isinstance(part, str)]
+    name = f"{i['source']}/{i['label']}" if i["label"] else f"{i['source']} (all labels)"
+    reader.equal("incident", lines[0], lines[0], f"{id}: {name}, {i['rule']} ({i['severity']})")
+    VERDICT.read(reader, lines[1], reader.facts.verdicts[i["last_verdict"]])
+    check_standing(reader, lines[2], i)
+    for line in lines[3:]:
+        SHOW_LINES.read(reader, line, i)
+    events = reader.facts.events_of(id)
+    rows = [row for _, row in rows_of(parts)]
+    reader.equal("number of events", id, len(rows), len(events))
+    for row, event in zip(rows, sorted(events, key=lambda e: (e["at"], e["key"])), strict=False):
+        _event_line(reader, row, event)
+
+
+SHOW_LINES = Grammar("lines of an incident")
+
+
+@SHOW_LINES.add(r"message: (?P<state>.+?); calmon explain (?P<id>[0-9a-f]+)")
+def _message_line(reader: Reader, text: str, i: Row, state: str, id: str) -> None:
+    reader.check(i["last_verdict"].startswith(id), "last breach", text, i["last_verdict"])
+    post = [d for d in reader.facts.deliveries if d["id"] == i["root"]]
+    true = post[0]["state"] if post else "no route took it"
+    said = state.split(":")[0].replace("not sent", "not_sent")
+    reader.equal("what became of the message", text, said, true)
+
+
+def _event_line(reader: Reader, row: dict[str, str], event: Row) -> None:
+    text = " | ".join(row.values())
+    reader.check(same_minute(row["when"], event["at"]), "when", text, event["at"])
+    reader.equal("what happened", text, (row["what"], row["window"], row["by"]), (event["kind"].replace("_", " "), event["window"], event["actor"]))
+    why = event["reason"] + (f": {event['detail']['why']}" if event["detail"].get("why") else "")
+    reader.equal("why", text, row["why"], why)
+    verdict = reader.facts.verdicts.get(event["verdict"] or "")
+    if verdict is not None and event["actor"] == "run":
+        wanted = EVENT_KINDS.get(event["kind"])
+        if wanted is not None:
+            reader.equal("outcome behind it", text, verdict["outcome"], wanted)
+        _reason_words(reader, text, event["reason"], verdict)
+
+
+def _reason_words(reader: Reader, text: str, reason: str, verdict: Row) -> None:
+    """The named reason of an event is not against the verdict behind it."""
+    says = {
+        "within": ("ok",), "still": ("breach",), "first": ("breach",), "came back": ("breach",),
+        "above the limit, not confirmed": ("unconfirmed",), "not evaluated": ("not_evaluated",),
+        "label disappeared": ("not_evaluated",), "not judged": ("not_evaluated",),
+    }  # fmt: skip
+    for begins, outcomes in says.items():
+        if reason.startswith(begins):
+            reader.check(verdict["outcome"] in outcomes, "reason of an event", text, verdict["outcome"])
+
+
+# --- what a change answers
+
+CHANGED = Grammar("answer to a change of the switch")
+
+
+@CHANGED.add(
+    r"(?P<source>[\w-]+)/(?P<label>[\w -]+|\(the whole source\)): (?P<words>(?:already )?turned (?:on|off).*)"
+)
+def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: str) -> None:
+    name = _label(label)
+    mine = reader.facts.switch(source, name)
+    turned_on = re.match(r"(?:already )?turned on", words) is not None
+    reader.equal("state", text, "on" if turned_on else "off", mine.state)
+    for time in re.findall(TIME, words):
+        known = [t for t in (mine.lease, mine.hold, reader.facts.switch(source, None).lease) if t is not None]
+        reader.check(any(same_minute(time, t) for t in known), "until", text, known)
+
+
+CHANGED.add(fixed("error: until must lie in the future"))(nothing)
+
+
+@CHANGED.add(r"(?P<source>[\w-]+): nothing done; none of its labels is known before a run or a baseline")
+def _nothing_known(reader: Reader, text: str, _: Any, source: str) -> None:
+    known = [s for s, label in reader.facts.labels() if s == source]
+    known += [v for v in reader.facts.verdicts.values() if v["source"] == source]
+    reader.check(not known, "nothing known", text, known[:2])
+
+
+PRESSED = Grammar("answer to a press or to a command about an incident")
+
+
+@PRESSED.add(r"(?:error: )?(?P<name>[\w/-]+(?: \(all labels\))?), (?P<rule>[\w-]+): (?P<words>.+)")
+def _about_incident(reader: Reader, text: str, i: Row, name: str, rule: str, words: str) -> None:
+    source, label = subject_of(name)
+    reader.equal("incident", text, (source, label, rule), (i["source"], i["label"] or None, i["rule"]))
+    state = {
+        "acknowledged": "acknowledged", "already acknowledged": "acknowledged", "silenced": "silenced",
+        "already silenced as long": "silenced", "resolved by hand": "resolved", "already resolved": "resolved",
+    }  # fmt: skip
+    found = re.fullmatch(rf"(?P<words>.+?)(?: until (?P<until>{TIME}) UTC)?", words)
+    assert found is not None
+    if found["words"] not in state:
+        reader.unknown(f"answer: {text}")
+        return
+    reader.equal("incident state", text, state[found["words"]], i["state"])
+    if found["until"]:
+        reader.check(same_minute(found["until"], i["silenced_until"]), "until", text, i["silenced_until"])
+
+
+@PRESSED.add(
+    rf"automation of (?P<name>.+?): (?P<words>(?:already )?turned (?P<way>on|off))"
+    rf"(?:; without a good evaluation it ends (?P<until>{TIME}) UTC)?"
+)
+def _pressed_switch(reader: Reader, text: str, i: Row, name: str, words: str, way: str, until: str | None) -> None:
+    source, label = subject_of(name)
+    mine = reader.facts.switch(source, label)
+    reader.equal("state", text, way, mine.state)
+    if until is not None:
+        reader.check(same_minute(until, mine.lease), "until", text, mine.lease)
+
+
+PRESSED.add(r"asked for a reason|not_an_operator|not_possible: .+")(nothing)

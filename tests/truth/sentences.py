@@ -1,0 +1,497 @@
+"""The sentences that several texts share: what a verdict says, the state of a label, how an incident stands, harm.
+
+Each grammar here is read with the row it is about: a verdict, an incident, the verdicts of a label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.truth.claims import Grammar, Reader, minute, same_minute, who_of
+from tests.truth.facts import Facts, Row
+
+NUMBER = r"[−+-]?[\d,]*\.?\d+(?:e[-+]\d+)?"
+WEEK = r"\d{4}-W\d\d|\d{4}-\d\d-\d\d"
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
+TITLES = {
+    "ECE": "ece", "MCE": "mce", "shortfall": "shortfall", "ROC AUC": "roc_auc", "Brier score": "brier",
+    "KS distance": "ks",
+}  # fmt: skip
+TITLE = "|".join(TITLES)
+UNITS = {"weekly": "week", "daily": "day"}
+
+# --- what a verdict says
+
+VERDICT = Grammar("verdict in words")
+_WHO = r"(?P<who>.+?) "
+_POOLED = r"(?: \((?P<pooled>\d+) (?:weeks|days) pooled\))?"
+_ROWS = "(?P<rows>automated items|items given this label|items)"
+
+
+def _begins(
+    reader: Reader, text: str, row: Row, who: str, outcome: str, pooled: str | None = None, *, whose: str = ""
+) -> None:
+    reader.equal("label", text, who, who_of(row))
+    reader.equal("outcome", text, outcome, row["outcome"])
+    if row["outcome"] in ("breach", "unconfirmed"):
+        reader.equal("windows pooled", text, int(pooled or 1), _pooled_of(row))
+
+
+def _pooled_of(row: Row) -> int:
+    """How many windows the value is of: those beyond what the rule asks for anyway."""
+    asks = int(row["detail"].get("asks", 1))
+    return 1 if row["windows"] <= asks else int(row["windows"])
+
+
+@VERDICT.add(
+    rf"{_WHO}is overconfident: (?P<kept>{NUMBER}%) of {_ROWS} correct, scores claimed (?P<promised>{NUMBER}%){_POOLED}"
+)
+def _overconfident(reader: Reader, text: str, row: Row, who: str, kept: str, rows: str, promised: str, pooled: Any) -> None:
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("metric", text, "shortfall", row["metric"])
+    reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
+    reader.number("claimed", text, promised, row["detail"]["promised"], scale=100)
+    of = {"automated": "automated items", "predicted": "items given this label", "all": "items"}
+    reader.equal("population", text, rows, of[row["population"]])
+
+
+@VERDICT.add(
+    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}), was (?P<then>{NUMBER}) in the baseline{_POOLED}"
+)
+def _worse(reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, pooled: Any) -> None:
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("metric", text, TITLES[title], row["metric"])
+    reader.equal("reason", text, "increased", row["reason"])
+    reader.number("value", text, now, row["value"])
+    reader.number("baseline", text, then, row["baseline"])
+
+
+@VERDICT.add(
+    rf"{_WHO}is worst in scores (?P<low>[\d.]+) to (?P<high>[\d.]+): (?P<off>{NUMBER}) points too (?P<way>high|low)"
+    rf"(?: \(baseline (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_POOLED}"
+)
+def _worst_range(
+    reader: Reader, text: str, row: Row, who: str, low: str, high: str, off: str, way: str, then: Any, limit: Any,
+    pooled: Any,
+) -> None:  # fmt: skip
+    _begins(reader, text, row, who, "breach", pooled)
+    ends = row["detail"]["worst_range"]
+    reader.number("worst range", text, low, ends[0])
+    reader.number("worst range", text, high, ends[1])
+    reader.number("worst gap", text, off, abs(row["detail"]["worst_gap"]), scale=100)
+    reader.equal("direction", text, way, "high" if row["detail"]["worst_gap"] < 0 else "low")
+    reader.number("limit", text, limit, row["threshold"], scale=100)
+    if then is not None:
+        reader.number("baseline", text, then, row["baseline"], scale=100)
+
+
+@VERDICT.add(
+    rf"{_WHO}calibration is poor: (?P<title>{TITLE}) (?P<now>{NUMBER}), at most (?P<limit>{NUMBER}) allowed"
+    rf"(?:, (?P<running>\d+) (?:days|weeks) in a row)?{_POOLED}(?:, (?P<later>\d+) (?:days|weeks) in a row)?"
+)
+def _poor(
+    reader: Reader, text: str, row: Row, who: str, title: str, now: str, limit: str, running: Any, pooled: Any, later: Any
+) -> None:
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("metric", text, TITLES[title], row["metric"])
+    reader.number("value", text, now, row["value"])
+    reader.number("limit", text, limit, row["threshold"])
+    reader.equal("in a row", text, int(running or later or 1), row["detail"]["asks"])
+
+
+_HELD = (
+    rf"(?:(?P<title>{TITLE}) (?P<now>{NUMBER})(?:, (?P<change>{NUMBER}) from the baseline)? \(limit (?P<limit>{NUMBER})\)"
+    rf"|overconfident by (?P<points>{NUMBER}) points \(limit (?P<most>{NUMBER}) points\)"
+    rf"|underconfident by (?P<under>{NUMBER}) points \(limit (?P<least>{NUMBER}) points\))"
+)
+
+
+def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
+    if found["title"] is not None:
+        reader.equal("metric", text, TITLES[found["title"]], row["metric"])
+        reader.number("value", text, found["now"], row["value"])
+        reader.number("change", text, found["change"], row["change"])
+        reader.number("limit", text, found["limit"], row["threshold"])
+    elif found["points"] is not None:
+        reader.number("value", text, found["points"], row["value"], scale=100)
+        reader.number("limit", text, found["most"], row["threshold"], scale=100)
+    else:
+        reader.number("value", text, found["under"], -row["value"], scale=100)
+        reader.number("limit", text, found["least"], row["threshold"], scale=100)
+
+
+@VERDICT.add(
+    rf"{_WHO}is (?:above|below) the limit, not confirmed: {_HELD}{_POOLED}, "
+    rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|but not yet (?P<asks>\d+) (?:days|weeks) in a row)"
+)
+def _unconfirmed(reader: Reader, text: str, row: Row, who: str, pooled: Any, p: Any, asks: Any, **found: Any) -> None:
+    _begins(reader, text, row, who, "unconfirmed", pooled)
+    _held(reader, text, row, found)
+    reader.number("adjusted p", text, p, row["p_adjusted"])
+    incomplete = row["reason"] == "streak_incomplete"
+    reader.check(incomplete == (asks is not None), "why not confirmed", text, row["reason"])
+    if asks is not None:
+        reader.equal("asked for", text, int(asks), row["detail"]["asks"])
+
+
+@VERDICT.add(rf"{_WHO}is within the limit: {_HELD}{_POOLED}")
+def _within(reader: Reader, text: str, row: Row, who: str, pooled: Any, **found: Any) -> None:
+    _begins(reader, text, row, who, "ok", pooled)
+    _held(reader, text, row, found)
+
+
+_REASONS = {
+    "there is no baseline to compare with yet": "no_baseline",
+    "this window is part of the baseline": "in_baseline",
+    "the source could not be read as configured": "relation_error",
+    "the warehouse did not answer": "warehouse_failed",
+    "no item with a known outcome arrived": "no_rows",
+    "too many of its rows were rejected": "rejected_rows",
+    "its scores lie elsewhere now, too few are comparable with the baseline": "scores_moved",
+    "its scores moved, too few are comparable with the baseline": "scores_moved",
+}  # fmt: skip
+
+
+@VERDICT.add(rf"{_WHO}was not judged: (?P<why>.+)")
+def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None:
+    _begins(reader, text, row, who, "not_evaluated")
+    few = re.match(rf"(?:with )?(?P<rows>{NUMBER}) rows(?: \((?P<needed>{NUMBER}) are needed\))?", why)
+    known = next((reason for words, reason in _REASONS.items() if why.startswith(words)), None)
+    if known is not None:
+        reader.equal("reason", text, known, row["reason"])
+    elif few is not None:
+        reader.equal("reason", text, "too_few_rows", row["reason"])
+        reader.number("rows", text, few["rows"], row["n"])
+        reader.number("rows needed", text, few["needed"], row["detail"].get("rows_needed"))
+    else:
+        reader.unknown(f"why not judged: {text}")
+
+
+# --- the state of a label
+
+_CLAUSES = re.compile(
+    r"(?P<severity>critical|warning|info) breach: (?P<breach>.+)|(?:above|below) the limit, not confirmed: (?P<unsure>.+)"
+    r"|not evaluated: (?P<silent>.+)|(?P<ok>ok: (?:all (?P<many>\d+) rules were|its rule was) evaluated)|(?P<none>no rule)"
+)
+_RULES = re.compile(r"([\w-]+) \((\w+)\)(?:, |$)")
+_BY_REASON = re.compile(r"(\w+) \(([\w, -]+)\)(?:, |$)")
+
+
+def check_label_state(reader: Reader, text: str, verdicts: list[Row], *, separator: str = "; ") -> None:
+    """The state of a label is that of its verdicts: every rule in the clause of its outcome, with its reason."""
+    said: Counter[tuple[str, str, str]] = Counter()
+    ok = None
+    for clause in text.split(separator):
+        found = _CLAUSES.fullmatch(clause.strip())
+        if found is None:
+            reader.unknown(f"label state: {clause}")
+            return
+        said.update((f"breach {found['severity']}", *rule) for rule in _RULES.findall(found["breach"] or ""))
+        said.update(("unconfirmed", *rule) for rule in _RULES.findall(found["unsure"] or ""))
+        for reason, rules in _BY_REASON.findall(found["silent"] or ""):
+            said.update(("not_evaluated", rule, reason) for rule in rules.split(", "))
+        if found["ok"]:
+            ok = int(found["many"] or 1)
+        if found["none"]:
+            reader.check(not verdicts, "no rule", text, f"{len(verdicts)} verdicts")
+    true = Counter(
+        (f"breach {v['severity']}" if v["outcome"] == "breach" else v["outcome"], v["rule"], v["reason"])
+        for v in verdicts if v["outcome"] != "ok"
+    )  # fmt: skip
+    reader.check(said == true, "state of a label", text, sorted(true) or "all ok")
+    if ok is not None:
+        count = sum(v["outcome"] == "ok" for v in verdicts)
+        reader.check(count == len(verdicts) == ok, "all rules evaluated", text, f"{count} ok of {len(verdicts)}")
+
+
+def state_of(verdicts: list[Row]) -> str:
+    """The worst state that verdicts give, worst first: breach, unconfirmed, not_evaluated, ok, no_rule."""
+    outcomes = {v["outcome"] for v in verdicts}
+    return next((each for each in ("breach", "unconfirmed", "not_evaluated", "ok") if each in outcomes), "no_rule")
+
+
+_COUNTS = re.compile(
+    r"(?P<breach>[\d,]+) of (?P<all>[\d,]+) labels? in breach"
+    r"(?:; (?P<unconfirmed>[\d,]+) beyond the limit, not confirmed)?(?:; (?P<not_evaluated>[\d,]+) with rules not evaluated)?"
+    r"(?:; (?P<ok>[\d,]+) ok)?(?:; (?P<no_rule>[\d,]+) without a rule)?"
+)
+
+
+def check_counts(reader: Reader, text: str, labels: dict[Any, list[Row]]) -> str | None:
+    """How many labels are in which state; gives what follows the counts (None: no counts)."""
+    found = _COUNTS.match(text)
+    if found is None:
+        reader.unknown(f"counts of labels: {text}")
+        return None
+    true = Counter(state_of(mine) for mine in labels.values())
+    reader.equal("number of labels", text, int(found["all"]), len(labels))
+    for state in ("breach", "unconfirmed", "not_evaluated", "ok", "no_rule"):
+        reader.equal(f"labels {state}", text, int((found[state] or "0").replace(",", "")), true[state])
+    return text[found.end() :]
+
+
+# --- harm
+
+_COUNT = r"about (?P<count>[\d,]+) (?P<way>more|fewer)"
+_LIMITS = r"(?: \((?P<low>[−-]?[\d,]+) to (?P<high>[−-]?[\d,]+)\))?"
+HARM = re.compile(
+    rf"(?P<happened>{_COUNT} wrong than promised{_LIMITS}(?:: .*)?)"
+    .replace("(?P<count>", "(?P<count1>").replace("(?P<way>", "(?P<way1>").replace("(?P<low>", "(?P<low1>")
+    .replace("(?P<high>", "(?P<high1>")
+    + rf"|(?P<averted>automation was off the whole (?:week|day): {_COUNT} would have been wrong than promised{_LIMITS}(?:; .*)?)"
+    .replace("(?P<count>", "(?P<count2>").replace("(?P<way>", "(?P<way2>").replace("(?P<low>", "(?P<low2>")
+    .replace("(?P<high>", "(?P<high2>")
+    + r"|(?P<estimated>automation was on for (?:(?P<share>\d+)% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
+    rf"(?:, with scores (?P<blocked>.+?) blocked for some of it)?: an estimated (?P<done>[\d,]+) of {_COUNT} wrong than promised{_LIMITS}(?:; .*)?)"
+)  # fmt: skip
+
+
+def check_harm(reader: Reader, text: str, source: str, label: str, start: datetime, end: datetime, excess: float) -> None:
+    """Harm counts the time that automation was on; otherwise it would have been."""
+    found = HARM.fullmatch(text)
+    if found is None:
+        reader.unknown(f"harm: {text}")
+        return
+    share = reader.facts.on_share(source, label, start, end)
+    count = found["count1"] or found["count2"] or found["count"]
+    way = found["way1"] or found["way2"] or found["way"]
+    reader.check(abs(int(count.replace(",", "")) - abs(excess)) <= 0.51, "wrong items", text, f"{excess:.1f}")
+    reader.check((way == "more") == (excess >= 0), "more or fewer", text, f"{excess:.1f}")
+    kind = "happened" if found["happened"] else "averted" if found["averted"] else "estimated"
+    true = {"happened": share > 1 - 1e-6, "averted": share < 1e-6, "estimated": share > 1e-6}[kind]
+    reader.check(true, "harm by the time automation was on", text, f"on for {share:.1%} of the window")
+    if found["share"]:
+        reader.check(abs(int(found["share"]) - 100 * share) <= 0.51, "share of the time", text, f"{share:.1%}")
+
+
+def excess_of(facts: Facts, row: Row) -> float | None:
+    """How many more of the items from ``automate_at`` on were wrong than their scores promised."""
+    found = facts.estimate(
+        row["schedule"], row["window_name"], row["source"], row["label"] or None, "shortfall", "automated"
+    )
+    return None if found is None or found["value"] is None else found["value"] * found["n"]
+
+
+# --- how an incident stands, and what just happened to it
+
+
+@dataclass(frozen=True)
+class About:
+    """The incident a sentence is about, and the facts."""
+
+    facts: Facts
+    incident: Row
+
+    @property
+    def unit(self) -> str:
+        return UNITS[self.incident["schedule"]]
+
+    @property
+    def last_breach(self) -> Row:
+        return self.facts.verdicts[self.incident["last_verdict"]]
+
+    def verdict_in(self, window: str) -> Row | None:
+        """The newest verdict of its rule on its label in a window."""
+        i = self.incident
+        found = [
+            v for v in self.facts.verdicts.values()
+            if v["current"] and (v["rule"], v["source"], v["label"], v["window_name"]) == (i["rule"], i["source"], i["label"], window)
+        ]  # fmt: skip
+        return found[0] if found else None
+
+    @property
+    def newest(self) -> Row | None:
+        """The newest verdict of its rule on its label that an evaluation has stored."""
+        i = self.incident
+        mine = [
+            v for v in self.facts.verdicts.values()
+            if v["current"] and (v["rule"], v["source"], v["label"]) == (i["rule"], i["source"], i["label"])
+        ]  # fmt: skip
+        return max(mine, key=lambda v: v["window_start"], default=None)
+
+    def windows_since(self, first: str, last: str) -> int:
+        """How many windows there are from one to another, both included."""
+        start, end = (self._start(name) for name in (first, last))
+        length = timedelta(days=7 if self.incident["schedule"] == "weekly" else 1)
+        return round((end - start) / length) + 1
+
+    def _start(self, name: str) -> datetime:
+        pattern = "%G-W%V-%u" if "W" in name else "%Y-%m-%d"
+        return datetime.strptime(f"{name}-1" if "W" in name else name, pattern)
+
+    def breaches(self, first: str, last: str) -> int:
+        """How many windows of a span its events count as breaches."""
+        counted = {
+            e["window"] for e in self.facts.events_of(self.incident["id"])
+            if e["kind"] in ("opened", "reopened", "continued") and "breach" in (self._outcome(e) or "")
+        }  # fmt: skip
+        return sum(self._start(first) <= self._start(w) <= self._start(last) for w in counted if w)
+
+    def _outcome(self, event: Row) -> str | None:
+        verdict = self.facts.verdicts.get(event["verdict"] or "")
+        return None if verdict is None else verdict["outcome"]
+
+
+STANDING = Grammar("how an incident stands")
+_N = r"(?P<n>\d+) (?P<unit>weeks?|days?)"
+
+
+@STANDING.add(rf"[Aa]cknowledged by (?P<who>.+?), (?P<at>{TIME}) UTC")
+def _acknowledged(reader: Reader, text: str, about: About, who: str, at: str) -> None:
+    i = about.incident
+    reader.equal("incident state", text, "acknowledged", i["state"])
+    reader.equal("by whom", text, who, i["acknowledged_by"])
+    reader.check(same_minute(at, i["acknowledged_at"]), "when", text, i["acknowledged_at"])
+
+
+@STANDING.add(rf"[Ss]ilenced until (?P<until>{TIME}) UTC by (?P<who>.+?)")
+def _silenced(reader: Reader, text: str, about: About, until: str, who: str) -> None:
+    i = about.incident
+    reader.equal("incident state", text, "silenced", i["state"])
+    reader.equal("by whom", text, who, i["silenced_by"])
+    reader.check(same_minute(until, i["silenced_until"]), "until", text, i["silenced_until"])
+
+
+@STANDING.add(rf"[Ii]n breach for {_N} \(since (?P<since>{WEEK})\)")
+def _in_breach_for(reader: Reader, text: str, about: About, n: str, unit: str, since: str) -> None:
+    last = about.last_breach["window_name"]
+    reader.equal("since", text, since, _first_window(about))
+    reader.equal("unit", text, unit.rstrip("s"), about.unit)
+    every = about.breaches(since, last)
+    span = about.windows_since(since, last)
+    reader.check(every == span == int(n), "every window a breach", text, f"{every} breaches in {span} windows to {last}")
+
+
+@STANDING.add(rf"[Ii]n breach in (?P<k>\d+) of {_N} since (?P<since>{WEEK}), last in (?P<last>{WEEK})")
+def _in_breach_in(reader: Reader, text: str, about: About, k: str, n: str, unit: str, since: str, last: str) -> None:
+    reader.equal("since", text, since, _first_window(about))
+    reader.equal("last breach", text, last, about.last_breach["window_name"])
+    reader.equal("breaches", text, int(k), about.breaches(since, last))
+    newest = about.newest
+    ends = {about.windows_since(since, last)}
+    ends |= set() if newest is None else {about.windows_since(since, newest["window_name"])}
+    reader.check(int(n) in ends, "windows since", text, sorted(ends))
+
+
+def _first_window(about: About) -> str:
+    """The window since which it is open: of the first breach after it was opened or came back."""
+    return str(about.incident["opened_window"])
+
+
+@STANDING.add(r"[Cc]ame back (?P<often>once|twice|\d+ times)")
+def _came_back(reader: Reader, text: str, about: About, often: str) -> None:
+    times = {"once": 1, "twice": 2}.get(often) or int(often.split()[0])
+    reader.equal("came back", text, times, about.incident["reopened"])
+    events = sum(e["kind"] == "reopened" for e in about.facts.events_of(about.incident["id"]))
+    reader.equal("came back (events)", text, times, events)
+
+
+def _newest_is(reader: Reader, text: str, about: About, window: str, outcomes: tuple[str, ...], reason: str = "") -> None:
+    verdict = about.verdict_in(window)
+    true = None if verdict is None else verdict["outcome"]
+    reader.check(true in outcomes, "outcome of the window", text, true)
+    if reason and verdict is not None:
+        reader.equal("reason of the window", text, reason, verdict["reason"])
+    newest = about.newest
+    if newest is not None:
+        reader.check(newest["window_name"] == window, "newest window", text, newest["window_name"])
+
+
+@STANDING.add(rf"[Aa]bove the limit, not confirmed in (?P<window>{WEEK})")
+def _not_confirmed_in(reader: Reader, text: str, about: About, window: str) -> None:
+    _newest_is(reader, text, about, window, ("unconfirmed",))
+
+
+def _silent_since(reader: Reader, text: str, about: About, since: str) -> None:
+    """From that window on the rule could not be judged."""
+    i, start = about.incident, about._start(since)
+    mine = [
+        v for v in about.facts.verdicts.values()
+        if v["current"] and (v["rule"], v["source"], v["label"]) == (i["rule"], i["source"], i["label"])
+        and about._start(v["window_name"]) >= start
+    ]  # fmt: skip
+    judged = [v for v in mine if v["outcome"] != "not_evaluated"]
+    reader.check(bool(mine) and not judged, "not judged since", text, [v["window_name"] for v in judged] or "no verdict")
+
+
+@STANDING.add(rf"[Nn]ot judged since (?P<since>{WEEK})")
+def _not_judged_since(reader: Reader, text: str, about: About, since: str) -> None:
+    _silent_since(reader, text, about, since)
+
+
+@STANDING.add(rf"[Nn]o outcome of this label has arrived since (?P<since>{WEEK})")
+def _gone_since(reader: Reader, text: str, about: About, since: str) -> None:
+    _silent_since(reader, text, about, since)
+    newest = about.newest
+    if newest is not None:
+        reader.equal("reason of the newest window", text, "no_rows", newest["reason"])
+
+
+@STANDING.add(
+    rf"[Ww]ithin the limit in (?P<window>{WEEK}); it keeps coming back, so one more good (?:week|day) resolves it"
+)
+def _held_back(reader: Reader, text: str, about: About, window: str) -> None:
+    verdict = about.verdict_in(window)
+    reader.check(verdict is not None and verdict["outcome"] == "ok", "outcome of the window", text, verdict and verdict["outcome"])
+    reader.check(about.incident["reopened"] >= 2, "keeps coming back", text, about.incident["reopened"])
+    reader.check(about.incident["state"] != "resolved", "incident state", text, about.incident["state"])
+
+
+@STANDING.add(
+    rf"[Rr]esolved in (?P<window>{WEEK}): within the limit(?: (?P<row>\d+) (?:weeks|days) in a row)?"
+    r"(?:, after (?P<n>\d+) (?P<unit>weeks?|days?) in breach)?"
+)
+def _resolved_in(reader: Reader, text: str, about: About, window: str, row: Any, n: Any, unit: Any) -> None:
+    reader.equal("incident state", text, "resolved", about.incident["state"])
+    reader.equal("resolved in", text, window, about.incident["resolved_window"])
+    _ended_well(reader, text, about, window)
+    if n is not None:
+        reader.equal("breaches", text, int(n), about.incident["breaches"])
+        reader.equal("unit", text, unit.rstrip("s"), about.unit)
+    if row is not None:
+        reader.equal("good windows", text, int(row), about.incident["ok_windows"])
+
+
+def _ended_well(reader: Reader, text: str, about: About, window: str) -> None:
+    """What resolved it was an ``ok`` verdict when it did, whatever later truths have made of it."""
+    ended = [e for e in about.facts.events_of(about.incident["id"]) if e["kind"] == "resolved"]
+    verdict = about.facts.verdicts.get(ended[-1]["verdict"] or "") if ended else None
+    true = None if verdict is None else verdict["outcome"]
+    reader.check(true == "ok", "within the limit", text, f"the verdict of {window} was {true}")
+
+
+@STANDING.add(r"[Rr]esolved by (?P<who>.+?)(?:: (?P<why>.+))?")
+def _resolved_by(reader: Reader, text: str, about: About, who: str, why: Any) -> None:
+    reader.equal("incident state", text, "resolved", about.incident["state"])
+    reader.equal("by whom", text, who, about.incident["resolved_by"])
+    if why is not None:
+        ended = [e for e in about.facts.events_of(about.incident["id"]) if e["kind"] == "resolved"]
+        reader.equal("why", text, why, ended[-1]["detail"].get("why") if ended else None)
+
+
+@STANDING.add(rf"Open since (?P<window>{WEEK})|[Ss]ince (?P<other>{WEEK})")
+def _open_since(reader: Reader, text: str, about: About, window: Any, other: Any) -> None:
+    reader.equal("since", text, window or other, about.incident["opened_window"])
+    reader.check(about.incident["state"] != "resolved", "incident state", text, about.incident["state"])
+
+
+_KEEPS = "; it keeps coming back"
+
+
+def check_standing(reader: Reader, text: str, incident: Row) -> None:
+    """How an incident stands: parts joined by "; "."""
+    about = About(reader.facts, incident)
+    whole = text.replace(_KEEPS, "\x00")
+    parts = [part.replace("\x00", _KEEPS) for part in whole.split("; ")]
+    if text.startswith("Resolved by"):
+        parts = [text]  # a person's reason may hold anything
+    for part in parts:
+        STANDING.read(reader, part, about)
+
+
+def minute_of(text: str) -> datetime:
+    return minute(text)
