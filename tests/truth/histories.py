@@ -47,6 +47,7 @@ from tests.fakes.world import make_world
 from tests.truth import script
 from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
 from tests.truth.script import Mood, Numbers, Page, RuleSpec, Said
+from tests.truth.texts import Recorder
 
 FIRST = datetime(2026, 1, 5, tzinfo=UTC)
 UTC_ZONE = ZoneInfo("UTC")
@@ -380,7 +381,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 def _wide() -> Iterator[None]:
     """Consoles of 1,000 columns, and no log lines."""
     before, disabled = (cli.out, cli.err), logging.root.manager.disable
-    cli.out, cli.err = Console(width=1000), Console(stderr=True, width=1000)
+    cli.out, cli.err = Recorder(), Recorder(stderr=True)
     logging.disable(logging.CRITICAL)
     try:
         yield

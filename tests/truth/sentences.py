@@ -48,15 +48,15 @@ def _pooled_of(row: Row) -> int:
 
 
 @VERDICT.add(
-    rf"{_WHO}is overconfident: (?P<kept>{NUMBER}%) of {_ROWS} correct, scores claimed (?P<promised>{NUMBER}%){_POOLED}"
+    rf"{_WHO}is overconfident: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, scores claimed (?P<promised>{NUMBER}%){_POOLED}"
 )
-def _overconfident(reader: Reader, text: str, row: Row, who: str, kept: str, rows: str, promised: str, pooled: Any) -> None:
+def _overconfident(reader: Reader, text: str, row: Row, who: str, kept: str, rows: Any, promised: str, pooled: Any) -> None:
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("metric", text, "shortfall", row["metric"])
     reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
     reader.number("claimed", text, promised, row["detail"]["promised"], scale=100)
-    of = {"automated": "automated items", "predicted": "items given this label", "all": "items"}
-    reader.equal("population", text, rows, of[row["population"]])
+    of = {"automated": None, "predicted": "items given this label", "all": "items"}
+    reader.check(rows in (of[row["population"]], "automated items"), "population", text, row["population"])
 
 
 @VERDICT.add(

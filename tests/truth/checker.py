@@ -1,0 +1,145 @@
+"""The observer of a story: reads every text as of its time and holds its claims against the facts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from tests.truth import commands, explained
+from tests.truth.claims import FalseClaim, Reader
+from tests.truth.facts import Facts, contradictions
+from tests.truth.histories import Printed, Step, Story, cli, plan, play
+from tests.truth.texts import Part
+
+
+@dataclass
+class Found:
+    """What reading one or many stories gave."""
+
+    histories: int = 0
+    texts: Counter[str] = field(default_factory=Counter)
+    claims: Counter[str] = field(default_factory=Counter)
+    false: list[FalseClaim] = field(default_factory=list)
+
+    def add(self, other: Found) -> None:
+        """Put another one's counts to these."""
+        self.histories += other.histories
+        self.texts += other.texts
+        self.claims += other.claims
+        self.false += other.false
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"{self.histories} histories, {self.texts.total():,} texts read, {self.claims.total():,} claims checked, "
+            f"{len(self.false)} false"
+        )
+
+
+@dataclass
+class Checker:
+    """Checks one story, step by step."""
+
+    seed: int
+    found: Found = field(default_factory=lambda: Found(histories=1))
+    _read: set[str] = field(default_factory=set)
+
+    def __call__(self, told: Story, step: Step) -> None:
+        """After a step: the facts agree with the contract, and every new text is true."""
+        facts = self._facts(told)
+        for broken in contradictions(facts, dry_run=told.setting.dry_run):
+            self._keep(Reader(facts, f"facts: {broken.about}"), "facts", broken.what)
+        for printed in step.printed:
+            self._answer(told, facts, printed)
+        if step.event.kind == "look":
+            self._look(told)
+
+    def _facts(self, told: Story) -> Facts:
+        rules = {rule.id: rule for rule in told.setting.rules}
+        return Facts(told.folder / "history.sqlite", told.clock.now, rules, told.said)
+
+    def _origin(self, told: Story, what: str) -> str:
+        return f"seed {self.seed}, {told.clock.now:%Y-%m-%d %H:%M}, {what}"
+
+    def _keep(self, reader: Reader, kind: str, broken: str | None = None) -> None:
+        if broken is not None:
+            reader.check(False, "contract", reader.origin, broken)
+        self.found.texts[kind] += 1
+        self.found.claims += reader.claims
+        self.found.false += reader.false
+
+    # --- answers to people, and runs
+
+    def _answer(self, told: Story, facts: Facts, printed: Printed) -> None:
+        reader = Reader(facts, self._origin(told, " ".join((printed.kind, *printed.args))))
+        lines = [line for line in printed.text.split("\n") if line.strip()]
+        if printed.kind in ("enable", "disable", "whole"):
+            for line in lines:
+                commands.CHANGED.read(reader, line)
+        elif printed.kind in ("acknowledge", "silence", "resolve"):
+            incident = facts.incident(printed.args[2])
+            for line in lines:
+                commands.PRESSED.read(reader, line, incident)
+        elif printed.kind == "press":
+            commands.PRESSED.read(reader, printed.text, facts.incident(printed.args[1]))
+        self._keep(reader, printed.kind)
+
+    # --- somebody looks at everything
+
+    def _look(self, told: Story) -> None:
+        facts = self._facts(told)
+        commands.check_status(*self._asked(told, facts, "automation", "status"))
+        commands.check_status_json(*self._asked_json(told, facts, "automation", "status", "--json"))
+        commands.check_switch_history(*self._asked(told, facts, "automation", "history"))
+        commands.check_incident_list(*self._asked(told, facts, "incidents", "list", "--all"))
+        rng = Random(f"{self.seed} {told.clock.now}")
+        for id in rng.sample(sorted(facts.incidents), k=min(4, len(facts.incidents))):
+            reader, parts = self._asked(told, facts, "incidents", "show", id)
+            commands.check_incident_show(reader, parts, id)
+        for id in rng.sample(sorted(facts.verdicts), k=min(3, len(facts.verdicts))):
+            reader, parts = self._asked(told, facts, "explain", id)
+            explained.check_explain(reader, parts, facts.verdicts[id])
+
+    def _asked(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, list[Part]]:
+        """A reader of this command's output, and its parts. The reader's findings are kept when it is done."""
+        cli.out.taken()
+        told.printed("look", *args)
+        return self._reader(told, facts, " ".join(args)), cli.out.taken()
+
+    def _asked_json(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, str]:
+        return self._reader(told, facts, " ".join(args)), told.printed("look", *args).text
+
+    def _reader(self, told: Story, facts: Facts, what: str) -> Reader:
+        """A reader whose claims are counted here as they are made."""
+        reader = Reader(facts, self._origin(told, what))
+        reader.claims, reader.false = self.found.claims, self.found.false
+        self.found.texts[" ".join(what.split()[:2])] += 1
+        return reader
+
+
+def check_seed(seed: int) -> Found:
+    """Play one story and read all of it."""
+    checker = Checker(seed)
+    with TemporaryDirectory(prefix="truth-") as folder:
+        play(plan(seed), Path(folder), checker)
+    return checker.found
+
+
+def check_seeds(seeds: range) -> Found:
+    """Many stories."""
+    whole = Found()
+    for seed in seeds:
+        whole.add(check_seed(seed))
+    return whole
+
+
+def told(found: Found, most: int = 40) -> str:
+    """The summary with the first false claims, for people."""
+    return "\n".join([found.summary, *(str(each) for each in found.false[:most])])
+
+
+__all__ = ["Checker", "Found", "check_seed", "check_seeds", "json", "told"]

@@ -1,0 +1,255 @@
+"""What ``calmon explain`` says of a verdict: every sentence with its numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing
+from tests.truth.facts import Row
+from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK
+from tests.truth.texts import Part
+
+N = NUMBER
+EXPLAINED = Grammar("explanation")
+_P = r"p (?:=|<) (?P<p>[\d.e+-]+)"
+
+
+def check_explain(reader: Reader, parts: list[Part], row: Row) -> None:
+    """The explanation of one stored verdict."""
+    lines = [part for part in parts if isinstance(part, str)]
+    VERDICT.read(reader, lines[0].removesuffix("."), row)
+    for line in lines[1:]:
+        EXPLAINED.read(reader, re.sub(r"^  \d+\. ", "", line), row)
+
+
+def _limit(reader: Reader, text: str, row: Row, limit: str | None) -> None:
+    reader.number("threshold", text, limit, row["threshold"])
+
+
+def _of(row: Row) -> float | None:
+    """What is held against the threshold."""
+    found: float | None = row["change"] if row["detail"].get("condition") == "increase" else row["value"]
+    return found
+
+
+@EXPLAINED.add(rf"Asked by (?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<asks>.+\?)(?P<running> In each of (?P<k>\d+) .+)?")
+def _asked(reader: Reader, text: str, row: Row, rule: str, severity: str, asks: str, running: Any, k: Any) -> None:
+    reader.equal("rule", text, (rule, severity), (row["rule"], row["severity"]))
+    reader.number("threshold", text, re.findall(N, asks)[-1], row["threshold"])
+    reader.equal("asks for", text, int(k or 1), row["detail"].get("asks", 1))
+
+
+@EXPLAINED.add(rf"About: (?P<name>.+?) in (?P<window>{WEEK}) \((?P<schedule>\w+)\)\.(?: It looks at .+\.)?")
+def _about(reader: Reader, text: str, row: Row, name: str, window: str, schedule: str) -> None:
+    reader.equal("about", text, (name, window, schedule), (name_of(row), row["window_name"], row["schedule"]))
+
+
+@EXPLAINED.add(
+    rf"Seen in (?P<window>{WEEK}): (?P<title>{TITLE}) (?P<value>{N}|undefined)(?: \((?:95% )?interval (?P<low>{N}) to (?P<high>{N})\))?"
+    rf", from (?P<n>{N}) [\w ]+?(?:, (?P<windows>\d+) windows pooled)?\."
+)
+def _seen(reader: Reader, text: str, row: Row, window: str, title: str, value: str, low: Any, high: Any, n: str, windows: Any) -> None:
+    reader.equal("seen in", text, (window, TITLES[title]), (row["window_name"], row["metric"]))
+    reader.number("value", text, value, row["value"])
+    reader.number("low", text, low, row["low"])
+    reader.number("high", text, high, row["high"])
+    reader.number("n", text, n, row["n"])
+    reader.equal("windows", text, int(windows or 1), row["windows"])
+
+
+@EXPLAINED.add(
+    rf"Seen in (?P<window>{WEEK}): (?:nothing, since the source could not be read|(?P<n>{N}) rows(?:, \d+ windows pooled)?, not measured by this rule)\."
+)
+def _seen_nothing(reader: Reader, text: str, row: Row, window: str, n: Any) -> None:
+    reader.equal("seen in", text, window, row["window_name"])
+    reader.check(row["value"] is None, "nothing measured", text, row["value"])
+    reader.number("n", text, n, row["n"])
+
+
+@EXPLAINED.add(rf"Pooled: this window with the (?P<before>\d+) before it .+")
+def _pooled(reader: Reader, text: str, row: Row, before: str) -> None:
+    reader.equal("windows", text, int(before) + 1, row["windows"])
+
+
+@EXPLAINED.add(rf"Promised and kept: .*?the scores said (?P<promised>{N}%) on average, (?P<kept>{N}%) came true\.")
+def _promised(reader: Reader, text: str, row: Row, promised: str, kept: str) -> None:
+    reader.number("promised", text, promised, row["detail"]["promised"], scale=100)
+    reader.number("kept", text, kept, row["detail"]["kept"], scale=100)
+
+
+@EXPLAINED.add(rf"Textbook value: (?P<value>{N})\. .+")
+def _textbook(reader: Reader, text: str, row: Row, value: str) -> None:
+    reader.number("textbook", text, value, row["plug_in"])
+
+
+@EXPLAINED.add(
+    rf"Worst score range: (?P<low>{N}) to (?P<high>{N}), (?P<gap>{N}%) (?P<way>less|more) often true than promised, from (?P<n>{N}) rows\."
+    r"(?: (?P<sure>[A-Z][^:]+): (?P<ranges>.+?)(?P<only> \(only a breach blocks it\))?\.)?"
+)
+def _worst(
+    reader: Reader, text: str, row: Row, low: str, high: str, gap: str, way: str, n: str, sure: Any, ranges: Any, only: Any
+) -> None:
+    detail = row["detail"]
+    reader.number("worst range", text, low, detail["worst_range"][0])
+    reader.number("worst range", text, high, detail["worst_range"][1])
+    reader.number("worst gap", text, gap, abs(detail["worst_gap"]), scale=100)
+    reader.equal("direction", text, way, "less" if detail["worst_gap"] < 0 else "more")
+    reader.number("n", text, n, detail["worst_n"])
+    if sure is not None:
+        reader.check((only is None) == (row["outcome"] == "breach"), "blocked", text, row["outcome"])
+
+
+@EXPLAINED.add(
+    rf"Against baseline version (?P<version>\d+)(?: \((?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<rows>{N}) rows, pinned by (?P<by>.+?)\))?"
+    rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?\."
+)
+def _against(
+    reader: Reader, text: str, row: Row, version: str, first: Any, last: Any, rows: Any, by: Any, title: Any, value: Any
+) -> None:
+    reader.equal("baseline version", text, int(version), row["baseline_version"])
+    reader.number("baseline", text, value, row["baseline"])
+    stored = reader.facts.rows(
+        "SELECT * FROM baselines WHERE source = ? AND label = ? AND version = ?", row["source"], row["label"], int(version)
+    )
+    if first is not None:
+        true = (stored[0]["first_window"], stored[0]["last_window"], stored[0]["pinned_by"]) if stored else None
+        reader.equal("baseline", text, (first, last, by), true)
+        reader.number("rows of the baseline", text, rows, stored[0]["rows"] if stored else None)
+
+
+@EXPLAINED.add(rf"Change: (?P<change>{N})(?: \(interval (?P<low>{N}) to (?P<high>{N})\))?; what counts is more than (?P<limit>{N})\.")
+def _change(reader: Reader, text: str, row: Row, change: str, low: Any, high: Any, limit: str) -> None:
+    reader.number("change", text, change, row["change"])
+    reader.number("change", text, low, row["change_low"])
+    reader.number("change", text, high, row["change_high"])
+    _limit(reader, text, row, limit)
+
+
+@EXPLAINED.add(rf"Chance: if .+?, as (?:much|little) or (?:more|less) would be seen with probability {_P}\.")
+def _chance(reader: Reader, text: str, row: Row, p: str) -> None:
+    _probability(reader, text, p, row["p_value"])
+
+
+def _probability(reader: Reader, text: str, p: str, true: float | None) -> None:
+    """A probability with three digits; below 1e-15 only that."""
+    said = float(p)
+    holds = true is not None and (true < 1e-15 if said == 1e-15 else abs(said - true) <= 0.006 * max(true, said))
+    reader.check(holds, "probability", text, true)
+
+
+@EXPLAINED.add(rf"Family: p is .+?: adjusted {_P}\.|Among all labels and rules of the schedule: adjusted p = (?P<other>[\d.e+-]+)\.")
+def _family(reader: Reader, text: str, row: Row, p: Any, other: Any) -> None:
+    _probability(reader, text, p or other, row["p_adjusted"])
+    place = re.search(r"number (\d+) of the (\d+) tested", text)
+    if place:
+        said = (int(place[1]), int(place[2]))
+        reader.equal("place in the family", text, said, (row["detail"]["rank"], row["detail"]["family"]))
+
+
+@EXPLAINED.add(
+    rf"What could have been seen: .+? (?P<least>{N}|undefined) or more, with 80% power(?:; at most (?P<most>{N}) is asked for)?"
+    rf" \(the threshold is (?P<limit>{N})\)\."
+)
+def _could(reader: Reader, text: str, row: Row, least: str, most: Any, limit: str) -> None:
+    reader.number("detectable", text, least, row["detectable"])
+    reader.number("asked for", text, most, row["detail"].get("seen_at_most"))
+    _limit(reader, text, row, limit)
+
+
+# --- the checks, each with its question
+
+CHECKED = {
+    "Could the source be read?": lambda r: r["reason"] not in ("relation_error", "warehouse_failed"),
+    "Are there rows to look at?": lambda r: r["reason"] != "no_rows",
+    "Is the window outside the baseline's own time?": lambda r: r["reason"] != "in_baseline",
+    "Is there a baseline to compare with?": lambda r: r["reason"] != "no_baseline",
+    "Can the bins be compared?": lambda r: r["reason"] != "scores_moved",
+    "Were few enough rows rejected?": lambda r: r["reason"] != "rejected_rows",
+    "Were the rows accepted?": lambda r: r["reason"] != "rejected_rows",
+    "Were enough rows accepted?": lambda r: r["reason"] != "rejected_rows",
+    "Is it beyond the threshold?": lambda r: bool(r["detail"].get("beyond")),
+    "Is it sure?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
+    "Is it significant?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
+    "Could a change that matters have been seen?": lambda r: bool(r["detail"].get("adequate")),
+    "Does the label behave differently at equal scores?": lambda r: r["detail"]["p_rate"] < r["detail"]["rate"],
+}
+
+
+@EXPLAINED.add(r"(?P<question>[A-Z][^?]+\?) (?P<said>Yes|No|Not known): (?P<answer>.+)\.")
+def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer: str) -> None:
+    if re.match(r"Is each (?:of|window)", question):
+        true = bool(row["detail"].get("streak"))
+    elif question in CHECKED:
+        true = CHECKED[question](row)
+    else:
+        reader.unknown(f"explanation: {text}")
+        return
+    reader.check(said == ("Yes" if true else "No"), "answer to a check", text, true)
+    if question == "Is it beyond the threshold?":
+        found = re.search(rf" (?P<value>{N}) is (?:not )?(?:more|less) than (?P<limit>{N})", answer)
+        if found:
+            reader.number("value", text, found["value"], _of(row))
+            _limit(reader, text, row, found["limit"])
+    rows = re.search(rf"there are (?P<n>{N}) ", answer)
+    if rows:
+        reader.number("n", text, rows["n"], row["n"])
+
+
+@EXPLAINED.add(
+    r"Therefore: (?P<outcome>\w+) \((?P<reason>\w+)\)(?:: (?:above|below) the limit, not confirmed)?, (?P<why>.+)\."
+)
+def _therefore(reader: Reader, text: str, row: Row, outcome: str, reason: str, why: str) -> None:
+    reader.equal("outcome", text, (outcome, reason), (row["outcome"], row["reason"]))
+    for found in re.finditer(rf"and not breach because .*? (?P<value>{N}) is not (?:more|less) than (?P<limit>{N})", why):
+        reader.number("value", text, found["value"], _of(row))
+        _limit(reader, text, row, found["limit"])
+    reader.check(("not confirmed, and" in text) == (outcome == "unconfirmed"), "not confirmed", text, row["outcome"])
+    if "is beyond the threshold" in why:
+        reader.check(bool(row["detail"].get("beyond")), "beyond the threshold", text, row["detail"].get("beyond"))
+
+
+@EXPLAINED.add(r"It asks for: (?P<what>.+)\.")
+def _asks_for(reader: Reader, text: str, row: Row, what: str) -> None:
+    reader.check(row["outcome"] == "breach", "asks for actions", text, row["outcome"])
+    said = ("a message" in what, "automation off" in what, "score ranges" in what)
+    true = tuple(kind in row["actions"] for kind in ("slack", "disable_automation", "block_scores"))
+    reader.equal("actions", text, said, true)
+
+
+@EXPLAINED.add(r"More: docs/runbook/(?P<reason>\w+)\.md and docs/rules/(?P<rule>[\w-]+)\.md")
+def _more(reader: Reader, text: str, row: Row, reason: str, rule: str) -> None:
+    reader.equal("pages", text, (reason, rule), (row["reason"], row["rule"]))
+
+
+@EXPLAINED.add(r"Note: this window has been judged again since, on other rows or rules: see (?P<id>\w+)\.")
+def _newer(reader: Reader, text: str, row: Row, id: str) -> None:
+    found = reader.facts.verdict(id)
+    reader.check(bool(found["current"]) and not row["current"], "judged again", text, found["current"])
+
+
+ADVICE: dict[str, tuple[str, ...]] = {}
+
+
+@EXPLAINED.add(r"What to do: (?P<advice>.+)")
+def _advice(reader: Reader, text: str, row: Row, advice: str) -> None:
+    check_advice(reader, text, advice, row)
+
+
+def check_advice(reader: Reader, text: str, advice: str, row: Row) -> None:
+    """Advice is not against the verdict: nothing to do where nothing is, something where there is."""
+    calm = advice.startswith(("Nothing to do", "Not confirmed: look again"))
+    if advice.startswith("Not confirmed"):
+        reader.equal("advice", text, row["outcome"], "unconfirmed")
+    if row["outcome"] in ("ok", "unconfirmed"):
+        reader.check(calm, "advice", text, row["outcome"])
+    if row["outcome"] == "breach":
+        reader.check(not calm, "advice", text, row["outcome"])
+    if "turned on again" in advice or "Let people decide" in advice:
+        reader.check(row["outcome"] == "breach", "advice to leave it to people", text, row["outcome"])
+    if "Pin a baseline" in advice:
+        reader.equal("advice to pin", text, row["reason"], "no_baseline")
+
+
+EXPLAINED.add(fixed("How it was decided, in this order:"))(nothing)
+EXPLAINED.add(r"Worth: .+")(nothing)
