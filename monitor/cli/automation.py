@@ -88,7 +88,8 @@ def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Te
     state, style = ("on", "green") if row["allowed"] else ("off", "red")
     if row["allowed"] and blocked:
         state, style = f"on, but not for scores {blocked}", "yellow"
-    why = row["why"] if row["reason"] in ("", row["why"]) else f"{row['why']}: {row['reason']}"
+    reason = row["reason"] if row["source_reason"] is None else row["source_reason"]  # of the switch that decides
+    why = row["why"] if reason in ("", row["why"]) else f"{row['why']}: {reason}"
     if row["state"] == "on" and row["against_last_evaluation"]:
         why = f"{why}, {AGAINST}"
     least = "no run has told yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
@@ -143,6 +144,8 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
     state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
+    # where the source's own switch forbids, the reason of the label's is not why it is off
+    forbidden = label is not None and not found.allowed and found.reason != effective(state, board.at, whole=None).reason
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, NO_THRESHOLD)
     return {
@@ -151,6 +154,7 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
         "automate_at": least, "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
         "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(state), "dry_run": dry_run,
+        "source_reason": whole.reason if forbidden and whole is not None else None,
     }  # fmt: skip
 
 

@@ -117,6 +117,17 @@ def test_the_status_tells_an_enable_against_the_last_evaluation(tmp_path: Path) 
     assert "on: retrained, against the last" in table
 
 
+def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "automation", "enable", "--source", "tickets", "--label", "rare", "--reason", "retrained")
+    calmon(world, "automation", "disable", "--source", "tickets", "--reason", "audit")
+    table = re.sub(r"\s+", " ", calmon(world, "automation", "status", COLUMNS="200").stdout)
+    assert "the whole source is off: audit" in table
+    assert "off: retrained" not in table
+    (row,) = json.loads(calmon(world, "automation", "status", "--label", "rare", "--json").stdout)
+    assert (row["reason"], row["source_reason"]) == ("retrained", "audit")
+
+
 def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Path) -> None:
     more = "sources:\n  mail: {relation: mail, score_is: probability_of_label, labels: {phishing: {}}}\n"
     world = make_world(tmp_path, config=CONFIG.replace("sources:\n", more))

@@ -1,0 +1,310 @@
+"""What the monitor says of itself: findings (health, messages), where automation stands, when it was back at work."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute
+from tests.truth.facts import Facts, Row
+from tests.truth.sentences import NUMBER, TIME, WEEK
+
+N = NUMBER
+FINDING = Grammar("finding of the monitor")
+_SINCE = rf"(?: \(since (?P<since>{WEEK})\))?"
+_RUN = rf"The (?P<schedule>weekly|daily) run of (?P<window>{WEEK})"
+
+
+def window_start(name: str) -> datetime:
+    """The start of a window, without a time zone."""
+    return datetime.strptime(f"{name}-1" if "W" in name else name, "%G-W%V-%u" if "W" in name else "%Y-%m-%d")
+
+
+def window_after(name: str) -> str:
+    """The window that follows."""
+    start = window_start(name) + timedelta(days=7 if "W" in name else 1)
+    return f"{start:%G-W%V}" if "W" in name else f"{start:%Y-%m-%d}"
+
+
+def _run(facts: Facts, schedule: str, window: str) -> Row | None:
+    return next((r for r in facts.runs if (r["schedule"], r["window_name"]) == (schedule, window)), None)
+
+
+@FINDING.add(rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: it was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)")
+def _missing(reader: Reader, text: str, _: Any, schedule: str, window: str, more: Any, due: str, rest: str) -> None:
+    many = {None: 0, "one": 1}.get(more, int(more) if more and more.isdigit() else 0)
+    name = window
+    for _k in range(many + 1):
+        found = _run(reader.facts, schedule, name)
+        reader.check(found is None, "run missing", text, found and (found["window_name"], found["state"]))
+        name = window_after(name)
+    ready = window_start(window_after(window)) + timedelta(hours=6)
+    said = datetime.strptime(due, "%Y-%m-%d %H:%M")
+    reader.check(ready <= said <= ready + timedelta(hours=8), "due at", text, ready)
+    reader.check(said <= reader.facts.now.replace(tzinfo=None), "due already", text, reader.facts.now)
+
+
+@FINDING.add(rf"{_RUN} failed: (?P<error>.+)")
+def _failed(reader: Reader, text: str, _: Any, schedule: str, window: str, error: str) -> None:
+    found = _run(reader.facts, schedule, window)
+    reader.equal("run failed", text, "failed", found and found["state"])
+    if found is not None:
+        reader.check(error.rstrip(".") in (found["error"] or "").rstrip(".") + ".", "error", text, found["error"])
+
+
+@FINDING.add(rf"{_RUN} began at (?P<at>{TIME}) UTC and has not ended: it hangs, or its process was killed\.")
+def _hangs(reader: Reader, text: str, _: Any, schedule: str, window: str, at: str) -> None:
+    found = _run(reader.facts, schedule, window)
+    reader.equal("run state", text, "running", found and found["state"])
+    reader.check(found is not None and same_minute(at, found["started_at"]), "began at", text, found and found["started_at"])
+
+
+def _reading(facts: Facts, source: str, window: str) -> Row | None:
+    starts = window_start(window)
+    schedule = "weekly" if "W" in window else "daily"
+    mine = [r for r in facts.readings if (r["source"], r["schedule"]) == (source, schedule)]
+    return next((r for r in mine if r["window_start"].replace(tzinfo=None) == starts), None)
+
+
+def _newest_reading(reader: Reader, text: str, source: str, window: str) -> Row | None:
+    found = _reading(reader.facts, source, window)
+    if found is None:
+        reader.check(False, "reading", text, "nothing was read")
+        return None
+    schedule = found["schedule"]
+    mine = [r["window_start"] for r in reader.facts.readings if (r["source"], r["schedule"]) == (source, schedule)]
+    reader.equal("newest window", text, found["window_start"], max(mine))
+    return found
+
+
+def _since(reader: Reader, text: str, source: str, window: str, since: str | None, holds: Any) -> None:
+    """From ``since`` on every reading of the source was like this, and the one before was not."""
+    schedule = "weekly" if "W" in window else "daily"
+    mine = [r for r in reader.facts.readings if (r["source"], r["schedule"]) == (source, schedule)]
+    start = window_start(since or window)
+    after = [r for r in mine if r["window_start"].replace(tzinfo=None) >= start]
+    reader.check(bool(after) and all(map(holds, after)), "since", text, [r["state"] for r in after])
+    before = [r for r in mine if r["window_start"].replace(tzinfo=None) < start]
+    reader.check(not before or not holds(before[-1]), "since", text, "it began earlier")
+
+
+@FINDING.add(rf"(?P<source>[\w-]+) could not be read for (?P<window>{WEEK}){_SINCE}: (?P<error>.+?)\.? Its labels were not judged\.")
+def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, error: str) -> None:
+    found = _newest_reading(reader, text, source, window)
+    if found is not None:
+        reader.check(found["state"] != "ok", "could not be read", text, found["state"])
+        reader.check(error in (found["error"], found["state"]), "error", text, found["error"])
+        _since(reader, text, source, window, since, lambda r: r["state"] != "ok")
+
+
+@FINDING.add(rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\.")
+def _no_row(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str) -> None:
+    found = _newest_reading(reader, text, source, window)
+    if found is not None:
+        reader.equal("rows", text, 0, found["rows"])
+        _usual(reader, text, found, usual)
+        _since(reader, text, source, window, since, lambda r: r["state"] == "ok" and r["rows"] == 0)
+
+
+def _usual(reader: Reader, text: str, found: Row, usual: str) -> None:
+    before = [
+        r for r in reader.facts.readings
+        if (r["source"], r["schedule"]) == (found["source"], found["schedule"]) and r["state"] == "ok"
+        and r["window_start"] < found["window_start"]
+        and r["window_start"].weekday() == found["window_start"].weekday()
+    ]  # fmt: skip
+    known = {round(median([r["rows"] for r in before[-8:]] or [0]))}
+    with_rows = [r["rows"] for r in before if r["rows"]]
+    known.add(round(median(with_rows[-8:] or [0])))
+    reader.check(any(abs(int(usual.replace(",", "")) - k) <= 1 for k in known), "usual rows", text, known)
+
+
+@FINDING.add(
+    rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the \d+ (?:windows|days of this weekday) before\)\."
+)
+def _few_rows(reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str) -> None:
+    found = _newest_reading(reader, text, source, window)
+    if found is not None:
+        reader.number("rows", text, rows, found["rows"])
+        _usual(reader, text, found, usual)
+
+
+@FINDING.add(
+    rf"Nothing of (?P<source>[\w-]+) was judged in (?P<window>{WEEK}){_SINCE}: all (?P<n>{N}) verdicts of the (?P<schedule>\w+) rules are not evaluated \((?P<reasons>.+)\)\."
+)
+def _nothing_judged(
+    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, n: str, schedule: str, reasons: str
+) -> None:
+    mine = reader.facts.current(schedule, window, source)
+    reader.check(bool(mine) and all(v["outcome"] == "not_evaluated" for v in mine), "nothing judged", text, [v["outcome"] for v in mine])
+    reader.number("verdicts", text, n, len(mine))
+    for words, many in re.findall(r"([\w ]+?) (\d+)(?:, |$)", reasons):
+        reason = words.strip().replace(" ", "_")
+        reader.equal(f"verdicts {reason}", text, int(many), sum(v["reason"] == reason for v in mine))
+
+
+@FINDING.add(
+    rf"(?P<source>[\w-]+) in (?P<window>{WEEK}){_SINCE}: (?P<rules>.+?) could not judge (?P<labels>.+?): (?P<why>too many of their rows|their scores moved|.+ rows).*"
+)
+def _could_not_judge(
+    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, rules: str, labels: str, why: str
+) -> None:
+    schedule = "weekly" if "W" in window else "daily"
+    reason = "scores_moved" if "scores moved" in why else "rejected_rows"
+    true = {
+        (v["rule"], v["label"] or "all labels") for v in reader.facts.current(schedule, window, source) if v["reason"] == reason
+    }  # fmt: skip
+    said_rules, said_labels = set(rules.split(", ")), set(re.sub(r" and \d+ more$", "", labels).split(", "))
+    reader.equal("rules", text, said_rules, {rule for rule, _label in true})
+    known = {label for _rule, label in true} | {"the source as a whole", f"{source} (all labels)"}
+    reader.check(said_labels <= known and bool(true), "labels", text, true)
+
+
+@FINDING.add(
+    rf"Every row of (?P<source>[\w-]+) for (?P<window>{WEEK}){_SINCE} was rejected \((?P<n>{N})\): nothing could be judged\."
+)
+def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, n: str) -> None:
+    found = _reading(reader.facts, source, window)
+    schedule = "weekly" if "W" in window else "daily"
+    set_aside = sum(
+        q["rows"] for q in reader.facts.quality
+        if q["source"] == source and q["schedule"] == schedule and found is not None and q["window_start"] == found["window_start"]
+    )  # fmt: skip
+    reader.equal("rows", text, 0, found and found["rows"])
+    reader.number("rejected rows", text, n, set_aside)
+
+
+@FINDING.add(
+    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+)"
+)
+def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str, error: str) -> None:
+    waits = "waited" in what
+    states = ("pending", "failed", "sending") if waits else ("dead",)
+    mine = [
+        d for d in reader.facts.deliveries
+        if d["channel"] == channel and d["state"] in states
+        and (not waits or reader.facts.now - d["created_at"] > timedelta(hours=1))
+    ]  # fmt: skip
+    reader.equal("messages", text, int(n), len(mine))
+    known = {d["error"] for d in mine} | {"no error was noted"}
+    reader.check(error in known or error.rstrip(".") in known, "error", text, known)
+
+
+def _names(said: str) -> tuple[set[str], int]:
+    more = re.search(r" and (\d+) more$", said)
+    return set(re.sub(r" and \d+ more$", "", said).split(", ")), int(more[1]) if more else 0
+
+
+def _with_lease(facts: Facts, source: str, until: str) -> set[str]:
+    return {
+        label or "the source as a whole"
+        for (s, label) in facts.switches
+        if s == source and (mine := facts.switch(s, label)).state == "on" and same_minute(until, mine.lease)
+    }
+
+
+@FINDING.add(
+    rf"Automation of (?P<source>[\w-]+) ends by itself at (?P<at>{TIME}) UTC, in less than (?P<hours>\d+) hours, for (?P<labels>.+?), unless an evaluation renews its lease\."
+)
+def _ends(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, labels: str) -> None:
+    _lease(reader, text, source, at, labels)
+    left = datetime.strptime(at, "%Y-%m-%d %H:%M") - reader.facts.now.replace(tzinfo=None)
+    reader.check(timedelta(0) < left <= timedelta(hours=int(hours)), "hours left", text, left)
+
+
+@FINDING.add(
+    rf"Automation of (?P<source>[\w-]+) ended by itself at (?P<at>{TIME}) UTC for (?P<labels>.+?): no evaluation renewed its lease\."
+)
+def _ended(reader: Reader, text: str, _: Any, source: str, at: str, labels: str) -> None:
+    _lease(reader, text, source, at, labels)
+    reader.check(datetime.strptime(at, "%Y-%m-%d %H:%M") <= reader.facts.now.replace(tzinfo=None), "ended", text, at)
+
+
+def _lease(reader: Reader, text: str, source: str, at: str, labels: str) -> None:
+    names, more = _names(labels)
+    true = _with_lease(reader.facts, source, at)
+    reader.check(names <= true and len(names) + more == len(true), "labels whose lease it is", text, true)
+
+
+@FINDING.add(
+    r"Automation of (?P<source>[\w-]+) was turned off for (?P<labels>.+?), since no acting rule could be judged \((?P<reason>.+)\)\."
+)
+def _turned_off(reader: Reader, text: str, _: Any, source: str, labels: str, reason: str) -> None:
+    names, _more = _names(labels)
+    for name in names:
+        label = None if name in ("the whole source", "the source as a whole") else name
+        mine = reader.facts.switch(source, label)
+        reader.equal("state of the switch", text, "off", mine.state)
+        reader.check(mine.why.startswith("not evaluated"), "why off", text, mine.why)
+
+
+# --- where automation stands
+
+AUTOMATION = Grammar("automation line")
+_ENDS = rf"it ends (?P<first>{TIME}) UTC|it ends between (?P<low>{TIME}) UTC and (?P<high>{TIME}) UTC"
+_OVER = rf"(?P<over>\d+) labels? ended with (?:its lease|their leases), (?:the last )?at (?P<last>{TIME}) UTC"
+
+
+@AUTOMATION.add(
+    rf"Automation is on for (?P<on>\d+) labels?; without an evaluation (?:{_ENDS})\.(?: Automation of {_OVER}\.)?"
+    rf"|No label acts alone now(?:: automation of {_OVER.replace('over>', 'over2>').replace('last>', 'last2>')})?\."
+)
+def _stands(
+    reader: Reader, text: str, source: str | None, on: Any, first: Any, low: Any, high: Any, over: Any, last: Any,
+    over2: Any, last2: Any,
+) -> None:  # fmt: skip
+    facts = reader.facts
+    mine = [key for key in facts.switches if key[1] is not None and source in (None, "", key[0])]
+    acting = [key for key in mine if facts.why_off(*key) is None]
+    reader.equal("labels that act alone", text, int(on or 0), len(acting))
+    leases = sorted(m for m in (facts.switch(*key).lease for key in acting) if m is not None)
+    if first is not None and leases:
+        reader.check(same_minute(first, leases[0]) and same_minute(first, leases[-1]), "ends", text, leases)
+    if low is not None and leases:
+        reader.check(same_minute(low, leases[0]) and same_minute(high, leases[-1]), "ends between", text, leases)
+    ended = [key for key in mine if facts.why_off(*key) == "lease"]
+    reader.equal("labels whose lease ended", text, int(over or over2 or 0), len(ended))
+    if (last or last2) and ended:
+        newest = max(m for m in (facts.switch(*key).lease for key in ended) if m is not None)
+        reader.check(same_minute(last or last2, newest), "ended at", text, newest)
+
+
+# --- health
+
+HEALTH = Grammar("health")
+HEALTH.add(r"  do now: .+|(?:What to do|Do now): .+")(nothing)
+
+
+@HEALTH.add(r"(?P<severity>critical|warning|info): (?P<told>.+)")
+def _found(reader: Reader, text: str, _: Any, severity: str, told: str) -> None:
+    FINDING.read(reader, told)
+
+
+@HEALTH.add(r"nothing has been run yet")
+def _never_run(reader: Reader, text: str, _: Any) -> None:
+    reader.check(not reader.facts.runs, "nothing run", text, len(reader.facts.runs))
+
+
+@HEALTH.add(r"healthy")
+def _healthy(reader: Reader, text: str, _: Any) -> None:
+    """Nothing that must be said is left out: something was judged, leases live, sources were read."""
+    facts = reader.facts
+    reader.check(bool(facts.runs), "something has been run", text, len(facts.runs))
+    for schedule in {r["schedule"] for r in facts.runs}:
+        newest = max((r for r in facts.runs if r["schedule"] == schedule), key=lambda r: r["window_start"])
+        reader.check(newest["state"] == "done", "newest run", text, (newest["window_name"], newest["state"]))
+        for source in {v["source"] for v in facts.current(schedule, newest["window_name"])}:
+            mine = facts.current(schedule, newest["window_name"], source)
+            judged = any(v["outcome"] != "not_evaluated" for v in mine)
+            reader.check(judged, "anything judged", text, f"{source} in {newest['window_name']}: nothing was judged")
+            bad = {v["reason"] for v in mine} & {"rejected_rows", "scores_moved"}
+            reader.check(not bad, "nothing to say of what could not be judged", text, bad)
+    mine = [r for r in facts.readings if r["state"] != "ok"]
+    for reading in mine:
+        same = [r["window_start"] for r in facts.readings if (r["source"], r["schedule"]) == (reading["source"], reading["schedule"])]
+        reader.check(reading["window_start"] < max(same), "newest reading", text, reading["state"])
+
+
+HEALTH.add(fixed(""))(nothing)
