@@ -61,7 +61,9 @@ class Reader:
             self.check(said is None and true is None, kind, text, f"says {printed}, is {true}")
             return
         step = 10.0 ** -digits(printed)
-        self.check(abs(said - scale * true) <= 0.5000001 * step + 1e-12, kind, text, f"says {printed}, is {scale * true}")
+        self.check(
+            abs(said - scale * true) <= 0.5000001 * step + 1e-12, kind, text, f"says {printed}, is {scale * true}"
+        )
 
     def equal(self, kind: str, text: str, said: object, true: object) -> None:
         """What is said is what is stored."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute, subject_of
 from tests.truth.facts import Facts, Row, moment
 from tests.truth.script import AUTOMATE_AT
-from tests.truth.sentences import NUMBER, TIME, VERDICT, WEEK, check_standing
-from tests.truth.texts import Part, Table, rows_of
+from tests.truth.sentences import TIME, VERDICT, WEEK, check_standing
+from tests.truth.texts import Part, rows_of
 
 WHOLE = "(the whole source)"
 AUTOMATION = ("source", "label", "automation", "acts from", "why", "lease", "changed")
@@ -35,7 +35,9 @@ def check_status(reader: Reader, parts: list[Part]) -> None:
         source, label = row["source"], _label(row["label"])
         text = " | ".join(row.values())
         allowed = is_on(reader.facts, source, label)
-        reader.check(row["automation"].startswith("on") == allowed, "automation", text, _true(reader.facts, source, label))
+        reader.check(
+            row["automation"].startswith("on") == allowed, "automation", text, _true(reader.facts, source, label)
+        )
         _blocked(reader, text, row["automation"], source, label)
         _why(reader, text, row["why"], source, label)
         _status_rest(reader, text, row, source, label)
@@ -73,7 +75,9 @@ def _why(reader: Reader, text: str, why: str, source: str, label: str | None) ->
     if of_source:
         told = why.partition(": ")[2]
         if told and not why.startswith("the whole source is closed"):
-            reader.check(told in (whole.why, f"{whole.why}, by {whole.by}"), "reason of the source's switch", text, whole.why)
+            reader.check(
+                told in (whole.why, f"{whole.why}, by {whole.by}"), "reason of the source's switch", text, whole.why
+            )
         return
     if reason == "lease":
         reader.check("lease ended" in why, "why off", text, reason)
@@ -137,7 +141,14 @@ def check_switch_history(reader: Reader, parts: list[Part]) -> None:
     for row, event in zip(rows, events, strict=False):
         text = " | ".join(row.values())
         said = (row["source"], _label(row["label"]), row["what"], row["from"], row["to"], row["by"])
-        true = (event["source"], event["label"] or None, event["kind"], event["from_state"], event["to_state"], event["actor"])
+        true = (
+            event["source"],
+            event["label"] or None,
+            event["kind"],
+            event["from_state"],
+            event["to_state"],
+            event["actor"],
+        )
         reader.equal("change", text, said, true)
         reader.check(same_minute(row["when"], event["at"]), "when", text, event["at"])
         reader.equal("why", text, row["why"], " ".join(event["reason"].split()))
@@ -158,7 +169,7 @@ def _why_of_run(reader: Reader, text: str, event: Row) -> None:
         reader.check(bool(mine), "reason of a run", text, f"no verdict of {rule} in {window} with {reason}")
     if "good window" in event["reason"] and event["kind"] == "enabled":
         schedule, window, _ = event["key"].split(":", 2)
-        mine = [v for v in reader.facts.current(schedule, window, event["source"], event["label"] or None)]
+        mine = reader.facts.current(schedule, window, event["source"], event["label"] or None)
         acting = [v for v in mine if reader.facts.rules[v["rule"]].acts]
         good = any(v["outcome"] == "ok" for v in acting) and all(v["outcome"] != "breach" for v in acting)
         judged_since = any(not v["current"] for v in reader.facts.verdicts.values() if v["window_name"] == window)
@@ -176,7 +187,12 @@ def check_incident_list(reader: Reader, parts: list[Part]) -> None:
         text = " | ".join(row.values())
         i = reader.facts.incident(row["id"])
         source, label = subject_of(row["label"])
-        reader.equal("incident", text, (row["severity"], row["rule"], source, label), (i["severity"], i["rule"], i["source"], i["label"] or None))
+        reader.equal(
+            "incident",
+            text,
+            (row["severity"], row["rule"], source, label),
+            (i["severity"], i["rule"], i["source"], i["label"] or None),
+        )
         reader.equal("since", text, row["since"], i["opened_window"])
         reader.equal("breaches", text, row["breaches"], str(i["breaches"]))
         reader.check(i["last_verdict"].startswith(row["verdict"]), "last breach", text, i["last_verdict"])
@@ -232,14 +248,19 @@ def _message_line(reader: Reader, text: str, i: Row, state: str, id: str) -> Non
     reader.check(i["last_verdict"].startswith(id), "last breach", text, i["last_verdict"])
     post = [d for d in reader.facts.deliveries if d["id"] == i["root"]]
     true = post[0]["state"] if post else "no route took it"
-    said = state.split(":")[0].replace("not sent", "not_sent")
+    said = state.split(":", maxsplit=1)[0].replace("not sent", "not_sent")
     reader.equal("what became of the message", text, said, true)
 
 
 def _event_line(reader: Reader, row: dict[str, str], event: Row) -> None:
     text = " | ".join(row.values())
     reader.check(same_minute(row["when"], event["at"]), "when", text, event["at"])
-    reader.equal("what happened", text, (row["what"], row["window"], row["by"]), (event["kind"].replace("_", " "), event["window"], event["actor"]))
+    reader.equal(
+        "what happened",
+        text,
+        (row["what"], row["window"], row["by"]),
+        (event["kind"].replace("_", " "), event["window"], event["actor"]),
+    )
     why = event["reason"] + (f": {event['detail']['why']}" if event["detail"].get("why") else "")
     reader.equal("why", text, row["why"], why)
     verdict = reader.facts.verdicts.get(event["verdict"] or "")
@@ -267,9 +288,7 @@ def _reason_words(reader: Reader, text: str, reason: str, verdict: Row) -> None:
 CHANGED = Grammar("answer to a change of the switch")
 
 
-@CHANGED.add(
-    r"(?P<source>[\w-]+)/(?P<label>[\w -]+|\(the whole source\)): (?P<words>(?:already )?turned (?:on|off).*)"
-)
+@CHANGED.add(r"(?P<source>[\w-]+)/(?P<label>[\w -]+|\(the whole source\)): (?P<words>(?:already )?turned (?:on|off).*)")
 def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: str) -> None:
     name = _label(label)
     mine = reader.facts.switch(source, name)

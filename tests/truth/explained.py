@@ -33,7 +33,9 @@ def _of(row: Row) -> float | None:
     return found
 
 
-@EXPLAINED.add(rf"Asked by (?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<asks>.+\?)(?P<running> In each of (?P<k>\d+) .+)?")
+@EXPLAINED.add(
+    r"Asked by (?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<asks>.+\?)(?P<running> In each of (?P<k>\d+) .+)?"
+)
 def _asked(reader: Reader, text: str, row: Row, rule: str, severity: str, asks: str, running: Any, k: Any) -> None:
     reader.equal("rule", text, (rule, severity), (row["rule"], row["severity"]))
     reader.number("threshold", text, re.findall(N, asks)[-1], row["threshold"])
@@ -49,7 +51,9 @@ def _about(reader: Reader, text: str, row: Row, name: str, window: str, schedule
     rf"Seen in (?P<window>{WEEK}): (?P<title>{TITLE}) (?P<value>{N}|undefined)(?: \((?:95% )?interval (?P<low>{N}) to (?P<high>{N})\))?"
     rf", from (?P<n>{N}) [\w ]+?(?:, (?P<windows>\d+) windows pooled)?\."
 )
-def _seen(reader: Reader, text: str, row: Row, window: str, title: str, value: str, low: Any, high: Any, n: str, windows: Any) -> None:
+def _seen(
+    reader: Reader, text: str, row: Row, window: str, title: str, value: str, low: Any, high: Any, n: str, windows: Any
+) -> None:
     reader.equal("seen in", text, (window, TITLES[title]), (row["window_name"], row["metric"]))
     reader.number("value", text, value, row["value"])
     reader.number("low", text, low, row["low"])
@@ -67,7 +71,7 @@ def _seen_nothing(reader: Reader, text: str, row: Row, window: str, n: Any) -> N
     reader.number("n", text, n, row["n"])
 
 
-@EXPLAINED.add(rf"Pooled: this window with the (?P<before>\d+) before it .+")
+@EXPLAINED.add(r"Pooled: this window with the (?P<before>\d+) before it .+")
 def _pooled(reader: Reader, text: str, row: Row, before: str) -> None:
     reader.equal("windows", text, int(before) + 1, row["windows"])
 
@@ -88,7 +92,17 @@ def _textbook(reader: Reader, text: str, row: Row, value: str) -> None:
     r"(?: (?P<sure>[A-Z][^:]+): (?P<ranges>.+?)(?P<only> \(only a breach blocks it\))?\.)?"
 )
 def _worst(
-    reader: Reader, text: str, row: Row, low: str, high: str, gap: str, way: str, n: str, sure: Any, ranges: Any, only: Any
+    reader: Reader,
+    text: str,
+    row: Row,
+    low: str,
+    high: str,
+    gap: str,
+    way: str,
+    n: str,
+    sure: Any,
+    ranges: Any,
+    only: Any,
 ) -> None:
     detail = row["detail"]
     reader.number("worst range", text, low, detail["worst_range"][0])
@@ -110,7 +124,10 @@ def _against(
     reader.equal("baseline version", text, int(version), row["baseline_version"])
     reader.number("baseline", text, value, row["baseline"])
     stored = reader.facts.rows(
-        "SELECT * FROM baselines WHERE source = ? AND label = ? AND version = ?", row["source"], row["label"], int(version)
+        "SELECT * FROM baselines WHERE source = ? AND label = ? AND version = ?",
+        row["source"],
+        row["label"],
+        int(version),
     )
     if first is not None:
         true = (stored[0]["first_window"], stored[0]["last_window"], stored[0]["pinned_by"]) if stored else None
@@ -118,7 +135,9 @@ def _against(
         reader.number("rows of the baseline", text, rows, stored[0]["rows"] if stored else None)
 
 
-@EXPLAINED.add(rf"Change: (?P<change>{N})(?: \(interval (?P<low>{N}) to (?P<high>{N})\))?; what counts is more than (?P<limit>{N})\.")
+@EXPLAINED.add(
+    rf"Change: (?P<change>{N})(?: \(interval (?P<low>{N}) to (?P<high>{N})\))?; what counts is more than (?P<limit>{N})\."
+)
 def _change(reader: Reader, text: str, row: Row, change: str, low: Any, high: Any, limit: str) -> None:
     reader.number("change", text, change, row["change"])
     reader.number("change", text, low, row["change_low"])
@@ -138,7 +157,9 @@ def _probability(reader: Reader, text: str, p: str, true: float | None) -> None:
     reader.check(holds, "probability", text, true)
 
 
-@EXPLAINED.add(rf"Family: p is .+?: adjusted {_P}\.|Among all labels and rules of the schedule: adjusted p = (?P<other>[\d.e+-]+)\.")
+@EXPLAINED.add(
+    rf"Family: p is .+?: adjusted {_P}\.|Among all labels and rules of the schedule: adjusted p = (?P<other>[\d.e+-]+)\."
+)
 def _family(reader: Reader, text: str, row: Row, p: Any, other: Any) -> None:
     _probability(reader, text, p or other, row["p_adjusted"])
     place = re.search(r"number (\d+) of the (\d+) tested", text)
@@ -201,7 +222,9 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
 )
 def _therefore(reader: Reader, text: str, row: Row, outcome: str, reason: str, why: str) -> None:
     reader.equal("outcome", text, (outcome, reason), (row["outcome"], row["reason"]))
-    for found in re.finditer(rf"and not breach because .*? (?P<value>{N}) is not (?:more|less) than (?P<limit>{N})", why):
+    for found in re.finditer(
+        rf"and not breach because .*? (?P<value>{N}) is not (?:more|less) than (?P<limit>{N})", why
+    ):
         reader.number("value", text, found["value"], _of(row))
         _limit(reader, text, row, found["limit"])
     reader.check(("not confirmed, and" in text) == (outcome == "unconfirmed"), "not confirmed", text, row["outcome"])

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ class Facts:
                 marks |= {m for m in (event["at"], event["lease_until"]) if m is not None and start < m < end}
         times = sorted(marks)
         on = sum(
-            (b - a for a, b in zip(times, times[1:], strict=False) if self.why_off(source, label, a) is None),
+            (b - a for a, b in pairwise(times) if self.why_off(source, label, a) is None),
             timedelta(0),
         )
         return on / (end - start)

@@ -400,9 +400,19 @@ def _baselines(monitor: Monitor, setting: Setting) -> list[Baseline]:
             counts = counts_from_rows(scores, truths)
             made.append(
                 Baseline(
-                    source, label, 1, span[0].start, span[1].end, span[0].name, span[1].name, counts,
-                    edges_of(counts, monitor.config.evaluation), FIRST, "ana", "first",
-                )  # fmt: skip
+                    source,
+                    label,
+                    1,
+                    span[0].start,
+                    span[1].end,
+                    span[0].name,
+                    span[1].name,
+                    counts,
+                    edges_of(counts, monitor.config.evaluation),
+                    FIRST,
+                    "ana",
+                    "first",
+                )
             )
     return made
 
@@ -558,9 +568,16 @@ def _add(
     made.said.append(line)
     made.verdicts.append(
         script.verdict_of(
-            rule, line, window, None if made.problem else seen, before, rng, salt,
-            revision=told.monitor.config.revision, pinned=told.setting.pinned,
-        )  # fmt: skip
+            rule,
+            line,
+            window,
+            None if made.problem else seen,
+            before,
+            rng,
+            salt,
+            revision=told.monitor.config.revision,
+            pinned=told.setting.pinned,
+        )
     )
 
 
@@ -640,7 +657,7 @@ def _by_http(
 
 
 def _plain(stored: Any) -> dict[str, Any]:
-    names = [name for name in stored.__slots__] if hasattr(stored, "__slots__") else list(vars(stored))
+    names = list(stored.__slots__) if hasattr(stored, "__slots__") else list(vars(stored))
     return {name: str(getattr(stored, name)) for name in names}
 
 

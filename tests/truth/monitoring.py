@@ -32,7 +32,9 @@ def _run(facts: Facts, schedule: str, window: str) -> Row | None:
     return next((r for r in facts.runs if (r["schedule"], r["window_name"]) == (schedule, window)), None)
 
 
-@FINDING.add(rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: it was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)")
+@FINDING.add(
+    rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: it was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)"
+)
 def _missing(reader: Reader, text: str, _: Any, schedule: str, window: str, more: Any, due: str, rest: str) -> None:
     many = {None: 0, "one": 1}.get(more, int(more) if more and more.isdigit() else 0)
     name = window
@@ -58,7 +60,9 @@ def _failed(reader: Reader, text: str, _: Any, schedule: str, window: str, error
 def _hangs(reader: Reader, text: str, _: Any, schedule: str, window: str, at: str) -> None:
     found = _run(reader.facts, schedule, window)
     reader.equal("run state", text, "running", found and found["state"])
-    reader.check(found is not None and same_minute(at, found["started_at"]), "began at", text, found and found["started_at"])
+    reader.check(
+        found is not None and same_minute(at, found["started_at"]), "began at", text, found and found["started_at"]
+    )
 
 
 def _reading(facts: Facts, source: str, window: str) -> Row | None:
@@ -90,7 +94,9 @@ def _since(reader: Reader, text: str, source: str, window: str, since: str | Non
     reader.check(not before or not holds(before[-1]), "since", text, "it began earlier")
 
 
-@FINDING.add(rf"(?P<source>[\w-]+) could not be read for (?P<window>{WEEK}){_SINCE}: (?P<error>.+?)\.? Its labels were not judged\.")
+@FINDING.add(
+    rf"(?P<source>[\w-]+) could not be read for (?P<window>{WEEK}){_SINCE}: (?P<error>.+?)\.? Its labels were not judged\."
+)
 def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, error: str) -> None:
     found = _newest_reading(reader, text, source, window)
     if found is not None:
@@ -99,7 +105,9 @@ def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: 
         _since(reader, text, source, window, since, lambda r: r["state"] != "ok")
 
 
-@FINDING.add(rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\.")
+@FINDING.add(
+    rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\."
+)
 def _no_row(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str) -> None:
     found = _newest_reading(reader, text, source, window)
     if found is not None:
@@ -138,7 +146,12 @@ def _nothing_judged(
     reader: Reader, text: str, _: Any, source: str, window: str, since: Any, n: str, schedule: str, reasons: str
 ) -> None:
     mine = reader.facts.current(schedule, window, source)
-    reader.check(bool(mine) and all(v["outcome"] == "not_evaluated" for v in mine), "nothing judged", text, [v["outcome"] for v in mine])
+    reader.check(
+        bool(mine) and all(v["outcome"] == "not_evaluated" for v in mine),
+        "nothing judged",
+        text,
+        [v["outcome"] for v in mine],
+    )
     reader.number("verdicts", text, n, len(mine))
     for words, many in re.findall(r"([\w ]+?) (\d+)(?:, |$)", reasons):
         reason = words.strip().replace(" ", "_")
@@ -303,7 +316,11 @@ def _healthy(reader: Reader, text: str, _: Any) -> None:
             reader.check(not bad, "nothing to say of what could not be judged", text, bad)
     mine = [r for r in facts.readings if r["state"] != "ok"]
     for reading in mine:
-        same = [r["window_start"] for r in facts.readings if (r["source"], r["schedule"]) == (reading["source"], reading["schedule"])]
+        same = [
+            r["window_start"]
+            for r in facts.readings
+            if (r["source"], r["schedule"]) == (reading["source"], reading["schedule"])
+        ]
         reader.check(reading["window_start"] < max(same), "newest reading", text, reading["state"])
 
 

@@ -142,12 +142,12 @@ def decided(rule: RuleSpec, mood: Mood, seen: Numbers, before: float | None, *, 
 
     ``before`` is the value of the window before, for a rule that asks for several running.
     """
-    if rule.condition == "increase" and not pinned:
-        return "not_evaluated", Reason.NO_BASELINE
-    if mood in _SILENT:
-        return "not_evaluated", _SILENT[mood]
-    if mood == "moved" and rule.condition == "increase":
-        return "not_evaluated", Reason.SCORES_MOVED
+    rises = rule.condition == "increase"
+    silent = Reason.NO_BASELINE if rises and not pinned else _SILENT.get(mood)
+    if silent is None and rises and mood == "moved":
+        silent = Reason.SCORES_MOVED
+    if silent is not None:
+        return "not_evaluated", silent
     held = seen.of(rule) - BASELINE_ECE if rule.condition == "increase" else seen.of(rule)
     if held <= rule.threshold:
         return "ok", Reason.WITHIN_THRESHOLD

@@ -50,7 +50,9 @@ def _pooled_of(row: Row) -> int:
 @VERDICT.add(
     rf"{_WHO}is overconfident: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, scores claimed (?P<promised>{NUMBER}%){_POOLED}"
 )
-def _overconfident(reader: Reader, text: str, row: Row, who: str, kept: str, rows: Any, promised: str, pooled: Any) -> None:
+def _overconfident(
+    reader: Reader, text: str, row: Row, who: str, kept: str, rows: Any, promised: str, pooled: Any
+) -> None:
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("metric", text, "shortfall", row["metric"])
     reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
@@ -94,7 +96,16 @@ def _worst_range(
     rf"(?:, (?P<running>\d+) (?:days|weeks) in a row)?{_POOLED}(?:, (?P<later>\d+) (?:days|weeks) in a row)?"
 )
 def _poor(
-    reader: Reader, text: str, row: Row, who: str, title: str, now: str, limit: str, running: Any, pooled: Any, later: Any
+    reader: Reader,
+    text: str,
+    row: Row,
+    who: str,
+    title: str,
+    now: str,
+    limit: str,
+    running: Any,
+    pooled: Any,
+    later: Any,
 ) -> None:
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("metric", text, TITLES[title], row["metric"])
@@ -250,7 +261,9 @@ HARM = re.compile(
 )  # fmt: skip
 
 
-def check_harm(reader: Reader, text: str, source: str, label: str, start: datetime, end: datetime, excess: float) -> None:
+def check_harm(
+    reader: Reader, text: str, source: str, label: str, start: datetime, end: datetime, excess: float
+) -> None:
     """Harm counts the time that automation was on; otherwise it would have been."""
     found = HARM.fullmatch(text)
     if found is None:
@@ -363,7 +376,9 @@ def _in_breach_for(reader: Reader, text: str, about: About, n: str, unit: str, s
     reader.equal("unit", text, unit.rstrip("s"), about.unit)
     every = about.breaches(since, last)
     span = about.windows_since(since, last)
-    reader.check(every == span == int(n), "every window a breach", text, f"{every} breaches in {span} windows to {last}")
+    reader.check(
+        every == span == int(n), "every window a breach", text, f"{every} breaches in {span} windows to {last}"
+    )
 
 
 @STANDING.add(rf"[Ii]n breach in (?P<k>\d+) of {_N} since (?P<since>{WEEK}), last in (?P<last>{WEEK})")
@@ -384,13 +399,15 @@ def _first_window(about: About) -> str:
 
 @STANDING.add(r"[Cc]ame back (?P<often>once|twice|\d+ times)")
 def _came_back(reader: Reader, text: str, about: About, often: str) -> None:
-    times = {"once": 1, "twice": 2}.get(often) or int(often.split()[0])
+    times = {"once": 1, "twice": 2}.get(often) or int(often.split(maxsplit=1)[0])
     reader.equal("came back", text, times, about.incident["reopened"])
     events = sum(e["kind"] == "reopened" for e in about.facts.events_of(about.incident["id"]))
     reader.equal("came back (events)", text, times, events)
 
 
-def _newest_is(reader: Reader, text: str, about: About, window: str, outcomes: tuple[str, ...], reason: str = "") -> None:
+def _newest_is(
+    reader: Reader, text: str, about: About, window: str, outcomes: tuple[str, ...], reason: str = ""
+) -> None:
     verdict = about.verdict_in(window)
     true = None if verdict is None else verdict["outcome"]
     reader.check(true in outcomes, "outcome of the window", text, true)
@@ -415,7 +432,9 @@ def _silent_since(reader: Reader, text: str, about: About, since: str) -> None:
         and about._start(v["window_name"]) >= start
     ]  # fmt: skip
     judged = [v for v in mine if v["outcome"] != "not_evaluated"]
-    reader.check(bool(mine) and not judged, "not judged since", text, [v["window_name"] for v in judged] or "no verdict")
+    reader.check(
+        bool(mine) and not judged, "not judged since", text, [v["window_name"] for v in judged] or "no verdict"
+    )
 
 
 @STANDING.add(rf"[Nn]ot judged since (?P<since>{WEEK})")
@@ -436,7 +455,12 @@ def _gone_since(reader: Reader, text: str, about: About, since: str) -> None:
 )
 def _held_back(reader: Reader, text: str, about: About, window: str) -> None:
     verdict = about.verdict_in(window)
-    reader.check(verdict is not None and verdict["outcome"] == "ok", "outcome of the window", text, verdict and verdict["outcome"])
+    reader.check(
+        verdict is not None and verdict["outcome"] == "ok",
+        "outcome of the window",
+        text,
+        verdict and verdict["outcome"],
+    )
     reader.check(about.incident["reopened"] >= 2, "keeps coming back", text, about.incident["reopened"])
     reader.check(about.incident["state"] != "resolved", "incident state", text, about.incident["state"])
 
