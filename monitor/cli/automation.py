@@ -145,7 +145,8 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
     # where the source's own switch forbids, the reason of the label's is not why it is off
-    forbidden = label is not None and not found.allowed and found.reason != effective(state, board.at, whole=None).reason
+    own = effective(state, board.at, whole=None)
+    forbidden = label is not None and not found.allowed and found.reason != own.reason
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, NO_THRESHOLD)
     return {
