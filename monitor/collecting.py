@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from monitor import windows
 from monitor.adapters import Monitor
+from monitor.baselines import Baseline
 from monitor.counts import Counts, pool
 from monitor.evaluation import ByLabel, SourceData, WindowCounts, estimates_of, windows_needed
+from monitor.history.readings import counts_of, rejected_in
 from monitor.history.store import StoredReading
 from monitor.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
 from monitor.row_comparisons import WholeSource
@@ -19,6 +21,7 @@ from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, Wa
 
 SAMPLE_ROWS = 5_000
 FILE_NAME_BYTES, SHORTENED = 200, 40
+Baselines = Mapping[str | None, Baseline]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +57,8 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
     baselines = monitor.store.latest_baselines(name)
     switched = _followed(monitor, name)
     try:
-        reading = read(monitor, window, name, store=store, whole=True)
-        earlier = _earlier(monitor, window, name, store=store, reread=reread)
+        reading, current = read(monitor, window, name, baselines, store=store, whole=True)
+        earlier = _earlier(monitor, window, name, baselines, store=store, reread=reread)
     except (RelationError, WarehouseFailed) as error:
         problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
         if store:
@@ -68,7 +71,7 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
             timed_out=isinstance(error, WarehouseTimeout),
         )
     data = SourceData(
-        name, with_whole(reading), tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
+        name, current, tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
         switched=switched,
     )  # fmt: skip
     return Collected(data, reading)
@@ -81,15 +84,19 @@ def _followed(monitor: Monitor, name: str) -> frozenset[str]:
     return frozenset(label for label in switched | broken if label is not None)
 
 
-def read(monitor: Monitor, window: Window, name: str, *, store: bool, whole: bool = False) -> Reading:
-    """One window of one source from the warehouse, kept in the history.
+def read(
+    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False
+) -> tuple[Reading, WindowCounts]:
+    """One window of one source from the warehouse, kept in the history, with what of it can be judged.
 
     Ranks and ``whole`` rows, which are kept nowhere, are asked for only where their metrics are computed.
     """
     reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
+    kept = stored(monitor, reading)
+    kept = replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
     if store:
-        monitor.store.save_reading(window, stored(monitor, reading), monitor.clock())
-    return reading
+        monitor.store.save_reading(window, kept, monitor.clock())
+    return reading, replace(with_whole(reading), rejected=kept.rejected)
 
 
 def with_whole(reading: Reading) -> WindowCounts:
@@ -108,6 +115,7 @@ def stored(monitor: Monitor, reading: Reading) -> StoredReading:
     return StoredReading(
         source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
+        cells=reading.rejected,
     )  # fmt: skip
 
 
@@ -136,7 +144,9 @@ def _store_problem(monitor: Monitor, window: Window, name: str, problem: Reason,
     monitor.store.save_reading(window, failed, monitor.clock())
 
 
-def _earlier(monitor: Monitor, window: Window, name: str, *, store: bool, reread: bool) -> list[WindowCounts]:
+def _earlier(
+    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool
+) -> list[WindowCounts]:
     """The windows before, newest first: the last one read once more, since truths come late."""
     found = []
     before = windows.before(window, windows_needed(monitor.config, window) - 1, monitor.config.zone)
@@ -145,10 +155,10 @@ def _earlier(monitor: Monitor, window: Window, name: str, *, store: bool, reread
     for position, past in enumerate(before):
         kept = monitor.store.load_reading(past.schedule, past.start, name)
         if kept is not None and _still_holds(monitor, kept) and not (reread and position == 0):
-            found.append(WindowCounts(past, kept.labels, kept.versions))
+            found.append(counts_of(past, kept, monitor.config, baselines))
             continue
-        again = read(monitor, past, name, store=store, whole=position == 0)
-        found.append(with_whole(again))
+        again, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
+        found.append(counts)
         if store and kept is not None and kept.digest != stored(monitor, again).digest:
             _renew_estimates(monitor, past, name, again)
     return found

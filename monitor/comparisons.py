@@ -8,8 +8,8 @@ in them is the work of ``looks.py``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import ref
 
@@ -28,7 +28,7 @@ class Material:
 
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
     with it (not past the baseline's end, not across model versions). ``problem`` says why there is
-    nothing to look at.
+    nothing to look at, ``detail`` what else is known of it.
     """
 
     subject: Subject
@@ -37,6 +37,7 @@ class Material:
     baseline: Baseline | None = None
     shifts: tuple[ShiftResult, ...] = ()
     problem: Reason | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def in_baseline(self) -> bool:
@@ -130,7 +131,7 @@ def _without_evidence(material: Material, problem: Reason) -> Comparison:
     return Comparison(
         material.subject, material.window, n=rows, problem=problem,
         baseline_version=material.baseline.version if material.baseline else None,
-        data_digest=digest_of(material.counts[:1]),
+        data_digest=digest_of(material.counts[:1]), detail=material.detail,
     )  # fmt: skip
 
 

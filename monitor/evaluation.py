@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import isfinite
 
 from monitor.baselines import Baseline, edges_of
@@ -15,6 +16,7 @@ from monitor.metrics import cost
 from monitor.metrics.discrimination import factor_correlations
 from monitor.recalibration.gain import gains
 from monitor.records import Comparison, Estimate, Interval, Quality, Reason, ShiftResult, Subject, Verdict, Window
+from monitor.rejection import Rejections
 from monitor.row_comparisons import WholeSource, costly, estimates_of_whole, gives, special
 from monitor.rules.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.shift.counts_tests import source_shifts
@@ -30,13 +32,15 @@ EVERYTHING_UP_TO = 1_000
 class WindowCounts:
     """What one source held in one window; ``versions`` maps model version -> rows.
 
-    ``whole`` is what its kind gives beside the counts of labels: known of the judged window only.
+    ``whole`` is what its kind gives beside the counts of labels: known of the judged window only. ``rejected`` says
+    which subjects are not judged, since too many of their rows were set aside.
     """
 
     window: Window
     labels: ByLabel = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     whole: WholeSource = field(default_factory=WholeSource)
+    rejected: Rejections = field(default_factory=Rejections)
 
     @property
     def main_version(self) -> str | None:
@@ -76,6 +80,7 @@ class Evaluated:
     quality: tuple[Quality, ...]
     problem: Reason | None = None
     error: str = ""
+    rejected: Rejections = field(default_factory=Rejections)
 
 
 def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, ...] = ()) -> Evaluated:
@@ -92,7 +97,8 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
         verdict for rule in config.rules_for(window.schedule) for verdict in verdicts_of(rule, data, config, shifts)
     ]  # fmt: skip
     return Evaluated(
-        data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error
+        data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error,
+        data.current.rejected,
     )  # fmt: skip
 
 
@@ -178,11 +184,11 @@ def _label_order(item: tuple[str | None, object]) -> tuple[bool, str]:
 
 
 def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
-    """Every label that is there, was there when a baseline was pinned, is configured, or may act alone.
+    """Every label that is there or was rejected, was there when a baseline was pinned, is configured, or may act alone.
 
     Without the last, automation of a label that vanished would go on with no verdict saying so.
     """
-    known = {*data.current.labels, *data.baselines, *source.labels, *data.switched, None}
+    known = {*data.current.labels, *data.current.rejected.labels, *data.baselines, *source.labels, *data.switched, None}
     return sorted(known, key=lambda label: (label is None, label or ""))
 
 
@@ -237,17 +243,21 @@ def _decided(rule: Rule, family: Sequence[Comparison], data: SourceData, config:
 def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> Material:
     """What a rule may look at for one label."""
     baseline = data.baselines.get(label)
-    window = data.current.window
-    chain = [data.current, *poolable(data, baseline, config)] if label in data.current.labels else []
+    window, rejection = data.current.window, data.current.rejected.of(label)
+    earlier = takewhile(lambda part: part.rejected.of(label) is None, poolable(data, baseline, config))
+    chain = [data.current, *earlier] if label in data.current.labels else []
     counts = tuple(part.labels[label] for part in chain if label in part.labels)
     mine = tuple(s for s in shifts if s.subject == Subject(data.name, label))
-    return Material(Subject(data.name, label), window, counts, baseline, mine, data.problem)
+    problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
+    detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
+    return Material(Subject(data.name, label), window, counts, baseline, mine, problem, detail)
 
 
 def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:
     """The windows before that may be pooled with this one, newest first.
 
-    Pooling crosses neither the baseline's end nor a change of the main model version.
+    Pooling crosses neither the baseline's end nor a change of the main model version, and of one label no window in
+    which its rows were rejected (:func:`material_of`).
     """
     most = windows_needed(config, data.current.window) - 1
     kept: list[WindowCounts] = []

@@ -9,7 +9,7 @@ from datetime import datetime
 from monitor import windows
 from monitor.adapters import Monitor
 from monitor.baselines import Baseline, Refusal, edges_of, refusal
-from monitor.collecting import read, with_whole
+from monitor.collecting import read
 from monitor.counts import Counts, pool
 from monitor.records import Window
 from monitor.rules.model import Config
@@ -85,8 +85,9 @@ def _said(error: RelationError | WarehouseFailed) -> str:
 def _weeks(monitor: Monitor, source: str, first: Window, last: Window) -> dict[str | None, Counts]:
     """The weeks of one source as one sample a label."""
     parts: dict[str | None, list[Counts]] = {}
+    baselines = monitor.store.latest_baselines(source)
     for window in windows.span(first, last, monitor.config.zone):
-        for label, counts in with_whole(read(monitor, window, source, store=True)).labels.items():
+        for label, counts in read(monitor, window, source, baselines, store=True)[1].labels.items():
             parts.setdefault(label, []).append(counts)
     return {label: pool(counts) for label, counts in parts.items()}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
 Where = Literal["all", "predicted", "automated"]
@@ -120,6 +120,30 @@ class Quality:
     reason: str
     rows: int
     examples: tuple[Mapping[str, str | None], ...] = ()
+
+
+class ScorePlace(IntEnum):
+    """Where the score of a rejected row is: 0 to 9 is its tenth of [0, 1], these are outside."""
+
+    ABOVE_1 = 10
+    ABOVE_100 = 11
+    BELOW_0 = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedCell:
+    """How many rows of a window were rejected alike. ``label`` is None where it cannot be read.
+
+    ``place`` is a tenth of [0, 1] or a :class:`ScorePlace`, None without a score. ``truth`` is 1 where the outcome can
+    be read (``hits`` sums these), -1 where it is coded -1, else None.
+    """
+
+    label: str | None
+    reason: str
+    place: int | None
+    truth: int | None
+    rows: int
+    hits: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

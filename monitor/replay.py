@@ -20,7 +20,7 @@ from monitor import windows
 from monitor.baselines import Baseline
 from monitor.counts import CELLS, Counts, pool
 from monitor.evaluation import ByLabel, SourceData, WindowCounts, verdicts_of, windows_needed
-from monitor.history.readings import StoredReading
+from monitor.history.readings import StoredReading, rejected_in
 from monitor.incidents import steps_of
 from monitor.inference.memory import kept_with
 from monitor.metrics.registry import METRICS, WHOLE
@@ -306,7 +306,7 @@ def _known(history: History, plan: Plan, part: Part) -> Iterator[_Known]:
 def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | None:
     if reading is None or reading.state != "ok":
         return None
-    return WindowCounts(window, reading.labels, reading.versions)
+    return WindowCounts(window, reading.labels, reading.versions, rejected=reading.rejected)
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
@@ -437,7 +437,7 @@ def _judge_window(
     shifts = _shifts(history, plan, part, data)
     present = _verdicts(plan.present, part, data, shifts, {})
     known_already = {id: tuple(v for v in present if v.rule == id) for id in alike}
-    proposed = _verdicts(plan.proposed, part, _as_proposed(plan, data), shifts, known_already)
+    proposed = _verdicts(plan.proposed, part, _as_proposed(plan, data, known), shifts, known_already)
     return _Judged(
         window, present, proposed, missing=data.problem.value if data.problem else None,
         unwatched=_unwatched(plan, part, data, shifts), agreement=agreement_of(plan.present, given, present),
@@ -458,13 +458,18 @@ def _alike(plan: Plan, part: Part) -> frozenset[str]:
     )
 
 
-def _as_proposed(plan: Plan, data: SourceData) -> SourceData:
-    """The same counts, with the rows that would act alone by the proposed file."""
+def _as_proposed(plan: Plan, data: SourceData, known: _Known) -> SourceData:
+    """The same counts, with the rows that would act alone, and those rejected too often, by the proposed file.
+
+    What was rejected in the windows before stays as it was found then.
+    """
     present, proposed = plan.present.sources.get(data.name), plan.proposed.sources.get(data.name)
     if present is None or proposed is None:
         return data
     every = (data.current, *data.earlier)
     current, *earlier = (replace(each, labels=acting_from(each.labels, present, proposed)) for each in every)
+    if known.reading is not None:
+        current = replace(current, rejected=rejected_in(known.reading, plan.proposed, data.baselines))
     return replace(data, current=current, earlier=tuple(earlier))
 
 

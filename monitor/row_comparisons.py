@@ -146,7 +146,7 @@ def _of_rows(rule: Rule, material: Material, whole: WholeSource, evaluation: Eva
     rows = whole.rows
     found = Comparison(material.subject, material.window, data_digest=whole.digest())
     if material.problem is not None or rows is None:
-        return replace(found, problem=material.problem or Reason.NO_ROWS)
+        return replace(found, problem=material.problem or Reason.NO_ROWS, detail=material.detail)
     if material.in_baseline:
         return replace(found, problem=Reason.IN_BASELINE, n=rows.items)
     spread = _spreads(rows, [rule.measure], whole, material.subject, material.window, evaluation)[rule.measure]

@@ -12,11 +12,14 @@ from sqlalchemy.exc import IntegrityError
 
 from monitor.baselines import Baseline
 from monitor.counts import Counts, counts_from_bytes
+from monitor.evaluation import WindowCounts
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time, put
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
-from monitor.records import Quality, Schedule, Window
+from monitor.records import BadRow, Quality, RejectedCell, Schedule, Window
+from monitor.rejection import Read, Rejections, as_json, from_json, rejections
+from monitor.rules.model import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class StoredReading:
     ``state`` is ok, relation_error or warehouse_failed, the last two with their ``error``;
     ``labels`` maps each label to its counts, None to those of the source as a whole; ``versions``
     maps a model version to its rows; ``rows`` counts the pairs read and ``digest`` hashes them all.
+    ``cells`` are the rejected rows, ``rejected`` what was concluded from them.
     """
 
     source: str
@@ -36,6 +40,23 @@ class StoredReading:
     quality: tuple[Quality, ...] = ()
     rows: int = 0
     digest: str = ""
+    cells: tuple[RejectedCell, ...] = ()
+    rejected: Rejections = field(default_factory=Rejections)
+
+
+def counts_of(
+    window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
+) -> WindowCounts:
+    """A kept reading as it is judged by this configuration."""
+    return WindowCounts(window, kept.labels, kept.versions, rejected=rejected_in(kept, config, baselines))
+
+
+def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
+    """What the rejected rows of a kept reading mean by this configuration."""
+    repeated = sum(each.rows for each in kept.quality if each.reason == BadRow.DUPLICATE)
+    labelled = config.sources[kept.source].kind != "regression"
+    read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)
+    return rejections(read, baselines, config.evaluation.max_rejected)
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:
@@ -44,6 +65,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
     row = {
         **at, "state": reading.state, "error": reading.error, "rows": int(reading.rows),
         "versions": plain(reading.versions), "digest": reading.digest, "read_at": now,
+        "rejected": plain(as_json(reading.cells, reading.rejected)),
     }  # fmt: skip
     counts = [
         {**at, "label": label_key(label), "rows": part.rows, "digest": part.digest(), "data": part.to_bytes()}
@@ -77,10 +99,11 @@ def load(connection: Connection, schedule: Schedule, window_start: datetime, sou
         .where(_is_reading(counts, schedule, window_start, source))
         .order_by(counts.c.label)
     )
+    cells, rejected = from_json(row["rejected"])
     return StoredReading(
         source=source, state=row["state"], error=row["error"], versions=row["versions"], rows=row["rows"],
         digest=row["digest"], labels={label_of(label): counts_from_bytes(data) for label, data in stored},
-        quality=tuple(quality(connection, schedule, window_start, source)),
+        quality=tuple(quality(connection, schedule, window_start, source)), cells=cells, rejected=rejected,
     )  # fmt: skip
 
 

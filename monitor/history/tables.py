@@ -83,6 +83,7 @@ readings = Table(
     Column("state", String(32), nullable=False), Column("error", Text),
     Column("rows", Integer, nullable=False), Column("versions", JSON, nullable=False),
     Column("digest", String(64), nullable=False), Column("read_at", _WHEN, nullable=False),
+    Column("rejected", JSON),
 )  # fmt: skip
 
 counts = Table(

@@ -112,8 +112,10 @@ class SourceConfig(Later, Strict):
         return any(label.critical for label in self.labels.values())
 
 
-class EvaluationConfig(Strict):
-    """How numbers are computed."""
+class EvaluationConfig(Later, Strict):
+    """How numbers are computed, and from which share of rejected rows on nothing is judged."""
+
+    _ADDED = frozenset({"max_rejected"})
 
     bins: Annotated[int, Field(ge=2, le=100)] = 15
     binning: Literal["equal_frequency", "equal_width"] = "equal_frequency"
@@ -124,6 +126,7 @@ class EvaluationConfig(Strict):
     min_samples: Annotated[int, Field(ge=1)] = 500
     pool_weeks: Annotated[int, Field(ge=1, le=52)] = 4
     seed: Annotated[int, Field(ge=0)] = 20260101
+    max_rejected: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.02
 
 
 class BaselineConfig(Strict):

@@ -63,11 +63,10 @@ class WholeStatements(RankedStatements):
     """Of a source of kind ``multiclass``: exactly one label of an item is true, or all its rows are set aside."""
 
     def untrue(self, *, latest: bool) -> sa.Select[Any]:
-        """(reason, n) over the rows of items with no true label, or with several."""
+        """As :meth:`rejected`, over the rows of items with no true label, or with several."""
         rows = self._with_truth(latest=latest)
         reason = sa.case((rows.c.top < ONE, BadRow.NO_TRUE_LABEL.value), else_=BadRow.SEVERAL_TRUE_LABELS.value)
-        faulty = sa.select(reason.label("reason")).where(sa.not_(_one_truth(rows))).subquery("untrue")
-        return sa.select(faulty.c.reason, sa.func.count().label("n")).group_by(faulty.c.reason)
+        return self._rejected_of(rows, reason, sa.not_(_one_truth(rows)))
 
     def examples(self, reason: BadRow) -> sa.Select[Any]:
         """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
@@ -145,6 +144,11 @@ class NumberStatements(Statements):
         weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double).label("weight")
         order = (by_bytes(sa.func.md5(rows.c.item)), by_bytes(rows.c.item), by_bytes(rows.c.label).nulls_first())
         return sa.select(rows.c.predicted, rows.c.deviation, rows.c.actual, weight).order_by(*order).limit(limit)
+
+    def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
+        """Nothing: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""
+        nothing: Expression = sa.cast(sa.null(), sa.Integer)
+        return nothing, nothing, sa.cast(sa.null(), sa.Double)
 
     def _identity(self) -> list[sa.Label[Any]]:
         label = self._text("label") if self.layout.has("label") else sa.cast(sa.null(), sa.Text)

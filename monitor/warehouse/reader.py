@@ -25,7 +25,7 @@ from sqlalchemy.pool import NullPool
 
 from monitor.counts import INDEPENDENT, Counts, counts_from_groups, pool
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
-from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, ScoreIs, Where, Window
+from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, RejectedCell, ScoreIs, Where, Window
 from monitor.rows import ProbabilityRows, RegressionRows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
@@ -75,6 +75,7 @@ class Reading:
 
     By the kind of the source also: ``ranked``, the counts of the k highest-scored labels of each item by k, all labels
     together; ``whole``, rows of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
+    ``rejected`` are the rows of the window behind ``quality`` but for duplicates, by label, score and outcome.
     """
 
     source: str
@@ -88,6 +89,7 @@ class Reading:
     ranked: Mapping[int, Counts] = field(default_factory=dict)
     whole: ProbabilityRows | None = None
     numbers: RegressionRows | None = None
+    rejected: tuple[RejectedCell, ...] = ()
 
 
 class Warehouse:
@@ -254,6 +256,7 @@ class _Reader:
         source, window = self.statements.source, self.statements.window
         repeated = self._number(self.statements.repeated())
         latest = repeated > 0
+        rejected = self._rejected(latest=latest)
         effects = self._label_effects(latest=latest)
         labels = self._counts(None, effects, latest=latest)
         crowded = [segment for segment in source.segments if self._is_crowded(segment)]
@@ -264,10 +267,11 @@ class _Reader:
             segments=self._segments([s for s in source.segments if s not in crowded], effects, latest=latest),
             whole_design_effect=self._whole_effect(latest=latest),
             versions=self._versions(latest=latest),
-            quality=(*self._quality(repeated, latest=latest), *self._left_out(crowded)),
+            quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
             rows=sum(counts.rows for counts in labels.get("", {}).values()),
             ranked=self._ranked(latest=latest),
             whole=self._whole(latest=latest),
+            rejected=rejected,
         )
 
     def numbers(self) -> Reading:
@@ -277,12 +281,12 @@ class _Reader:
             raise AssertionError("only a source of kind regression has numbers")
         repeated = self._number(statements.repeated())
         latest = repeated > 0
-        total = self._number(statements.total(latest=latest))
+        total, rejected = self._number(statements.total(latest=latest)), self._rejected(latest=latest)
         rows = self._fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
         return Reading(
             source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
-            versions=self._versions(latest=latest), quality=self._quality(repeated, latest=latest), rows=total,
-            numbers=regression_rows(rows, total) if total else None,
+            versions=self._versions(latest=latest), quality=self._quality(repeated, rejected), rows=total,
+            numbers=regression_rows(rows, total) if total else None, rejected=rejected,
         )  # fmt: skip
 
     def _number(self, statement: sa.Select[Any]) -> int:
@@ -327,14 +331,22 @@ class _Reader:
     def _fetch(self, statement: sa.Select[Any]) -> Arrays:
         return self.statements.dialect.fetch(self.connection.execute(statement))
 
-    def _quality(self, repeated: int, *, latest: bool) -> tuple[Quality, ...]:
-        found: dict[str, int] = {BadRow.DUPLICATE.value: repeated}
+    def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
+        """The rows of the window that are set aside, by label, reason, place of the score and truth; in one order."""
         statements = self.statements
         of_items = [statements.untrue(latest=latest)] if isinstance(statements, WholeStatements) else []
-        for statement in (statements.reasons(), statements.undated(), *of_items):
-            for reason, n in self.connection.execute(statement):
-                if reason is not None:
-                    found[reason] = found.get(reason, 0) + int(n)
+        cells = [
+            _rejected_cell(*row)
+            for statement in (statements.rejected(), *of_items)
+            for row in self.connection.execute(statement)
+        ]
+        return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
+
+    def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[Quality, ...]:
+        found: dict[str, int] = {BadRow.DUPLICATE.value: repeated}
+        undated = [(reason, int(n)) for reason, n in self.connection.execute(self.statements.undated())]
+        for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
+            found[reason] = found.get(reason, 0) + n
         return tuple(
             Quality(self.name, reason.value, found[reason.value], self._examples(reason))
             for reason in BadRow
@@ -413,6 +425,13 @@ class _Reader:
 
 def _of_rank(columns: Arrays, rows: Any, score_is: ScoreIs) -> Counts:
     return counts_from_groups({name: column[rows] for name, column in columns.items()}, score_is=score_is)
+
+
+def _rejected_cell(
+    label: str | None, reason: str, place: int | None, truth: int | None, n: int, hits: float | None
+) -> RejectedCell:
+    place, truth = (None if code is None else int(code) for code in (place, truth))
+    return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
 
 
 def _shown(value: str | None) -> str | None:

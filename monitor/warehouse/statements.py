@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.records import LABEL_BYTES, BadRow, Where, Window
+from monitor.records import LABEL_BYTES, BadRow, ScorePlace, Where, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
@@ -51,10 +51,14 @@ class Statements:
 
     # --- rows set aside
 
-    def reasons(self) -> sa.Select[Any]:
-        """(reason, n) over the rows of the window; reason is NULL for the sound ones."""
+    def rejected(self) -> sa.Select[Any]:
+        """(label, reason, place, truth, n, hits) over the rows of the window that are set aside.
+
+        ``label`` is NULL where it cannot be read; ``place`` is a :class:`~monitor.records.ScorePlace` (NULL: no
+        score), ``truth`` 1 where the outcome can be read, -1 where it is coded -1, else NULL; ``hits`` sums outcomes.
+        """
         rows = self._judged()
-        return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
+        return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
     def undated(self) -> sa.Select[Any]:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
@@ -194,6 +198,34 @@ class Statements:
         return self._select(*(self._plainly(name).label(f"c{i}") for i, name in enumerate(names))).where(wanted)
 
     # --- the levels
+
+    def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
+        """How many of the chosen rows there are of each (label, reason, place of the score, truth)."""
+        place, truth, hit = self._rejected_values(rows)
+        label = sa.func.nullif(rows.c.label, _EMPTY)
+        readable = sa.case((self.dialect.byte_length(rows.c.label) <= _LONGEST_LABEL, label))
+        named = {"label": readable, "reason": reason, "place": place, "truth": truth, "hit": hit}
+        # grouped one level further out, so that PostgreSQL sees each expression once
+        facts = sa.select(*(value.label(name) for name, value in named.items())).where(chosen).subquery("rejected")
+        keys = [facts.c[name] for name in ("label", "reason", "place", "truth")]
+        hits = self.dialect.exact_sum(facts.c.hit, bounded=True).label("hits")
+        return sa.select(*keys, sa.func.count().label("n"), hits).group_by(*keys)
+
+    def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
+        """Where the score of a rejected row is, whether its truth can be read, and the outcome where it can."""
+        score, actual = rows.c.score, rows.c.actual
+        tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), _whole(k)) for k in range(9, 0, -1))
+        outside = (
+            (score.is_(None), sa.null()),
+            (score < ZERO, _whole(ScorePlace.BELOW_0)),
+            (score > sa.literal_column("100"), _whole(ScorePlace.ABOVE_100)),  # NaN too: engines sort it last
+            (score > ONE, _whole(ScorePlace.ABOVE_1)),
+        )
+        usable: Expression = actual.between(ZERO, ONE)
+        if self.source.score_is == "confidence_in_prediction":
+            usable = sa.and_(usable, sa.or_(rows.c.predicted == ZERO, rows.c.predicted == ONE))
+        truth = sa.case((usable, ONE), (actual == sa.literal_column("-1"), sa.literal_column("-1")))
+        return sa.case(*outside, *tenths, else_=ZERO), truth, sa.case((usable, self._outcome(rows)))
 
     def _judged(self, *, features: bool = False) -> Subquery:
         """The rows of the window with the reason to set one aside, in the order of :class:`BadRow`."""
@@ -386,6 +418,10 @@ class Statements:
             exact = {name: self.dialect.exact_sum(value, bounded=True) for name, value in products.items()}
             sums = {"w": count, "w2": count, **exact}
         return [count.label("n"), *(value.label(name) for name, value in sums.items())]
+
+
+def _whole(number: int) -> Expression:
+    return sa.literal_column(str(int(number)))
 
 
 def _feature_key(index: int) -> str:

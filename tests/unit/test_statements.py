@@ -124,7 +124,7 @@ def test_a_path_is_a_bound_value() -> None:
 def all_statements(built: Statements) -> list[sa.Select[Any]]:
     examples = [built.examples(reason) for reason in (BadRow.SCORE_MISSING, BadRow.DATE_MISSING, BadRow.DUPLICATE)]
     sums = [built.groups(latest=True), built.groups(latest=False, segment="label"), built.feature_sample(5)]
-    return [built.reasons(), built.undated(), built.repeated(), *examples, *sums]
+    return [built.rejected(), built.undated(), built.repeated(), *examples, *sums]
 
 
 @pytest.mark.parametrize("engine", sorted(DIALECTS))
@@ -148,7 +148,7 @@ def test_without_weights_nothing_is_multiplied_by_one() -> None:
 
 
 def test_the_whole_relation_is_searched_for_odd_dates_but_only_the_window_for_other_reasons() -> None:
-    inside, outside = sql(statements().reasons()), sql(statements().undated())
+    inside, outside = sql(statements().rejected()), sql(statements().undated())
     assert re.search(r'WHERE relation\."the resolved_at" >= \S+ AND relation\."the resolved_at" <', inside)
     assert '"the score" IS NULL' not in outside
 

@@ -1,0 +1,25 @@
+"""The rejected rows of a reading by label, score and outcome, and what was concluded from them.
+
+Revision ID: 0005
+Revises: 0004
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the column; of older readings nothing is known."""
+    op.add_column("readings", sa.Column("rejected", sa.JSON()))
+
+
+def downgrade() -> None:
+    """Drop it."""
+    op.drop_column("readings", "rejected")
