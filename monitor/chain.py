@@ -14,6 +14,8 @@ from typing import Any
 from monitor.alerts.words import title
 from monitor.metrics.registry import METRICS, WHOLE
 from monitor.records import Reason, Verdict, Where
+from monitor.rejection import from_detail
+from monitor.rejection_words import fact
 
 TESTS = ("ks", "psi", "chi_square")
 BINNED = ("ece", "mce")
@@ -155,10 +157,10 @@ def _accepted(verdict: Verdict) -> Check | None:
     """Asked only where it decided: verdicts do not store the rows that were accepted."""
     if verdict.reason != Reason.REJECTED_ROWS:
         return None
-    share_of = verdict.detail.get("rejected_share")
-    told = "" if share_of is None else f": {share_of:.1%} of its rows were rejected"
+    found = verdict.detail.get("rejected")
+    told = f": {fact(from_detail(found))}" if found else ""
     answer = f"what is left of {verdict.window.name} says nothing about the rest{told}"
-    return Check("accepted", "Were the rows accepted?", False, answer, {"rejected_share": share_of})
+    return Check("accepted", "Were the rows accepted?", False, answer, found or {})
 
 
 def _rows(verdict: Verdict) -> Check:

@@ -142,12 +142,13 @@ def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...],
     """What :func:`as_json` made; nothing of readings from before rejected rows were kept."""
     kept = kept or {}
     cells = tuple(RejectedCell(*cell) for cell in kept.get("cells", ()))
-    subjects = {label: _from_detail(detail) for label, detail in kept.get("subjects", ())}
+    subjects = {label: from_detail(detail) for label, detail in kept.get("subjects", ())}
     everywhere = kept.get("everywhere")
-    return cells, Rejections(subjects, _from_detail(everywhere) if everywhere else None)
+    return cells, Rejections(subjects, from_detail(everywhere) if everywhere else None)
 
 
-def _from_detail(detail: Mapping[str, Any]) -> Rejection:
+def from_detail(detail: Mapping[str, Any]) -> Rejection:
+    """What :attr:`Rejection.detail` was made of."""
     part = detail["part"]
     return Rejection(
         Why(detail["why"]), Cause(detail["cause"]), detail["rejected"], detail["rows"], detail["reason"],
@@ -246,11 +247,12 @@ def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[f
             p = float(stats.hypergeom.sf(
                 table.rejected - 1, table.all_rejected + table.all_kept, table.all_rejected, rows
             ))  # fmt: skip
-            found.append((p, table.part, table.rejected / rows))
-    best = min(found, default=None)
+            found.append((p, table.part[1] - table.part[0], table.part, table.rejected / rows))
+    best = min(found, default=None)  # of equal p-values the narrowest part
     if best is None or best[0] >= level / max(1, len(tables)):
         return None
-    return best[1], best[2], best[0]
+    p_value, _, part, local = best
+    return part, local, p_value
 
 
 def _by_score(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:

@@ -20,8 +20,8 @@ _CONSTANT: Mapping[Cause, str] = {
 }
 _REMEDIES: Mapping[Cause, str] = {
     Cause.SCORE_IN_PERCENT: "Write `score / 100` in the view, then run the same window again.",
-    Cause.TRUTH_MINUS_ONE: "Find out what -1 means. Where it is a wrong answer, make it 0 in the view; where nobody knows the "
-    "truth, leave the row out until somebody does. Then run the same window again.",
+    Cause.TRUTH_MINUS_ONE: "Find out what -1 means. Where it is a wrong answer, make it 0 in the view; where nobody "
+    "knows the truth, leave the row out until somebody does. Then run the same window again.",
     Cause.TRUTH_MISSING: "If these items are resolved, fix the join that loses their truth; if not, leave them out of "
     "the view until they are (`WHERE actual IS NOT NULL`). Then run the same window again.",
     Cause.SCORE_MISSING: "Find out whether the classifier failed on these items; rows that were never scored do not "
@@ -31,10 +31,13 @@ _REMEDIES: Mapping[Cause, str] = {
     "counts. Then run the same window again.",
     Cause.SCORE_CONSTANT: "Check that the view has the score of each item, and that the classifier still gives one; a "
     "default often replaces it after a failure. Then run the same window again.",
-    Cause.TRUTH_CONSTANT: "Check the join that gives the truth. If the truths are right, the classifier is wrong in all "
-    "of these rows: turn automation off. Else fix the view and run the same window again.",
+    Cause.TRUTH_CONSTANT: "Check the join that gives the truth. If the truths are right, the classifier is wrong in "
+    "all of these rows: turn automation off. Else fix the view and run the same window again.",
 }  # fmt: skip
-_OTHER = "`calmon report` names the reasons with their rows, docs/bad-rows.md says what to do for each; then run the same window again."
+_OTHER = (
+    "`calmon report` names the reasons with their rows, docs/bad-rows.md says what to do for each. Then run the same "
+    "window again."
+)
 
 
 def fact(rejection: Rejection) -> str:

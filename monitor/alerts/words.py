@@ -13,6 +13,8 @@ from typing import Any
 from monitor import windows
 from monitor.incidents import IncidentReason
 from monitor.records import Incident, IncidentEvent, Reason, Subject, Verdict
+from monitor.rejection import from_detail
+from monitor.rejection_words import fact, remedy
 
 LABEL_LENGTH = 80
 
@@ -419,13 +421,18 @@ def _no_rows(verdict: Verdict) -> str:
     return f"was not judged: {verdict.n:,} outcomes arrived, but none of an item that {what}"
 
 
+def _rejected(verdict: Verdict) -> str:
+    found = verdict.detail.get("rejected")
+    return fact(from_detail(found)) if found else "too many of its rows were rejected"
+
+
 _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NO_BASELINE: lambda _: "was not judged: there is no baseline to compare with yet",
     Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
     Reason.TOO_FEW_ROWS: _too_few,
     Reason.SCORES_MOVED: lambda _: "was not judged: its scores moved, too few are comparable with the baseline",
     Reason.NO_ROWS: _no_rows,
-    Reason.REJECTED_ROWS: lambda _: "was not judged: too many of its rows were rejected",
+    Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }
@@ -448,6 +455,8 @@ def advice(verdict: Verdict) -> str:
     """What to do now, by the verdict's reason: one or two sentences."""
     if verdict.reason == Reason.NO_ROWS and verdict.where != "all" and verdict.n:
         return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
+    if verdict.reason == Reason.REJECTED_ROWS and verdict.detail.get("rejected"):
+        return remedy(from_detail(verdict.detail["rejected"]))
     if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
         return _LEVEL_ADVICE.get(verdict.metric, _LOOK)
     return _ADVICE[verdict.reason]

@@ -17,6 +17,7 @@ from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import gap_matrix
 from monitor.records import Estimate, Interval, Subject, SwitchState, Verdict, Where, Window
+from monitor.rejection_words import sentence
 from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchLine, switch_line
 from monitor.report.detail import TARGET_ACCURACY, Known, detail_of
 from monitor.rules.model import Config, Rule
@@ -307,6 +308,8 @@ def _notes(readings: Iterable[StoredReading]) -> Iterable[str]:
     for reading in sorted(readings, key=lambda r: r.source):
         if reading.state != "ok":
             yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
+        if found := sentence(reading.rejected):
+            yield f"{reading.source}, {found}"
         if reading.versions:
             told = ", ".join(f"{version} ({rows:,} rows)" for version, rows in sorted(reading.versions.items()))
             yield f"{reading.source}, model versions in this window: {told}."

@@ -19,6 +19,7 @@ from monitor.alerts.words import clean
 from monitor.evaluation import Evaluated
 from monitor.figures.sparkline import sparkline
 from monitor.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
+from monitor.rejection_words import sentence
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport, headline
 from monitor.report.elements import Cell, Element, of_all, of_one
@@ -316,7 +317,9 @@ def _source_line(part: Evaluated) -> Text:
         f"{_count(counted['breach'], 'breach', 'breaches')}", style="bold red" if counted["breach"] else "green"
     )
     told = f", {counted['ok']} ok, {counted['not_evaluated']} not evaluated{_why_not(part.verdicts)}"
-    return text.append(told + (f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""), style="not bold")
+    text.append(told + (f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""), style="not bold")
+    rejected = sentence(part.rejected)
+    return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 
 
 def _why_not(verdicts: Iterable[Verdict]) -> str:

@@ -22,6 +22,7 @@ from monitor.counts import Counts, counts_from_rows
 from monitor.explanation import Explanation, Known, document, explain, sentences
 from monitor.history.values import plain
 from monitor.records import Comparison, Estimate, Interval, Reason, Subject, Verdict, Window
+from monitor.rejection import Cause, Rejection, Why
 from monitor.rules.model import EvaluationConfig, Rule
 from monitor.verdicts import decide
 
@@ -109,6 +110,7 @@ TWO = behind(
 ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
 OLD = judged(RISE, risen(detail={}))
 
+MINUS_ONE = Rejection(Why.SHARE, Cause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
 KNOWN: dict[str, Known] = {
     "within_threshold": known(
         RISE,
@@ -173,7 +175,7 @@ KNOWN: dict[str, Known] = {
         RISE, nothing(Reason.SCORES_MOVED, n=2104, baseline_version=3, detail={"moved_share": 0.63, "comparable": 0.42})
     ),
     "rejected_rows": known(
-        SHORTFALL, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected_share": 0.413})
+        SHORTFALL, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected": MINUS_ONE.detail})
     ),
     "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),

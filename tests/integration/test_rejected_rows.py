@@ -1,0 +1,226 @@
+"""Rows that were set aside decide nothing: no breach, nothing turned on, and the cause is named. On three engines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from monitor import windows
+from monitor.automation.state import effective
+from monitor.records import Window
+from monitor.rejection import Cause, Why
+from monitor.report.collect import collect_report
+from monitor.report.markdown import report_markdown
+from monitor.run import RunResult, run_window
+from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
+
+pytestmark = pytest.mark.postgres
+
+WEEK = "2026-W35"
+NOW = datetime(2026, 8, 31, 7, tzinfo=UTC)
+LABELS = ("billing", "outage", "phishing")
+ROWS = 500
+
+
+def week(name: str) -> Window:
+    return windows.week(name, ZoneInfo("UTC"))
+
+
+def frame(weeks: tuple[str, ...] = (WEEK,)) -> pd.DataFrame:
+    """Overconfident rows: scores .85 to .99, right 53% of the time; a third of them scored low and calibrated."""
+    rng, parts = np.random.default_rng(11), []
+    for name in weeks:
+        monday = week(name).start
+        for label in LABELS:
+            high = 0.85 + 0.14 * rng.random(ROWS)
+            low = rng.random(ROWS) * 0.3
+            score = np.where(np.arange(ROWS) % 3 == 0, low, high).round(4)
+            truth = rng.random(ROWS) < np.where(score > 0.5, 0.53, score)
+            parts.append(pd.DataFrame({
+                "item": [f"{name}-{i}" for i in range(ROWS)], "label": label, "score": score,
+                "actual": truth.astype(int), "predicted": (score >= 0.5).astype(int),
+                "resolved_at": [monday + timedelta(minutes=i) for i in range(ROWS)], "channel": "web",
+            }))  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def minus_one(rows: pd.DataFrame) -> pd.DataFrame:
+    """What is wrong is coded -1, so that all that is left is right."""
+    return rows.assign(actual=np.where((rows["score"] > 0.5) & (rows["actual"] == 0), -1, rows["actual"]))
+
+
+def percent(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(score=(rows["score"] * 100).round(2))
+
+
+def half_null(rows: pd.DataFrame) -> pd.DataFrame:
+    truths: list[int | None] = [None if i % 2 else int(y) for i, y in enumerate(rows["actual"])]
+    return rows.assign(actual=pd.Series(truths, dtype=object))
+
+
+def one_score(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(score=0.99)
+
+
+def one_truth(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(actual=0)
+
+
+def one_item(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(item="ticket")
+
+
+FAULTS: dict[Cause, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    Cause.TRUTH_MINUS_ONE: minus_one, Cause.SCORE_IN_PERCENT: percent, Cause.TRUTH_MISSING: half_null,
+    Cause.SCORE_CONSTANT: one_score, Cause.TRUTH_CONSTANT: one_truth, Cause.ITEM_CONSTANT: one_item,
+}  # fmt: skip
+
+
+def world_of(folder: Path, engine: str, rows: pd.DataFrame, request: Any, config: str = CONFIG) -> World:
+    write: dict[str, Callable[[], str]] = {
+        "duckdb": lambda: write_duckdb(folder / "warehouse.duckdb", rows),
+        "sqlite": lambda: write_sqlite(folder / "warehouse.sqlite", rows),
+        "postgresql": lambda: write_postgresql(request.getfixturevalue("fresh_postgres_url"), rows),
+    }
+    return make_world(folder, config=config, warehouse_url=write[engine]())
+
+
+def run(world: World, name: str = WEEK, now: datetime = NOW) -> RunResult:
+    with world.opened(lambda: now) as monitor:
+        return run_window(monitor, week(name))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
+@pytest.mark.parametrize("cause", FAULTS)
+def test_a_faulty_column_breaches_nothing_turns_nothing_on_and_is_named(
+    engine: str, cause: Cause, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    world = world_of(tmp_path, engine, FAULTS[cause](frame()), request)
+    result = run(world)
+    (part,) = result.evaluated
+    assert {(v.outcome, v.reason.value) for v in part.verdicts} == {("not_evaluated", "rejected_rows")}
+    assert {v.subject.label for v in part.verdicts} == set(LABELS)
+    assert {v.detail["rejected"]["cause"] for v in part.verdicts} == {cause.value}
+    with world.opened(lambda: NOW) as monitor:
+        assert not [s for s in monitor.store.switches() if effective(s, NOW).allowed]
+        kept = monitor.store.load_reading("weekly", week(WEEK).start, "tickets")
+    assert kept is not None
+    assert kept.rejected == part.rejected
+    assert kept.rejected.gravest is not None
+    assert kept.rejected.gravest.cause is cause
+
+
+def test_the_same_rows_without_a_fault_are_judged(tmp_path: Path) -> None:
+    """Else the tests above would prove nothing."""
+    world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", frame()))
+    assert {v.rule for part in run(world).evaluated for v in part.verdicts if v.outcome == "breach"} == {
+        "automated-shortfall"
+    }
+
+
+def test_run_explain_and_report_name_cause_labels_and_remedy(tmp_path: Path) -> None:
+    world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", minus_one(frame())))
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "monitor", *words], capture_output=True, text=True, timeout=120, check=True,
+            cwd=tmp_path, env=os.environ | world.environment | {"COLUMNS": "300"},
+        )  # fmt: skip
+        return done.stdout
+
+    told = said("run", "weekly", "--week", WEEK)
+    assert "not judged: billing, outage, phishing, the source as a whole: " in told
+    assert "most of their truths (`actual`) are -1. Find out what -1 means." in told
+    with world.opened(lambda: NOW) as monitor:
+        verdict = next(v for v in monitor.store.verdicts(schedule="weekly") if v.subject.label == "billing")
+        report = report_markdown(collect_report(monitor.store, monitor.config, week(WEEK), NOW))
+    why = said("explain", verdict.id)
+    assert "Were the rows accepted? No: what is left of 2026-W35 says nothing about the rest: " in why
+    assert "What to do: Find out what -1 means." in why
+    assert "not judged: billing, outage, phishing" in report
+
+
+def test_rejection_of_the_highest_scores_alone_is_found_in_the_warehouse(tmp_path: Path) -> None:
+    """Nine rows of 1,500 are 0.6%: but they are most of those above .95, and their truths are lost."""
+    rows = frame()
+    rows["score"] = rows["score"].where(rows["score"] < 0.5, 0.86)
+    top = rows.index[(rows["label"] == "phishing") & (rows["score"] > 0.5)][:12]
+    rows.loc[top, "score"] = 0.97
+    rows["actual"] = pd.Series([None if i in set(top[:9]) else int(y) for i, y in rows["actual"].items()], dtype=object)
+    world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", rows))
+    (part,) = run(world).evaluated
+    found = part.rejected.of("phishing")
+    assert found is not None
+    assert (found.why, found.part, found.rejected) == (Why.BY_SCORE, (0.9, 1.0), 9)
+    assert part.rejected.of("billing") is None
+    assert {v.subject.label for v in part.verdicts if v.reason.value == "rejected_rows"} == {"phishing"}
+
+
+def test_a_week_that_was_rejected_is_never_pooled_with_the_next(tmp_path: Path) -> None:
+    """What was left of it is perfect: pooled with a thin week it would hide what that week shows."""
+    weeks = ("2026-W34", WEEK)
+    rows = frame(weeks)
+    broken = rows["resolved_at"] < week(WEEK).start
+    rows = pd.concat([minus_one(rows[broken]), rows[~broken].groupby("label").head(60)], ignore_index=True)
+    world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", rows))
+    run(world, weeks[0], NOW - timedelta(weeks=1))
+    (part,) = run(world).evaluated
+    shortfalls = [v for v in part.verdicts if v.rule == "automated-shortfall"]
+    assert {v.windows for v in shortfalls} == {1}
+    assert not [v for v in shortfalls if v.outcome == "ok"]
+
+
+def test_the_verdicts_are_the_same_twice_and_come_back_once_the_view_is_fixed(tmp_path: Path) -> None:
+    url = write_duckdb(tmp_path / "w.duckdb", percent(frame()))
+    world = make_world(tmp_path, warehouse_url=url)
+    first, second = run(world), run(world)
+    assert [v.id for v in first.evaluated[0].verdicts] == [v.id for v in second.evaluated[0].verdicts]
+    write_duckdb(tmp_path / "w.duckdb", frame())
+    assert {v.outcome for v in run(world).evaluated[0].verdicts} >= {"breach"}
+
+
+def test_max_rejected_is_a_setting(tmp_path: Path) -> None:
+    rows = frame()
+    rows["actual"] = pd.Series([None if i % 20 == 0 else int(y) for i, y in rows["actual"].items()], dtype=object)
+    url = write_duckdb(tmp_path / "w.duckdb", rows)
+    strict = make_world(tmp_path, warehouse_url=url)
+    assert {v.reason.value for v in run(strict).evaluated[0].verdicts} == {"rejected_rows"}
+    lenient = CONFIG.replace("min_samples: 300}", "min_samples: 300, max_rejected: 0.1}", 1)
+    loose = make_world(tmp_path, config=lenient, warehouse_url=url)
+    assert "rejected_rows" not in {v.reason.value for v in run(loose).evaluated[0].verdicts}
+
+
+def test_rows_without_a_readable_label_stop_all_labels(tmp_path: Path) -> None:
+    rows = frame()
+    rows["label"] = [None if i % 10 == 0 else label for i, label in rows["label"].items()]
+    world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", rows))
+    (part,) = run(world).evaluated
+    assert {v.reason.value for v in part.verdicts} == {"rejected_rows"}
+    assert part.rejected.everywhere is not None
+    assert part.rejected.everywhere.why is Why.LABEL_UNREADABLE
+
+
+def test_the_rows_that_leave_the_warehouse_are_few_however_many_are_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "w.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE tickets AS SELECT 't' || i AS item, 'l' || i % 5 AS label, (i % 997) * 0.3 AS score, "
+            "CASE i % 4 WHEN 0 THEN -1 WHEN 1 THEN NULL ELSE i % 2 END AS actual, 1 AS predicted, 'web' AS channel, "
+            "TIMESTAMPTZ '2026-08-25 00:00:00+00' AS resolved_at FROM range(200000) AS r(i)"
+        )
+    world = make_world(tmp_path, warehouse_url=f"duckdb:///{path}")
+    with world.opened(lambda: NOW) as monitor:
+        reading = monitor.warehouse.read("tickets", monitor.config.sources["tickets"], week(WEEK), now=NOW)
+    assert sum(cell.rows for cell in reading.rejected) > 190_000
+    assert len(reading.rejected) < 5 * 60
