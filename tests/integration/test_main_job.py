@@ -433,6 +433,7 @@ def test_long_names_stop_no_run_on_a_history_in_postgresql(
     config = worlds.CONFIG.replace("tickets:\n", f"{source}:\n").replace(
         "automate_at:", "features: [channel]\n    automate_at:"
     )
+    config = config.replace("min_samples: 300}", "min_samples: 300, max_rejected: 0.5}")  # a third has no usable label
     world = make_world(
         tmp_path, config=config, store_url=fresh_postgres_url,
         warehouse_url=worlds.write_duckdb(tmp_path / "other.duckdb", frame),
