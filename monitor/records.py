@@ -324,6 +324,47 @@ class SwitchEvent:
     verdict: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a history has come: its id, the epoch that operators raise, and the version that each change raises."""
+
+    history: str
+    epoch: int
+    version: int
+
+    def is_older_than(self, seen: Mark) -> bool:
+        """Whether this one must not follow ``seen``: it went back, or is another history that nobody has confirmed.
+
+        >>> Mark("a", 1, 7).is_older_than(Mark("a", 1, 8)), Mark("b", 2, 0).is_older_than(Mark("a", 1, 8))
+        (True, False)
+        """
+        if self.epoch != seen.epoch:
+            return self.epoch < seen.epoch
+        return self.history != seen.history or self.version < seen.version
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which history it is. Not ``confirmed``: an older copy was put back, and every gate is closed.
+
+    ``newest_at`` is the newest date of a switch change since the last confirmation, ``why`` and the two after it say
+    who doubted or confirmed last. ``seen`` is what this machine has recorded beside the history, None for nothing.
+    """
+
+    mark: Mark
+    confirmed: bool = True
+    newest_at: datetime | None = None
+    why: str = ""
+    changed_by: str = ""
+    changed_at: datetime | None = None
+    seen: Mark | None = None
+
+    @property
+    def went_back(self) -> bool:
+        """Whether an older copy was put back behind everybody's back."""
+        return self.seen is not None and self.mark.is_older_than(self.seen)
+
+
 IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
 

@@ -13,7 +13,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor import windows
-from monitor.records import Delivery, Schedule, Severity, SwitchState
+from monitor.records import Delivery, Identity, Schedule, Severity, SwitchState
 
 OVERDUE = timedelta(hours=6)
 """How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
@@ -44,6 +44,7 @@ class WatchReason(StrEnum):
     DELIVERY_REFUSED = "delivery_refused"
     LEASE_ENDING = "lease_ending"
     LEASE_ENDED = "lease_ended"
+    HISTORY_RESTORED = "history_restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Observed:
     since: datetime | None = None
     rules_revision: str = ""
     lease: timedelta = timedelta(0)
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,23 @@ class Finding:
 
 def findings(seen: Observed, now: datetime) -> list[Finding]:
     """Everything that is wrong, the gravest first."""
-    found = [*_runs(seen, now), *_data(seen), *_deliveries(seen, now), *_leases(seen, now)]
+    found = [*_history(seen), *_runs(seen, now), *_data(seen), *_deliveries(seen, now), *_leases(seen, now)]
     rank = {"critical": 0, "warning": 1, "info": 2}
     return sorted(found, key=lambda f: (rank[f.severity], f.reason, f.key))
+
+
+def _history(seen: Observed) -> Iterable[Finding]:
+    """A history that was put back: its gates are closed until somebody looks."""
+    found = seen.identity
+    if found is None or (found.confirmed and not found.went_back):
+        return
+    why = found.why or "an older copy was put back"
+    yield Finding(
+        WatchReason.HISTORY_RESTORED, "critical", f"{found.mark.history}:{found.mark.epoch}",
+        f"The history is not confirmed: {why}. Every gate is closed, and no label acts.",
+        "compare `calmon automation status` with what should be on, turn off what should not, then "
+        "`calmon db confirm --reason TEXT`",
+    )  # fmt: skip
 
 
 def _runs(seen: Observed, now: datetime) -> Iterable[Finding]:

@@ -35,6 +35,7 @@ def observed(store: Store, config: Config, now: datetime) -> Observed:
         since=min((run.started_at for run in runs), default=None),
         rules_revision=config.revision,
         lease=config.automation.lease,
+        identity=store.identity(),
     )
 
 

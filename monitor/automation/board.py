@@ -7,16 +7,16 @@ wherever the question is asked. Pure, and light enough for a router: only the st
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 from numbers import Real
 from typing import Any, TypeAlias
 
 from monitor.automation.state import effective, is_blocked
 from monitor.ranges import Ranges
-from monitor.records import SwitchState
+from monitor.records import Identity, Mark, SwitchState
 
 Key: TypeAlias = tuple[str, str | None]
 
@@ -37,6 +37,10 @@ class GateReason(StrEnum):
     STORE_UNREADABLE = "store_unreadable"
     SERVICE_FAILED = "service_failed"
     STALE = "stale"
+    HISTORY_RESTORED = "history_restored"
+    HISTORY_WENT_BACK = "history_went_back"
+    CLOCK_BEHIND = "clock_behind"
+    ANSWER_OLD = "answer_old"
     MISCONFIGURED = "misconfigured"
     CLOSED_DOWN = "closed_down"
 
@@ -63,17 +67,44 @@ class Board:
     """Switches by (source, label), label None for the source's own, and ``automate_at`` likewise.
 
     A label without a threshold of its own has its source's. ``at`` is when the board was read, by
-    the clock of whoever read it.
+    the clock of whoever read it. ``mark`` says how far the history had come, ``newest_at`` when a switch was changed
+    last; ``closed`` is why no label at all may act, None usually.
     """
 
     at: datetime
     switches: Mapping[Key, SwitchState] = field(default_factory=dict)
     automate_at: Mapping[Key, float] = field(default_factory=dict)
+    mark: Mark | None = None
+    newest_at: datetime | None = None
+    closed: GateReason | None = None
 
     def threshold(self, source: str, label: str) -> float | None:
         """The score from which automation may act alone; None for a source nobody has configured."""
         own = self.automate_at.get((source, label))
         return self.automate_at.get((source, None)) if own is None else own
+
+
+REQUEST = "Calmon-Request"
+"""The header that brings back which request it answers."""
+BEHIND = timedelta(minutes=10)
+"""How far a clock may be behind the newest stored change of a switch."""
+#: Why a whole board is closed, in words.
+WHOLE: Mapping[GateReason, str] = {
+    GateReason.HISTORY_RESTORED: "the history was put back from a backup, and no operator has confirmed it",
+    GateReason.HISTORY_WENT_BACK: "the history is older than the one seen before: an old copy was put back",
+}
+
+
+def board_of(
+    at: datetime, switches: Iterable[SwitchState], automate_at: Mapping[Key, float], identity: Identity
+) -> Board:
+    """The board of what a history holds, read at ``at``; closed where an older copy was put back."""
+    closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
+    if not identity.confirmed:
+        closed = GateReason.HISTORY_RESTORED
+    return Board(
+        at, {(s.source, s.label): s for s in switches}, automate_at, identity.mark, identity.newest_at, closed
+    )  # fmt: skip
 
 
 _REASONS = {"never set": GateReason.NEVER_SET, "off": GateReason.OFF, "no lease": GateReason.NO_LEASE}
@@ -122,6 +153,9 @@ def terms(board: Board, source: str, label: str, now: datetime) -> Terms:
     """What this board says about a label at this moment. Closed for whatever is not known."""
     if not isinstance(source, str) or not isinstance(label, str) or not label:  # no label is the source's own switch
         return Terms(_NO_LABEL)
+    whole = closed_by_history(board, now)
+    if whole is not None:
+        return Terms(whole)
     state = board.switches.get((source, label))
     found = effective(_NEVER_SET if state is None else state, now, whole=board.switches.get((source, None)))
     if not found.allowed:
@@ -135,6 +169,16 @@ def terms(board: Board, source: str, label: str, now: datetime) -> Terms:
         None, threshold, found.blocked, yes=Decision(True, GateReason.ON, found.until, "on"),
         below=Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}"),
     )  # fmt: skip
+
+
+def closed_by_history(board: Board, now: datetime) -> Decision | None:
+    """Why no label may act, whatever its switch says."""
+    if board.closed is not None:
+        return Decision(False, board.closed, detail=WHOLE.get(board.closed, board.closed.value))
+    if board.newest_at is not None and now < board.newest_at - BEHIND:
+        text = f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {board.newest_at:%Y-%m-%d %H:%M} UTC"
+        return Decision(False, GateReason.CLOCK_BEHIND, detail=text)
+    return None
 
 
 def decide(board: Board, source: str, label: str, score: float | None, now: datetime) -> Decision:
@@ -167,6 +211,9 @@ def to_json(board: Board) -> dict[str, Any]:
     """The board as plain data: the body of ``GET /v1/automation``."""
     return {
         "at": board.at.isoformat(),
+        "history": None if board.mark is None else asdict(board.mark),
+        "newest_at": None if board.newest_at is None else board.newest_at.isoformat(),
+        "closed": None if board.closed is None else board.closed.value,
         "switches": [_switch_json(board.switches[key]) for key in sorted(board.switches, key=_by_name)],
         "automate_at": [
             {"source": key[0], "label": key[1], "score": board.automate_at[key]}
@@ -185,7 +232,12 @@ def from_json(document: Any) -> Board:
     try:
         switches = [_switch(row) for row in document["switches"]]
         thresholds = [((_name(r["source"]), _label(r["label"])), _share(r["score"])) for r in document["automate_at"]]
-        found = Board(_moment(document["at"]), {(s.source, s.label): s for s in switches}, dict(thresholds))
+        newest, closed = document["newest_at"], document["closed"]
+        found = Board(
+            _moment(document["at"]), {(s.source, s.label): s for s in switches}, dict(thresholds),
+            _mark(document["history"]), None if newest is None else _moment(newest),
+            None if closed is None else GateReason(closed),
+        )  # fmt: skip
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a board of switches: {error!r}") from None
     if len(found.switches) < len(switches) or len(found.automate_at) < len(thresholds):
@@ -216,6 +268,10 @@ def _switch(row: Mapping[str, Any]) -> SwitchState:
         lease_until=None if lease is None else _moment(lease), actor=str(row["by"]), reason=str(row["reason"]),
         verdict=row["verdict"], changed_at=None if changed is None else _moment(changed), version=int(row["version"]),
     )  # fmt: skip
+
+
+def _mark(row: Mapping[str, Any] | None) -> Mark | None:
+    return None if row is None else Mark(_name(row["history"]), int(row["epoch"]), int(row["version"]))
 
 
 def _ranges(rows: Sequence[Sequence[float]]) -> Ranges:

@@ -132,7 +132,9 @@ class Gate:
         pid = os.getpid()
         refresher = self._refresher
         if refresher.pid != pid:
-            mine = Refresher(refresher.source.for_child(), refresher.ttl_s, self._elapsed, refresher.held)
+            mine = Refresher(
+                refresher.source.for_child(), refresher.ttl_s, self._elapsed, refresher.held, refresher.past
+            )
             # Without a lock, which the parent may have held in the moment of the fork. Of two threads one wins.
             self._refresher = refresher = self._by_process.setdefault(pid, self._adopted(mine))
         if self._closed is None:

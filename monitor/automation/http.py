@@ -29,7 +29,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
-from monitor.automation.board import Board, Decision, GateReason, terms, to_json
+from monitor.automation.board import REQUEST, Board, Decision, GateReason, terms, to_json
 from monitor.automation.door import CALLER, Door, problem_response
 from monitor.automation.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, Refused, documented
 from monitor.automation.tokens import Entry, TokensBroken, TokensFile, entry_of
@@ -248,10 +248,22 @@ class ThresholdBody(_Body):
     score: Score
 
 
+class MarkBody(_Body):
+    """How far the history has come; one that goes back is of the past."""
+
+    history: str
+    epoch: int
+    version: int
+
+
 class BoardBody(_Body):
-    """Every switch and threshold at one moment."""
+    """Every switch and threshold at one moment; `request` is what the client sent to be told again."""
 
     at: AwareDatetime
+    request: str | None
+    history: MarkBody | None
+    newest_at: AwareDatetime | None
+    closed: Literal["history_restored", "history_went_back"] | None
     switches: list[SwitchBody]
     automate_at: list[ThresholdBody]
 
@@ -264,7 +276,8 @@ class DecisionBody(_Body):
     score: Score | None
     allowed: bool | None
     reason: Literal["on", "never_set", "off", "source_off", "no_lease", "lease_ended", "below_automate_at",
-                    "score_blocked", "no_threshold"]  # fmt: skip
+                    "score_blocked", "no_threshold", "history_restored", "history_went_back",
+                    "clock_behind"]  # fmt: skip
     detail: str
     until: AwareDatetime | None
     threshold: Score | None
@@ -345,21 +358,34 @@ def _extra(scope: str) -> dict[str, Any]:
     responses={
         200: {"model": BoardBody, "headers": {"ETag": {
             "description": "Of everything but `at`.", "schema": {"type": "string"}, "required": True}}},
-        304: {"description": "Nothing but `at` is other than at the ETag of If-None-Match."},
+        304: {"description": "Nothing but `at` is other than at the ETag of If-None-Match.", "headers": {REQUEST: {
+            "description": "The `request` that was sent.", "schema": {"type": "string"}}}},
         **documented(r for r in _READS if r is not _R.NOT_FOUND),
     },
 )  # fmt: skip
 def get_board(
     request: Request,
     if_none_match: Annotated[str | None, Header(description="ETags of answers that the client still has.")] = None,
+    once: Annotated[
+        str | None,
+        Query(
+            alias="request",
+            pattern="^[A-Za-z0-9_-]{1,64}$",
+            description="Another text for each request: it comes back, so that an answer from a cache is known.",
+        ),
+    ] = None,
 ) -> Response:
-    """What a gate keeps in memory and decides from. Ask with If-None-Match: most answers are then a short 304."""
+    """What a gate keeps in memory and decides from. Ask with If-None-Match: most answers are then a short 304.
+
+    Send another `request` each time, and refuse an answer (or a 304, by its header) that brings another one back.
+    """
     body = to_json(_backend(request).board())
     tag = etag(body)
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache" if once is None else "no-store"}
+    headers |= {REQUEST: once} if once is not None else {}
     if if_none_match is not None and _matches(if_none_match, tag):
         return Response(status_code=304, headers=headers)
-    return JSONResponse(body, headers=headers)
+    return JSONResponse({**body, "request": once}, headers=headers)
 
 
 def etag(board: Mapping[str, Any]) -> str:

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from monitor.automation.board import Decision, GateReason
+from monitor.automation.board import Board, Decision, GateReason
 from monitor.automation.held import Held, hold, renew
+from monitor.automation.past import Past
 from monitor.automation.sources import ReadFailed, Source
 from monitor.warehouse.limit import in_words
 
@@ -30,8 +31,16 @@ class Refresher:
     ``first`` is done once the first reading has ended, well or not. ``stop`` ends the thread.
     """
 
-    def __init__(self, source: Source, ttl_s: float, elapsed: Callable[[], float], held: Held | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        ttl_s: float,
+        elapsed: Callable[[], float],
+        held: Held | None = None,
+        past: Past | None = None,
+    ) -> None:
         self.source = source
+        self.past = past or Past()
         self.ttl_s = ttl_s
         self.elapsed = elapsed
         self.held = held
@@ -112,8 +121,25 @@ class Refresher:
             return renew(self.held, began=began, ttl_s=self.ttl_s)
         if board is None:
             raise ReadFailed(self.source.reason, "nothing has changed since nothing was read")
+        self._refuse_past(board, began)
         self._whole_at = began
         return hold(board, began=began, ttl_s=self.ttl_s, previous=self.held)
+
+    def _refuse_past(self, board: Board, began: float) -> None:
+        """Raise ReadFailed, and forget what is held, where the board is of the past.
+
+        That is a history that went back, or an answer whose own time is more than a TTL behind what this process
+        counts from the answers before it: no cache, and no clock that was put back, prolongs a yes.
+        """
+        refusal = self.past.refusal(board.mark)
+        if refusal is not None:
+            self.held = None
+            raise ReadFailed(GateReason.HISTORY_WENT_BACK, refusal)
+        if self.held is None:
+            return
+        behind = (self.held.time(began) - board.at).total_seconds()
+        if behind > self.ttl_s:
+            raise ReadFailed(GateReason.ANSWER_OLD, f"the answer's own time is {behind:.0f} s behind")
 
     def _pause(self) -> float:
         """Seconds to the next reading, spread so that many routers do not ask at the same moment."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import socket
 import threading
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
-from monitor.automation.board import Board, GateReason, from_json, to_json
+from monitor.automation.board import REQUEST, Board, GateReason, board_of, from_json, to_json
 from monitor.environment import bearer_token, service_address
 from monitor.warehouse.limit import TimeLimit, in_words
 
@@ -92,9 +93,7 @@ class StoreSource:
             with limit.watching(self._reader.cancel):
                 found = self._reader.read()
             # one check for what comes from wherever: a row that means nothing must not mean "yes"
-            return from_json(
-                to_json(Board(found.at, {(s.source, s.label): s for s in found.switches}, found.automate_at))
-            )
+            return from_json(to_json(board_of(found.at, found.switches, found.automate_at, found.identity)))
         except HistoryError as error:
             detail = f"the history did not answer within {in_words(limit_s)}" if limit.expired else str(error)
             raise ReadFailed(self.reason, detail) from error
@@ -150,18 +149,27 @@ class HttpSource:
             connection.close()
 
     def _ask(self, connection: HTTPConnection) -> Board | None:
-        headers = {"Accept": "application/json", "Cache-Control": "no-cache", "Connection": "close"}
+        once = secrets.token_hex(16)
+        headers = {"Accept": "application/json", "Cache-Control": "no-store", "Connection": "close"}
         headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
         headers |= {"If-None-Match": self._etag} if self._etag else {}
-        connection.request("GET", urlsplit(self._url).path + PATH, headers=headers)
+        connection.request("GET", f"{urlsplit(self._url).path}{PATH}?request={once}", headers=headers)
         with closing(connection.getresponse()) as answer:
             self._refuse_cached(answer)
             if answer.status == 304 and self._etag:
+                self._refuse_other(answer.headers.get(REQUEST), once)
                 return None
             self._refuse(answer)
-            board = from_json(json.loads(self._body(answer), parse_constant=_no_number))
+            document = json.loads(self._body(answer), parse_constant=_no_number)
+            board = from_json(document)
+            self._refuse_other(document.get("request"), once)
             self._etag = _etag_of(answer)
             return board
+
+    def _refuse_other(self, found: object, once: str) -> None:
+        """An answer to another request is a cache's, whatever its headers say: what it says may be over."""
+        if found != once:
+            self._fail("the answer is of another request: a cache answered in place of the service")
 
     def _refuse(self, answer: HTTPResponse) -> None:
         if answer.status in (401, 403):

@@ -4,6 +4,7 @@ from monitor.cli import (  # noqa: F401 - they add commands
     automation,
     baseline,
     checks,
+    database,
     demo,
     examples,
     health,

@@ -17,7 +17,7 @@ from rich.text import Text
 from monitor.adapters import Monitor, utc_now
 from monitor.alerts.words import clean
 from monitor.automation import Gate
-from monitor.automation.board import Board
+from monitor.automation.board import Board, board_of, closed_by_history
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import is_against, operator_change
 from monitor.cli import app as cli
@@ -63,9 +63,8 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     """What may act now, label by label: from which score, why, for how long, and who changed it."""
     with cli.monitor(writes=False) as opened:
         asked = cli.check_source(opened.config, source) or list(opened.config.sources)
-        board = Board(
-            opened.clock(), {(s.source, s.label): s for s in opened.store.switches()}, opened.store.thresholds()
-        )
+        found = opened.store.standing()
+        board = board_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in asked for row in status_rows(opened, board, name, label)]
     if opened.config.automation.dry_run:
         cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
@@ -149,6 +148,7 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
     forbidden = label is not None and not found.allowed and found.reason != own.reason
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, NO_THRESHOLD)
+    found = _unless_closed(found, board)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.reason, "until": found.until.isoformat(timespec="minutes") if found.until else None,
@@ -157,6 +157,12 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
         "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(state), "dry_run": dry_run,
         "source_reason": whole.reason if forbidden and whole is not None else None,
     }  # fmt: skip
+
+
+def _unless_closed(found: Allowed, board: Board) -> Allowed:
+    """A history that was put back closes every gate, whatever its switches say."""
+    closed = closed_by_history(board, board.at)
+    return found if closed is None else Allowed(False, closed.detail)
 
 
 def _iso(moment: datetime | None) -> str | None:

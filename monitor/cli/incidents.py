@@ -1,4 +1,4 @@
-"""``calmon incidents list|show|ack|silence|resolve|test``, ``calmon db upgrade``."""
+"""``calmon incidents list|show|ack|silence|resolve|test``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from monitor.adapters import Monitor
 from monitor.alerts.message import delivery_of, trial_message
 from monitor.alerts.words import moment, plain_words, standing
 from monitor.cli import app as cli
-from monitor.history.store import Store
 from monitor.incidents import last_told
 from monitor.messages import delivery_states
 from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject
@@ -24,8 +23,6 @@ from monitor.run import deliver
 
 incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
 cli.app.add_typer(incidents_app, name="incidents")
-db_app = typer.Typer(no_args_is_help=True, help="The history database.")
-cli.app.add_typer(db_app, name="db")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or how it begins.")]
 
@@ -211,15 +208,3 @@ def _event(event: IncidentEvent) -> dict[str, Any]:
 
 def _iso(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
-
-
-@db_app.command(epilog="Example:  calmon db upgrade")
-def upgrade() -> None:
-    """Bring the history database to this version's schema. Nothing is lost; run it after an update."""
-    with cli.plain_errors():
-        url = cli.settings().store_url.get_secret_value()
-        with Store.from_url(url, create=True, check=False) as store:
-            before = store.revision()
-            store.upgrade()
-            after = store.revision()
-    cli.out.print(f"the history is at revision {after}" + ("" if before == after else f" (it was {before})"))

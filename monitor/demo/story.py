@@ -77,7 +77,7 @@ def prepare(settings: Settings) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         marker = path.with_name(path.name + MARKER)
         marker.write_text("made by the demo: running it again replaces this file\n", "utf-8")
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", ".epoch"):
         store.with_name(store.name + suffix).unlink(missing_ok=True)
     return warehouse
 

@@ -19,6 +19,14 @@ class StoreMissing(HistoryError):
     """There is no history at the address, and nobody asked for one to be made."""
 
 
+class HistoryLost(HistoryError):
+    """There was a history at the address, and it is gone: nobody but an operator may put another in its place."""
+
+
+class HistoryDamaged(HistoryError):
+    """The history is there, and cannot be what it should be."""
+
+
 class SchemaOutdated(HistoryError):
     """The tables are of another revision than this program."""
 

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from monitor.history import switches, thresholds
+from monitor.history import identity, switches, thresholds
 from monitor.history.connect import database_file, for_reading, store_url
 from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, StoreUnreachable, WrongStoreAddress
-from monitor.records import SwitchState
+from monitor.history.marker import marker_file, read_marker
+from monitor.records import Identity, SwitchState
 
-REVISION = "0003"
+REVISION = "0005"
 """The newest migration's; a test compares, since Alembic takes too long to import."""
 REVISION_TABLE = "calmon_revision"
 BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock itself, and says so
@@ -39,6 +40,7 @@ class Reading:
     at: datetime
     switches: list[SwitchState]
     automate_at: Mapping[tuple[str, str | None], float]
+    identity: Identity
 
 
 class SwitchReader:
@@ -68,6 +70,7 @@ class SwitchReader:
             raise WrongStoreAddress("CALMON_STORE_URL: a gate reads a file, or PostgreSQL")
         self._file = file and (folder or Path()).absolute() / file
         self._opened = self._file
+        self._marker = marker_file(address, (folder or Path()).absolute())
         self._engine = self._postgresql(address) if self._file is None else self._sqlite()
 
     def read(self) -> Reading:
@@ -103,6 +106,7 @@ class SwitchReader:
         raise StoreUnreachable("the history is being replaced all the time")
 
     def _read_database(self) -> Reading:
+        recorded = read_marker(self._marker)  # first: it must not be newer than what is read
         with for_reading(self._engine).connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL statement_timeout = {int(self._limit_s * 1000)}"))
@@ -110,7 +114,8 @@ class SwitchReader:
             at = connection.scalar(select(func.now())) if self._file is None else self._clock()
             if not isinstance(at, datetime):
                 raise StoreUnreachable("the database does not know the time")
-            return Reading(at, switches.switches(connection), thresholds.read(connection))
+            found = replace(identity.read(connection), seen=recorded)
+            return Reading(at, switches.switches(connection), thresholds.read(connection), found)
 
     def _sqlite(self) -> Engine:
         def connect() -> sqlite3.Connection:

@@ -8,6 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
+from monitor.history import identity
 from monitor.history.connect import for_writing, one_at_a_time
 from monitor.history.errors import SchemaOutdated
 
@@ -36,11 +37,17 @@ def revision_of(connection: Connection) -> str | None:
     return context.get_current_revision()
 
 
-def upgrade(engine: Engine) -> None:
-    """Bring the tables to :func:`head`, all or nothing; a second caller waits and finds it done."""
+def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
+    """Bring the tables to :func:`head`, all or nothing; a second caller waits and finds it done.
+
+    ``by_operator``: tables made now are of a history that gates accept in the place of another one.
+    """
     with for_writing(engine).begin() as connection:
         one_at_a_time(connection, "schema")
+        is_new = revision_of(connection) is None
         command.upgrade(alembic_config(connection), "head")
+        if is_new and by_operator:
+            identity.vouch(connection)
 
 
 def refuse_other_revision(found: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,17 +19,28 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
 from monitor.baselines import Baseline
-from monitor.history import delivery_rows, evaluations, incident_rows, readings, schema, switches, thresholds
+from monitor.history import (
+    delivery_rows,
+    evaluations,
+    identity,
+    incident_rows,
+    readings,
+    schema,
+    switches,
+    thresholds,
+)
 from monitor.history.connect import Row, database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
     HistoryError,
+    HistoryLost,
     NotFound,
     SchemaOutdated,
     StoreMissing,
     StoreUnreachable,
     VersionClash,
 )
+from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Thresholds
@@ -37,6 +49,7 @@ from monitor.records import (
     Delivery,
     DeliveryState,
     Estimate,
+    Identity,
     Incident,
     IncidentEvent,
     IncidentState,
@@ -55,6 +68,7 @@ __all__ = [
     "ANY",
     "Ambiguous",
     "HistoryError",
+    "HistoryLost",
     "NotFound",
     "SchemaOutdated",
     "Store",
@@ -63,6 +77,15 @@ __all__ = [
     "StoredReading",
     "VersionClash",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Every switch and threshold at one moment, and of which history."""
+
+    identity: Identity
+    switches: list[SwitchState]
+    automate_at: dict[tuple[str, str | None], float]
 
 
 class Store:
@@ -76,37 +99,52 @@ class Store:
     >>> folder.cleanup()
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, marker: Path | None = None) -> None:
         self._engine = engine
+        self._marker = marker
         self._reader = for_reading(engine)
         self._writer = for_writing(engine)
 
     @classmethod
-    def from_url(cls, url: str, *, create: bool = True, check: bool = True) -> Self:
-        """Open a history; with ``create``, make folders, database file and tables where there are none.
+    def from_url(cls, url: str, *, create: bool = True, check: bool = True, anew: bool = False) -> Self:
+        """Open a history; with ``create``, make folders, database file and tables where there never were any.
 
-        ``check=False`` leaves the revision unlooked at, for the one command that changes it.
-        Raises :class:`StoreMissing`, :class:`SchemaOutdated` or :class:`StoreUnreachable`.
+        ``check=False`` leaves the revision unlooked at, for the one command that changes it. ``anew``: an operator
+        wants a new history where one was lost. Raises :class:`StoreMissing`, :class:`HistoryLost`,
+        :class:`SchemaOutdated` or :class:`StoreUnreachable`.
         """
         address = store_url(url)
         shown = address.render_as_string(hide_password=True)
-        _make_folder(address, shown, create=create)
-        store = cls(open_engine(address))
+        marker = marker_file(address)
+        if anew:
+            remove_marker(marker)
+        _make_folder(address, shown, marker, create=create)
+        store = cls(open_engine(address), marker)
         try:
-            store._open(shown, create=create, check=check)
+            store._open(shown, create=create, check=check, anew=anew)
         except BaseException:
             store.close()
             raise
         return store
 
-    def _open(self, shown: str, *, create: bool, check: bool) -> None:
+    def _open(self, shown: str, *, create: bool, check: bool, anew: bool) -> None:
         found = self.revision()
-        if found is None and not create:
-            raise StoreMissing(f"there is no history at {shown} yet; `calmon run weekly` makes one")
         if found is None:
-            self.upgrade()
+            _refuse_lost(shown, self._marker)
+        if found is None and not create:
+            raise _missing(shown)
+        if found is None:
+            self._create(by_operator=anew)
         elif check:
             schema.refuse_other_revision(found)
+            if create:
+                self.notice_past()
+
+    def _create(self, *, by_operator: bool) -> None:
+        schema.upgrade(self._engine, by_operator=by_operator)
+        with self._read() as connection:
+            mark = identity.read(connection).mark
+        write_marker(self._marker, mark)
 
     def __enter__(self) -> Self:
         return self
@@ -135,6 +173,7 @@ class Store:
     def upgrade(self) -> None:
         """Bring the tables to this program's revision."""
         schema.upgrade(self._engine)
+        write_marker(self._marker, self.identity().mark)
 
     def revision(self) -> str | None:
         """The revision of the tables; None where there are none."""
@@ -159,6 +198,52 @@ class Store:
         with self._read() as connection:
             found: datetime = connection.execute(select(func.now())).scalar_one()
         return found.astimezone(UTC)
+
+    # Which history it is
+
+    def identity(self) -> Identity:
+        """Which history it is, how far it has come, and what this machine has recorded of it."""
+        recorded = read_marker(self._marker)  # first: it must not be newer than what is read
+        with self._read() as connection:
+            return replace(identity.read(connection), seen=recorded)
+
+    def standing(self) -> Standing:
+        """Switches, thresholds and identity at one moment: what a board is made of."""
+        recorded = read_marker(self._marker)
+        with self._read() as connection:
+            return Standing(
+                replace(identity.read(connection), seen=recorded),
+                switches.switches(connection),
+                thresholds.read(connection),
+            )
+
+    def notice_past(self) -> bool:
+        """Close every gate where an older copy of the history was put back without a word; whether that is so.
+
+        Every gate, also one on another machine that knows nothing of the record beside this one.
+        """
+        found = self.identity()
+        if not found.went_back or not found.confirmed or found.seen is None:
+            return False
+        why = (
+            f"an older copy was put back: it is at version {found.mark.version} of epoch {found.mark.epoch}, and "
+            f"version {found.seen.version} of epoch {found.seen.epoch} was there before"
+        )
+        self.doubt(why=why, by="calmon", now=datetime.now(UTC))
+        return True
+
+    def doubt(self, *, why: str, by: str, now: datetime) -> Identity:
+        """Close every gate until an operator confirms this history."""
+        with self._write() as connection:
+            return identity.doubt(connection, why=why, by=by, now=now)
+
+    def confirm(self, *, why: str, by: str, now: datetime) -> Identity:
+        """An operator vouches for this history: gates that have seen a newer one accept it from now on."""
+        recorded = read_marker(self._marker)
+        with self._write() as connection:
+            found = identity.confirm(connection, beyond=recorded.epoch if recorded else 0, why=why, by=by, now=now)
+        write_marker(self._marker, found.mark)
+        return found
 
     # Evaluations
 
@@ -328,9 +413,13 @@ class Store:
         """
         try:
             with self._write() as connection:
-                return switches.apply(connection, before, after, event, once)
+                done = switches.apply(connection, before, after, event, once)
+                mark = None if done == "already" else identity.advance(connection, event.at if event else None)
         except switches.LostRace:
             return "conflict"
+        if mark is not None:
+            write_marker(self._marker, mark)
+        return done
 
     def publish_thresholds(self, wanted: Thresholds, now: datetime) -> None:
         """Make these the scores from which labels may act alone; nothing is written where they already are."""
@@ -339,6 +428,8 @@ class Store:
                 return
         with self._write() as connection:
             thresholds.publish(connection, wanted, now)
+            mark = identity.advance(connection)
+        write_marker(self._marker, mark)
 
     def thresholds(self) -> dict[tuple[str, str | None], float]:
         """(source, label) -> the score from which it may act alone; label None is the source's."""
@@ -473,14 +564,29 @@ class Store:
             )  # fmt: skip
 
 
-def _make_folder(address: URL, shown: str, *, create: bool) -> None:
+def _make_folder(address: URL, shown: str, marker: Path | None, *, create: bool) -> None:
     file = database_file(address)
     if file is None:
         return
+    if not file.exists():
+        _refuse_lost(shown, marker)
+        if not create:
+            raise _missing(shown)
     if create:
         _create_folder(file.parent)
-    elif not file.exists():
-        raise StoreMissing(f"there is no history at {shown} yet; `calmon run weekly` makes one")
+
+
+def _missing(shown: str) -> StoreMissing:
+    return StoreMissing(f"there is no history at {shown} yet; `calmon run weekly` makes one")
+
+
+def _refuse_lost(shown: str, marker: Path | None) -> None:
+    """Raise HistoryLost where a history is recorded to have been: nobody makes an empty one in its place."""
+    if read_marker(marker) is not None:
+        raise HistoryLost(
+            f"the history at {shown} is gone: {marker} says that there was one. Put it back (`calmon db restore "
+            "FILE`); if it is lost for good, `calmon db init` makes a new one, with every label off and no baseline"
+        )
 
 
 def _create_folder(folder: Path) -> None:

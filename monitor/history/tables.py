@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     DateTime,
     Dialect,
     Float,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -141,6 +143,8 @@ verdicts = Table(
     Column("current", Boolean, nullable=False),
 )  # fmt: skip
 
+Index("ix_verdicts_source_label", verdicts.c.source, verdicts.c.label)
+
 # open_key is the fingerprint while the incident is open and NULL afterwards: one open incident each.
 incidents = Table(
     "incidents", metadata,
@@ -225,4 +229,24 @@ shifts = Table(
     Column("statistic", Float(53)), Column("p_value", Float(53)),
     Column("n", Integer, nullable=False), Column("n_baseline", Integer, nullable=False),
     Column("detail", JSON, nullable=False),
+)  # fmt: skip
+
+# Every set of thresholds that changed what is stored: `kind` is published (by the newest rules revision, or on
+# purpose by an older one), raised (by an older revision, which may only raise) or refused (it would have lowered).
+publications = Table(
+    "publications", metadata,
+    Column("sequence", Integer, primary_key=True, autoincrement=True),
+    Column("revision", String(32), nullable=False), Column("kind", String(16), nullable=False),
+    Column("at", _WHEN, nullable=False), Column("host", Text, nullable=False), Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False), Column("changes", JSON, nullable=False),
+)  # fmt: skip
+
+# One row: which history this is and how far it has come (see monitor.history.identity).
+history = Table(
+    "history", metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("history_id", String(36), nullable=False), Column("epoch", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False), Column("confirmed", Boolean, nullable=False),
+    Column("newest_at", _WHEN), Column("why", Text, nullable=False), Column("changed_by", Text, nullable=False),
+    Column("changed_at", _WHEN),
 )  # fmt: skip

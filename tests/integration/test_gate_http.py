@@ -34,7 +34,9 @@ class Handler(BaseHTTPRequestHandler):
     server: Service
 
     def do_GET(self) -> None:
-        self.server.requests.append((self.path, dict(self.headers)))
+        path, _, once = self.path.partition("?request=")
+        self.server.once = once
+        self.server.requests.append((path, dict(self.headers)))
         with suppress(OSError):
             self.server.behave(self)
 
@@ -53,13 +55,15 @@ class Service(ThreadingHTTPServer):
         self.states = [state()]
         self.at: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.over = threading.Event()
+        self.once = ""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
     def document(self) -> dict[str, Any]:
-        return to_json(Board(self.at(), {(s.source, s.label): s for s in self.states}, {("tickets", None): 0.8}))
+        board = Board(self.at(), {(s.source, s.label): s for s in self.states}, {("tickets", None): 0.8})
+        return {**to_json(board), "request": self.once}
 
     def well(self, handler: Handler) -> None:
         if handler.headers["Authorization"] != f"Bearer {TOKEN}":
@@ -67,7 +71,7 @@ class Service(ThreadingHTTPServer):
         document = self.document()
         etag = f'"{abs(hash(json.dumps(document["switches"])))}"'
         if handler.headers["If-None-Match"] == etag:
-            return answer(handler, b"", 304)
+            return answer(handler, b"", 304, **{"Calmon-Request": self.once})
         return answer(handler, json.dumps(document).encode(), ETag=etag)
 
     def handle_error(self, *_: object) -> None: ...
@@ -339,7 +343,7 @@ def test_an_old_answer_does_not_prolong_a_lease(service: Service) -> None:
     service.behave = lambda handler: answer(handler, json.dumps(service.document()).encode())
     with gate_of(service) as gate:
         assert asked(gate) == "on"
-        wait_for(gate, "lease_ended")
+        wait_for(gate, "answer_old")
 
 
 ROUTER = """

@@ -1,0 +1,77 @@
+"""A small record beside the history of how far it had come: what an older copy, or none at all, is compared with.
+
+For SQLite it is ``history.sqlite.epoch`` beside the file, for PostgreSQL a file under ``var/state`` of this machine.
+It is written after each change of a switch or threshold, never before, so it is never ahead of the history it
+belongs to. Read it before the history. Only the standard library: gates read it, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.engine import URL
+
+from monitor.history.connect import database_file
+from monitor.records import Mark
+
+STATE = Path("var/state")
+_WHERE = (
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "service",
+    "options",
+)  # of an address's query; `options` may name a schema
+
+
+def marker_file(address: URL, folder: Path | None = None) -> Path | None:
+    """Where the record of this history is; None for one in memory. ``folder``: what relative paths begin at."""
+    here = folder or Path()
+    if address.get_backend_name() == "sqlite":
+        file = database_file(address)
+        return None if file is None else beside(here / file)
+    where = [address.host, address.port, address.database, *(address.query.get(name) for name in _WHERE)]
+    return here / STATE / f"history-{hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]}.json"
+
+
+def beside(file: Path) -> Path:
+    """The record of a SQLite file; of a symbolic link, beside what it leads to."""
+    real = Path(os.path.realpath(file))
+    return real.with_name(f"{real.name}.epoch")
+
+
+def read_marker(file: Path | None) -> Mark | None:
+    """What is recorded; None where there is no record, or none that can be read."""
+    if file is None:
+        return None
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        return Mark(str(found["history"]), int(found["epoch"]), int(found["version"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_marker(file: Path | None, mark: Mark) -> None:
+    """Record how far the history has come, unless more is recorded. A folder that cannot be written is no error."""
+    if file is None:
+        return
+    known = read_marker(file)
+    if known is not None and (known == mark or mark.is_older_than(known)):
+        return
+    text = json.dumps({"history": mark.history, "epoch": mark.epoch, "version": mark.version})
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(f"{file.name}.{os.getpid()}.new")
+        new.write_text(text, "utf-8")
+        new.replace(file)
+
+
+def remove_marker(file: Path | None) -> None:
+    """Forget it: an operator makes a new history in the place of the old one."""
+    if file is not None:
+        file.unlink(missing_ok=True)

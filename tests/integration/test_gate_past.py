@@ -1,0 +1,258 @@
+"""No yes from the past: older copies of a history, caches, and clocks, against real processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.automation import Gate
+from monitor.automation.sources import HttpSource, StoreSource
+from monitor.history.reader import SwitchReader
+from monitor.history.store import HistoryLost, Store
+from monitor.operating import Change, operate
+from monitor.rules.model import AutomationConfig
+from tests.fakes.service import make_place, running
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 30.0
+RULES = AutomationConfig(when_not_evaluated="keep")
+
+
+def turn(store: Store, *, enable: bool) -> None:
+    operate(store, RULES, Change("tickets", "billing", enable, "ann", "looked"), lambda: datetime.now(UTC))
+
+
+def backed_up(folder: Path) -> tuple[str, Path]:
+    """A history in which the label is off, and a plain copy from the time when it was on."""
+    url = f"sqlite:///{folder / 'history.sqlite'}"
+    with Store.from_url(url) as store:
+        store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
+        turn(store, enable=True)
+    copy = folder / "backup.sqlite"
+    shutil.copy(folder / "history.sqlite", copy)
+    with Store.from_url(url) as store:
+        turn(store, enable=False)
+    return url, copy
+
+
+ROUTER = """
+import sys, time
+from monitor.automation import Gate
+gate = Gate.from_env()
+seen = None
+while True:
+    found = gate.allows("tickets", "billing", score=0.93).reason.value
+    if found != seen:
+        seen = found
+        print(found, flush=True)
+    time.sleep(0.01)
+"""
+
+
+@contextmanager
+def router(url: str) -> Iterator[subprocess.Popen[str]]:
+    environ = {**os.environ, "CALMON_STORE_URL": url, "CALMON_GATE_TTL_S": "4", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", ROUTER], stdout=subprocess.PIPE, text=True, env=environ) as process:
+        yield process
+        process.kill()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def answers_until(process: subprocess.Popen[str], reason: str) -> list[str]:
+    """What a router hears until it hears that; it waits for as long as the test may take."""
+    found = [line(process)]
+    while found[-1] not in (reason, ""):
+        found.append(line(process))
+    assert found[-1] == reason, found
+    return found
+
+
+def fresh(url: str) -> str:
+    with Gate(StoreSource(url), ttl_s=20.0) as gate:
+        return gate.allows("tickets", "billing", score=0.93).reason.value
+
+
+def calmon(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "CALMON_STORE_URL": url, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "monitor", *words], capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=environ,
+    )  # fmt: skip
+
+
+def test_an_older_copy_put_back_under_live_gates_says_no_until_an_operator_confirms(tmp_path: Path) -> None:
+    url, copy = backed_up(tmp_path)
+    with router(url) as live:
+        assert "on" not in answers_until(live, "off")
+        shutil.copy(copy, tmp_path / "history.sqlite")
+        assert "on" not in answers_until(live, "history_went_back")
+        assert fresh(url) == "history_went_back"  # by the record beside the file
+        with Store.from_url(url) as store:  # whoever opens it to write says so to everybody
+            assert not store.identity().confirmed
+        (tmp_path / "history.sqlite.epoch").unlink()
+        assert fresh(url) == "history_restored"
+        done = calmon(tmp_path, url, "db", "confirm", "--reason", "the off was a mistake", "--by", "ann")
+        assert done.returncode == 0, done.stderr
+        assert "off" not in answers_until(live, "on")
+        assert fresh(url) == "on"
+
+
+def test_another_history_in_its_place_is_refused_by_gates_that_live(tmp_path: Path) -> None:
+    url, _ = backed_up(tmp_path)
+    other = f"sqlite:///{tmp_path / 'other.sqlite'}"
+    with Store.from_url(other) as store:
+        store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
+        for enable in (True, False, True, False, True):
+            turn(store, enable=enable)
+    with router(url) as live:
+        assert "on" not in answers_until(live, "off")
+        shutil.move(tmp_path / "other.sqlite", tmp_path / "history.sqlite")
+        assert "on" not in answers_until(live, "history_went_back")
+
+
+def test_health_and_status_say_that_the_history_went_back(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    copy = tmp_path / "copy.sqlite"
+    file = tmp_path / "history.sqlite"
+    shutil.copy(file, copy)
+    with Store.from_url(place.store_url) as store:
+        turn(store, enable=False)
+    shutil.copy(copy, file)
+    told = calmon(tmp_path, place.store_url, "health")
+    assert told.returncode == 1
+    assert "The history is not confirmed" in told.stdout
+    assert "docs/runbook/history_restored.md" in told.stdout
+    status = calmon(tmp_path, place.store_url, "automation", "status", "--label", "billing", "--json")
+    assert '"allowed": false' in status.stdout
+    assert "older than the one seen before" in status.stdout
+
+
+def test_the_service_refuses_a_history_that_went_back_and_says_why(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    copy = tmp_path / "copy.sqlite"
+    shutil.copy(tmp_path / "history.sqlite", copy)
+    with running(place) as service, service.client("boss") as client:
+        assert client.get("/v1/automation/tickets/billing?score=0.9").json()["reason"] == "on"
+        off = client.post("/v1/automation/tickets/billing/disable", json={"reason": "wrong"})
+        assert off.status_code == 200
+        with sqlite3.connect(copy) as older, sqlite3.connect(tmp_path / "history.sqlite") as live:
+            older.backup(live)
+        found = client.get("/v1/automation/tickets/billing?score=0.9").json()
+        assert (found["allowed"], found["reason"]) in [(False, "history_went_back"), (False, "history_restored")]
+
+
+@pytest.mark.postgres
+def test_rows_of_a_dump_put_back_into_postgresql_close_gates_that_live(fresh_postgres_url: str) -> None:
+    with Store.from_url(fresh_postgres_url) as store:
+        store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
+        turn(store, enable=True)
+        before = store.identity().mark
+        with Gate(StoreSource(fresh_postgres_url), ttl_s=1.0) as gate:
+            assert gate.allows("tickets", "billing", score=0.93)
+            turn(store, enable=False)
+            wait_for(gate, "off")
+            engine = sa.create_engine(fresh_postgres_url)
+            with engine.begin() as connection:  # as pg_restore would leave it
+                connection.execute(sa.text("UPDATE switches SET state = 'on', lease_until = now() + interval '9 days'"))
+                connection.execute(sa.text(f"UPDATE history SET version = {before.version}"))
+            engine.dispose()
+            wait_for(gate, "history_went_back")
+            store.confirm(why="known", by="ann", now=datetime.now(UTC))
+            wait_for(gate, "on")
+
+
+def wait_for(gate: Gate, reason: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while (found := gate.allows("tickets", "billing", score=0.93)).reason.value != reason:
+        assert time.monotonic() < end, found
+        time.sleep(0.01)
+
+
+def test_a_clock_far_behind_the_newest_change_closes(tmp_path: Path) -> None:
+    url, _ = backed_up(tmp_path)
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+    for behind, reason in ((timedelta(minutes=5), "on"), (timedelta(hours=3), "clock_behind")):
+        source = StoreSource(url)
+        source._reader = SwitchReader(url, limit_s=5.0, clock=lambda back=behind: datetime.now(UTC) - back)
+        with Gate(source, ttl_s=20.0) as gate:
+            assert gate.allows("tickets", "billing", score=0.93).reason.value == reason
+
+
+PROXY = """
+import http.client, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+origin, kept = urlsplit(sys.argv[1]), {}
+
+class Caching(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        page = urlsplit(self.path).path  # as a proxy does that is told to leave out queries
+        if page not in kept:
+            asked = http.client.HTTPConnection(origin.hostname, origin.port)
+            asked.request("GET", self.path, headers={k: v for k, v in self.headers.items() if k != "Host"})
+            found = asked.getresponse()
+            dropped = ("age", "cache-control", "date", "connection", "transfer-encoding", "server")
+            headers = [(k, v) for k, v in found.getheaders() if k.lower() not in dropped]
+            kept[page] = found.status, headers, found.read()
+        status, headers, body = kept[page]
+        self.send_response_only(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Caching)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_behind_a_proxy_that_keeps_answers_and_drops_their_age_nothing_is_answered_from_its_memory(
+    tmp_path: Path,
+) -> None:
+    place = make_place(tmp_path)
+    with running(place) as service:
+        command = [sys.executable, "-c", PROXY, service.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
+            try:
+                url = f"http://127.0.0.1:{line(proxy)}"
+                with Gate(HttpSource(url, place.tokens["router"]), ttl_s=1.0) as gate:
+                    assert gate.allows("tickets", "billing", score=0.93)  # the first answer is the service's own
+                    wait_for(gate, "service_failed")
+                    assert "another request" in gate.allows("tickets", "billing", score=0.93).detail
+                with Gate(HttpSource(url, place.tokens["router"]), ttl_s=1.0) as late:
+                    assert late.allows("tickets", "billing", score=0.93).reason.value == "service_failed"
+            finally:
+                proxy.kill()
+
+
+def test_a_history_that_is_gone_is_an_error_and_only_init_makes_another(tmp_path: Path) -> None:
+    url, _ = backed_up(tmp_path)
+    (tmp_path / "history.sqlite").unlink()
+    for create in (True, False):
+        with pytest.raises(HistoryLost, match="calmon db init"):
+            Store.from_url(url, create=create)
+    assert not (tmp_path / "history.sqlite").exists()
+    assert calmon(tmp_path, url, "db", "init").returncode == 0
+    with Store.from_url(url) as store:
+        assert store.switches() == []
+        assert store.identity().mark.epoch > 0
