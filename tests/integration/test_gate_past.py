@@ -162,7 +162,7 @@ def test_rows_of_a_dump_put_back_into_postgresql_close_gates_that_live(fresh_pos
         store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
         turn(store, enable=True)
         before = store.identity().mark
-        with Gate(StoreSource(fresh_postgres_url), ttl_s=1.0) as gate:
+        with Gate(StoreSource(fresh_postgres_url), ttl_s=4.0) as gate:
             assert gate.allows("tickets", "billing", score=0.93)
             turn(store, enable=False)
             wait_for(gate, "off")
@@ -235,11 +235,11 @@ def test_behind_a_proxy_that_keeps_answers_and_drops_their_age_nothing_is_answer
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
             try:
                 url = f"http://127.0.0.1:{line(proxy)}"
-                with Gate(HttpSource(url, place.tokens["router"]), ttl_s=1.0) as gate:
+                with Gate(HttpSource(url, place.tokens["router"]), ttl_s=4.0) as gate:
                     assert gate.allows("tickets", "billing", score=0.93)  # the first answer is the service's own
                     wait_for(gate, "service_failed")
                     assert "another request" in gate.allows("tickets", "billing", score=0.93).detail
-                with Gate(HttpSource(url, place.tokens["router"]), ttl_s=1.0) as late:
+                with Gate(HttpSource(url, place.tokens["router"]), ttl_s=20.0) as late:
                     assert late.allows("tickets", "billing", score=0.93).reason.value == "service_failed"
             finally:
                 proxy.kill()
