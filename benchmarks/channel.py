@@ -142,7 +142,10 @@ def _monitor(year: Setting) -> Iterator[tuple[Monitor, _Clock]]:
     clock.now = year.windows[0].start
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings({"CALMON_WAREHOUSE_URL": f"duckdb:///{folder}/unused.duckdb"})
-        with open_warehouse(settings) as warehouse, Store.from_url(f"sqlite:///{folder}/history.sqlite") as store:
+        with (
+            open_warehouse(settings, shipped()) as warehouse,
+            Store.from_url(f"sqlite:///{folder}/history.sqlite") as store,
+        ):
             store.save_baselines(list(year.baselines.values()))
             yield Monitor(shipped(), settings, warehouse, store, None, clock), clock
 

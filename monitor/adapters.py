@@ -52,13 +52,14 @@ def open_monitor(
     """
     config = load_config(settings.config)
     # what may be wrong with the settings shows before a store is made
-    with open_warehouse(settings) as warehouse, open_store(settings, writes=writes) as store:
+    with open_warehouse(settings, config) as warehouse, open_store(settings, writes=writes) as store:
         yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
 
 
-def open_warehouse(settings: Settings) -> Warehouse:
-    """The warehouse of these settings; nothing is reached yet."""
-    return Warehouse.from_url(settings.warehouse_url.get_secret_value(), timeout_s=settings.warehouse_timeout_s)
+def open_warehouse(settings: Settings, config: Config) -> Warehouse:
+    """The warehouse of these settings, which may read the files that the sources name; nothing is reached yet."""
+    url, relations = settings.warehouse_url.get_secret_value(), [each.relation for each in config.sources.values()]
+    return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
 
 
 @contextmanager

@@ -70,9 +70,11 @@ def check_schedules(config: Config, path: Path) -> list[Finding]:
 def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
     """Every relation with all that is wrong with it."""
     try:
-        with open_warehouse(settings) as warehouse:
+        with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
-            return [_check_relation(warehouse, name, config) for name in config.sources]
+            return [
+                *(_check_relation(warehouse, name, config) for name in config.sources), *_check_role(warehouse)
+            ]  # fmt: skip
     except WrongWarehouseAddress as error:
         return [Finding("warehouse", "wrong", str(error))]
     except (WarehouseFailed, RelationError) as error:
@@ -84,6 +86,17 @@ def _check_relation(warehouse: Warehouse, name: str, config: Config) -> Finding:
     if problems:
         return Finding(f"source {name}", "failed", "\n".join(f"{p.message}: {p.remedy}" for p in problems))
     return Finding(f"source {name}", "ok", f"{config.sources[name].relation} can be read")
+
+
+def _check_role(warehouse: Warehouse) -> list[Finding]:
+    """A warning where the role of the warehouse may do more than read; nothing of an engine without roles."""
+    more = warehouse.beyond_select()
+    if more is None:
+        return []
+    if not more:
+        return [Finding("warehouse role", "ok", "may do nothing but SELECT")]
+    text = f"the role {'; '.join(more)}. A relation could use that: docs/warehouse-roles.md has a role that only reads"
+    return [Finding("warehouse role", "note", text)]
 
 
 def check_store(settings: Settings) -> Finding:

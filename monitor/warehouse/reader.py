@@ -1,13 +1,15 @@
 """Reading a source: the counts of one window, what was set aside, and samples of its features.
 
 Nothing is ever written: DuckDB and SQLite files are opened read-only, PostgreSQL in a read-only
-transaction, and all statements of one reading see the same state of the data.
+transaction; DuckDB reads no files but those that are named (``confined.py``). All statements of one
+reading see the same state of the data.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,10 +31,12 @@ from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, RejectedCe
 from monitor.rows import ProbabilityRows, RegressionRows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
+from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
 from monitor.warehouse.examples import ExampleRow, Wanted, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.limit import TimeLimit, in_words
+from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.relation import (
     RelationError,
     RelationProblem,
@@ -95,18 +99,24 @@ class Reading:
 class Warehouse:
     """A connection to the warehouse. Use it as a context manager, or call :meth:`close`."""
 
-    def __init__(self, url: sa.URL, engine: sa.Engine, dialect: Dialect, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, url: sa.URL, engine: sa.Engine, dialect: Dialect, timeout_s: float = TIMEOUT_S,
+        relations: set[str] | None = None,
+    ) -> None:  # fmt: skip
         self._url = url
         self._engine = engine
+        self._relations = set() if relations is None else relations
         self._dialect = dialect
         self._timeout_s = timeout_s
 
     @classmethod
-    def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S) -> Warehouse:
+    def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
         """The warehouse at an SQLAlchemy address: ``duckdb:///``, ``sqlite:///`` or ``postgresql://``.
 
         ``timeout_s`` is how long one reading (of one source in one window) may take; then its
-        statement is cancelled. Nothing is opened yet, so a database that is down shows at the first reading.
+        statement is cancelled. ``relations`` are those of all sources: files that they name may be read by DuckDB,
+        others not; that of a source is added when it is read. Nothing is opened yet, so a database that is down
+        shows at the first reading.
         Raises :class:`WrongWarehouseAddress` where the text is no such address.
         """
         try:
@@ -118,7 +128,8 @@ class Warehouse:
         if kind not in _ENGINES:
             kinds = ", ".join(_ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
-        return cls(address, _ENGINES[kind](address), DIALECTS[kind], timeout_s)
+        named = set(relations)
+        return cls(address, _ENGINES[kind](address, named), DIALECTS[kind], timeout_s, named)
 
     def __enter__(self) -> Self:
         return self
@@ -142,12 +153,23 @@ class Warehouse:
 
         Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
         """
+        self._relations.add(source.relation)
         try:
             with self._session(name) as connection:
                 self._layout(connection, name, source)
         except RelationError as error:
             return list(error.problems)
         return []
+
+    def beyond_select(self) -> list[str] | None:
+        """What the monitor's role may do beyond reading, in words; None where the engine has no roles.
+
+        Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
+        """
+        if self._dialect.name != "postgresql":
+            return None
+        with self._session("") as connection:
+            return beyond_select(connection)
 
     def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True) -> Reading:
         """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
@@ -210,6 +232,7 @@ class Warehouse:
         self, name: str, source: SourceConfig, window: Window, now: datetime
     ) -> Iterator[tuple[sa.Connection, Statements]]:
         """The statements about a source, and where to ask them: the warehouse, or rows with the scores made here."""
+        self._relations.add(source.relation)
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
             plain = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
@@ -459,15 +482,15 @@ def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
 # --- engines
 
 
-def _duckdb_engine(url: sa.URL) -> sa.Engine:
+def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     in_memory = url.database in (None, "", ":memory:")
     # No pool: an open file keeps its one writer out, so it is open only while it is read
     engine = sa.create_engine(url, poolclass=NullPool, connect_args={} if in_memory else {"read_only": True})
-    event.listen(engine, "connect", lambda connection, _: connection.execute("SET TimeZone = 'UTC'"))
+    event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations)))
     return engine
 
 
-def _sqlite_engine(url: sa.URL) -> sa.Engine:
+def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     in_memory = url.database in (None, "", ":memory:")
     address = ":memory:" if in_memory else f"file:{quote(str(Path(url.database or '').absolute()))}?mode=ro"
 
@@ -481,7 +504,7 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _postgres_engine(url: sa.URL) -> sa.Engine:
+def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     # A server that is gone without a word is noticed by TCP, else a cancelled query would be waited for all the same
     asked = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
     engine = sa.create_engine(
@@ -511,6 +534,8 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
 
 def _explained(name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL) -> RelationError | WarehouseFailed:
     """Whether the relation is at fault, which trying again would not change, or the warehouse."""
+    if "disabled by configuration" in str(error):
+        return RelationError([RelationProblem(name, f"DuckDB may not open that: {_opened(error)}", _CONFINED)])
     if isinstance(error, duckdb.Error):  # while fetching, past SQLAlchemy
         return WarehouseFailed(f"{_address(url)}: {error}")
     said = _first_line(error)
@@ -518,6 +543,19 @@ def _explained(name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL) -> 
         remedy = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
         return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {said}", remedy)])
     return WarehouseFailed(f"{_address(url)} {_what_to_do(said)}: {said}")
+
+
+_CONFINED = (
+    "only the database is read, and files of data (.parquet, .csv, .tsv, .json and the like, also .gz and .zst) that "
+    "the relation, or a view of the database, names as a literal; load other data into the database"
+)
+
+
+def _opened(error: exc.DBAPIError | duckdb.Error) -> str:
+    """What DuckDB was asked to open, as it says it."""
+    said = _first_line(error) if isinstance(error, exc.DBAPIError) else str(error).splitlines()[0]
+    named = re.search(r'"([^"]*)"', said)
+    return named[1] if named else said
 
 
 def _is_of_the_relation(error: exc.DBAPIError) -> bool:

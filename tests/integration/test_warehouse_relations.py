@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -377,3 +378,183 @@ def test_sqlite_text_that_is_not_utf8_does_not_stop_a_reading(load: Loader, tmp_
     connection.commit()
     connection.close()
     assert list(warehouse.read("tickets", source(), WEEK, now=NOW).labels) == ["\ufffdA"]
+
+
+# --- a relation opens no file but those that are named
+
+
+def tickets_in(folder: Path) -> str:
+    """A database with a table and a view over a CSV file; returns its address."""
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute(f"COPY ({ONE_ROW}) TO '{folder}/more.csv'")
+        connection.execute(f"CREATE TABLE resolved_tickets AS {ONE_ROW}")
+        connection.execute(f"CREATE VIEW from_file AS SELECT * FROM read_csv('{folder}/more.csv')")
+    return f"duckdb:///{folder}/w.duckdb"
+
+
+ONE_ROW = (
+    "SELECT 'a' AS item, 'billing' AS label, 0.9::DOUBLE AS score, 1 AS actual, "
+    f"TIMESTAMPTZ '{WEEK.start + timedelta(days=1):%Y-%m-%d %H:%M:%S+00}' AS resolved_at"
+)
+OPENS = {
+    "the environment": "read_text('/proc/self/environ')",
+    "the environment as CSV": "read_csv('/proc/self/environ', header = false, columns = {'content': 'VARCHAR'})",
+    "a secret": "read_text('{folder}/secret')",
+    "a list of files": "(SELECT file AS content FROM glob('/etc/*'))",
+    "a web address": "(SELECT content FROM read_text('http://127.0.0.1:{port}/x.csv'))",
+    "a web address by its name": "(SELECT 'x' AS content FROM 'http://127.0.0.1:{port}/x.parquet')",
+    "another database": "(SELECT 'x' AS content FROM read_duckdb('{folder}/other.duckdb', table_name = 't'))",
+}
+
+
+@pytest.mark.parametrize("what", OPENS)
+def test_a_select_opens_no_other_file_and_no_address_of_the_web(what: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("xoxb-token")
+    with duckdb.connect(str(tmp_path / "other.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.2)
+        opened = OPENS[what].replace("{folder}", str(tmp_path)).replace("{port}", str(listening.getsockname()[1]))
+        relation = f"SELECT content AS item, * EXCLUDE item FROM resolved_tickets, {opened} AS opened"
+        with Warehouse.from_url(tickets_in(tmp_path)) as warehouse:
+            problems = warehouse.check("tickets", source(relation=relation))
+            with pytest.raises(RelationError) as raised:
+                warehouse.read("tickets", source(relation=relation), WEEK, now=NOW)
+        with pytest.raises(TimeoutError):
+            listening.accept()
+    assert problems == list(raised.value.problems)
+    assert "DuckDB may not open that" in str(raised.value)
+    assert "load other data into the database" in str(raised.value)
+    assert "xoxb" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        "resolved_tickets", "from_file", "SELECT * FROM '{folder}/more.csv'",
+        "SELECT * FROM read_csv('{folder}/more.csv')",
+        "SELECT * FROM read_csv('{folder}/m*.csv')", "SELECT * FROM resolved_tickets UNION ALL SELECT * FROM from_file",
+    ],
+)  # fmt: skip
+def test_the_files_that_a_relation_or_a_view_names_are_read(relation: str, tmp_path: Path) -> None:
+    named = source(relation=relation.replace("{folder}", str(tmp_path)))
+    with Warehouse.from_url(tickets_in(tmp_path)) as warehouse:
+        assert rows_read(warehouse, named) == 1
+
+
+def test_a_file_may_be_named_from_where_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = tickets_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with Warehouse.from_url(url) as warehouse:
+        assert rows_read(warehouse, source(relation="SELECT * FROM 'more.csv'")) == 1
+
+
+def test_two_sources_at_once_share_what_both_may_read(tmp_path: Path) -> None:
+    url = tickets_in(tmp_path)
+    relations = ["resolved_tickets", f"SELECT * FROM '{tmp_path}/more.csv'"]
+    with Warehouse.from_url(url, relations=relations) as warehouse, warehouse._session("tickets"):
+        assert rows_read(warehouse, source(relation=relations[1])) == 1
+
+
+def test_what_does_not_fit_into_memory_is_still_spilled(tmp_path: Path) -> None:
+    with Warehouse.from_url(tickets_in(tmp_path)) as warehouse, warehouse._session("tickets") as connection:
+        connection.exec_driver_sql("SET memory_limit = '200MB'")
+        connection.exec_driver_sql("SET preserve_insertion_order = false")
+        rows = connection.exec_driver_sql(
+            "SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS k FROM range(12000000) AS r(i))"
+        )
+        assert rows.scalar() == 12_000_000
+
+
+def test_sqlite_attaches_nothing_and_loads_no_extension(load: Loader, tmp_path: Path) -> None:
+    warehouse = load([row()])["sqlite"]
+    for relation in ("ATTACH 'x.sqlite' AS x", "SELECT * FROM resolved_tickets; ATTACH 'x.sqlite' AS x"):
+        assert warehouse.check("tickets", source(relation=relation))
+    with pytest.raises(RelationError, match="not authorized"):
+        warehouse.read(
+            "tickets", source(relation="SELECT *, load_extension('x') AS y FROM resolved_tickets", segments=("y",)),
+            WEEK, now=NOW,
+        )  # fmt: skip
+    with warehouse._session("tickets") as connection, pytest.raises(sa.exc.OperationalError):
+        connection.exec_driver_sql("INSERT INTO resolved_tickets DEFAULT VALUES")
+
+
+# --- PostgreSQL: the role in docs/warehouse-roles.md
+
+ROLES = Path(__file__).parents[2] / "docs" / "warehouse-roles.md"
+CALLS = (
+    "pg_terminate_backend(pg_backend_pid())", "pg_cancel_backend(pg_backend_pid())", "pg_sleep(9)",
+    "pg_advisory_lock(1)",
+    "pg_try_advisory_lock(1)", "pg_notify('a', 'b')", "pg_read_file('/etc/passwd')", "lo_import('/etc/passwd')",
+    "pg_ls_dir('/')", "set_config('x.y', lo_creat(-1)::text, false)",
+)  # fmt: skip
+
+
+def documented_role(admin_url: str, role: str) -> str:
+    """Run the documented statements for a role of another name; returns its address."""
+    address = sa.make_url(admin_url)
+    (statements,) = re.findall(r"```sql\n(.*?)```", ROLES.read_text("utf-8"), re.DOTALL)
+    mine = statements.replace("calmon_reader", role).replace("DATABASE warehouse", f'DATABASE "{address.database}"')
+    engine = sa.create_engine(admin_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(mine.replace("%", "%%"))
+        connection.exec_driver_sql(f"ALTER ROLE {role} PASSWORD 'of a test'")
+    engine.dispose()
+    return address.set(username=role, password="of a test").render_as_string(hide_password=False)
+
+
+def test_the_documented_role_reads_and_does_nothing_else(load: Loader, request: pytest.FixtureRequest) -> None:
+    admin = load([row("a"), row("b")])["postgresql"]
+    url = documented_role(admin._url.render_as_string(hide_password=False), "reader_one")
+    with Warehouse.from_url(url) as warehouse:
+        assert rows_read(warehouse, source()) == 2
+        assert warehouse.beyond_select() == []
+        for call in CALLS:
+            relation = f"SELECT *, CAST({call} AS text) AS said FROM resolved_tickets"
+            with pytest.raises(RelationError, match=r"permission denied|read-only transaction"):
+                warehouse.read("tickets", source(relation=relation, segments=("said",)), WEEK, now=NOW)
+        with warehouse._session("") as connection, pytest.raises(sa.exc.DBAPIError, match="read-only"):
+            connection.exec_driver_sql("CREATE TEMPORARY TABLE t (a int)")
+    writing = sa.create_engine(url)
+    for statement in ("INSERT INTO resolved_tickets DEFAULT VALUES", "CREATE TABLE mine (a int)"):
+        with writing.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"read-only|permission"):
+            connection.exec_driver_sql(statement)
+        with writing.connect() as connection:
+            connection.exec_driver_sql("SET default_transaction_read_only = off")
+            connection.commit()
+            with pytest.raises(sa.exc.DBAPIError, match="permission denied"):
+                connection.exec_driver_sql(statement)
+    writing.dispose()
+
+
+def test_what_a_role_may_beyond_select_is_named(load: Loader) -> None:
+    admin = load([row("a")])["postgresql"]
+    address = admin._url.render_as_string(hide_password=False)
+    assert admin.beyond_select() == ["is a superuser"]
+    assert load([row("a")])["duckdb"].beyond_select() is None
+    url = documented_role(address, "reader_two")
+    engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for grant in (
+            "GRANT INSERT ON resolved_tickets TO reader_two", "GRANT CREATE ON SCHEMA public TO reader_two",
+            "GRANT pg_read_server_files TO reader_two", "ALTER ROLE reader_two CREATEDB",
+            "GRANT EXECUTE ON FUNCTION pg_sleep(double precision) TO reader_two",
+        ):  # fmt: skip
+            connection.exec_driver_sql(grant)
+    engine.dispose()
+    with Warehouse.from_url(url) as warehouse:
+        assert warehouse.beyond_select() == [
+            "may create databases", "is a member of pg_read_server_files", "may create in schema public",
+            "may write to resolved_tickets", "may call functions with effects: pg_sleep",
+        ]  # fmt: skip
+
+
+def test_check_warns_of_a_role_that_may_more_and_says_where_a_better_one_is(load: Loader) -> None:
+    from monitor.cli.checks import _check_role
+
+    warehouses = load([row("a")])
+    (finding,) = _check_role(warehouses["postgresql"])
+    assert (finding.what, finding.state) == ("warehouse role", "note")
+    assert finding.text.startswith("the role is a superuser. ")
+    assert "docs/warehouse-roles.md" in finding.text
+    assert _check_role(warehouses["duckdb"]) == []
