@@ -29,8 +29,8 @@ from monitor.records import Action, Reason, Schedule, Window
 from monitor.rules.load import load_config
 from monitor.run import RunResult
 from monitor.settings import Settings, load_settings
-from monitor.unjudged import is_told
 from monitor.warehouse.reader import WarehouseFailed
+from monitor.watching import is_told
 from monitor.windows import WindowError, last_ready, named
 
 RETRIES = 3
@@ -103,7 +103,7 @@ def judge(monitor: Monitor, window: Window, data: Sequence[Collected]) -> tuple[
 def act(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: ActMode) -> list[Action]:
     """Store verdicts, switch, write messages and send them. Repeatable: nothing happens twice."""
     actions = stages.record_and_act(monitor, window, evaluated, mode)
-    monitor.store.finish_run(window, state="done", now=monitor.clock())
+    stages.finish(monitor, window, evaluated, mode)
     return actions
 
 
@@ -192,7 +192,7 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         publish(monitor, window, result)
         _say(result, logger.info, logger.error)
         stages.tell_heartbeat(monitor, result.evaluated)
-        told = is_told(monitor, window, result.evaluated)
+        told = is_told(monitor, [part.source for part in result.evaluated if part.problem])
     refuse_empty(result, told=told)
     return result.document
 

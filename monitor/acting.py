@@ -15,7 +15,6 @@ from monitor.automation.switch import Evidence, after_run
 from monitor.evaluation import Evaluated
 from monitor.incidents import Step, newest, retire, steps_of
 from monitor.records import Action, ActionKind, Incident, Verdict, Window
-from monitor.unjudged import unjudged
 
 CONFLICT_RETRIES = 5
 #: More: composing takes a second or two where hundreds are open, and people press buttons meanwhile.
@@ -70,8 +69,6 @@ def act(
     allowed = [part for part in evaluated if not may[part.source]]
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, told).items()}
     incidents = _incidents(monitor, window, allowed)
-    for delivery in unjudged(monitor, window, allowed):
-        monitor.store.add_delivery(delivery)
     return [
         _pending(verdict, kind, may[verdict.subject.source], states, incidents)
         for verdict in asked(evaluated)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from monitor import incidents, messages
+from monitor import incidents, messages, watching
 from monitor.adapters import Monitor
 from monitor.alerts.message import delivery_of, repeat_message
 from monitor.findings import Desk
@@ -47,8 +47,14 @@ def silence(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> 
 
 
 def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outcome:
-    """A person ends it and says why. Raises NotFound or Ambiguous."""
-    return _change(monitor, incident_id, lambda i, now: incidents.resolve(i, actor, reason, now), actor, why=reason)
+    """A person ends it and says why; a trouble of the monitor itself ends by itself. Raises NotFound or Ambiguous."""
+
+    def decide(incident: Incident, now: datetime) -> IncidentDecision:
+        if incident.is_of_monitor:
+            return IncidentDecision("refuse", incidents.IncidentReason.ENDS_BY_ITSELF, incident)
+        return incidents.resolve(incident, actor, reason, now)
+
+    return _change(monitor, incident_id, decide, actor, why=reason)
 
 
 def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
@@ -91,6 +97,9 @@ def _change(
 
 def _store(monitor: Monitor, steps: Sequence[Step], edits: dict[str, int]) -> tuple[Delivery, ...] | None:
     """The deliveries stored with these decisions; None where somebody else was first."""
+    (*_, last) = [step.decision.incident for step in steps] or [None]
+    if last is not None and last.is_of_monitor:
+        return watching.apply_step(monitor, steps[-1])
     made = messages.compose(monitor, steps, edits)
     if not made.events and not made.deliveries:
         return ()
@@ -100,6 +109,8 @@ def _store(monitor: Monitor, steps: Sequence[Step], edits: dict[str, int]) -> tu
 
 def _words(decision: IncidentDecision) -> str:
     found = decision.incident
+    if found is not None and found.is_of_monitor:
+        return f"{found.rule} {found.source}".strip() + f": {decision.words}"
     name = "" if found is None else f"{Subject(found.source, found.label).name}, {found.rule}: "
     return f"{name}{decision.words}"
 
@@ -109,7 +120,7 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
 
     Stored as pending, each once whoever else does the same at the same time. To be called before each drain.
     """
-    return [*end_silences(monitor), *_repeats(monitor)]
+    return [*end_silences(monitor), *_repeats(monitor), *watching.reminders(monitor)]
 
 
 def end_silences(monitor: Monitor) -> list[Delivery]:

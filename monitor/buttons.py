@@ -317,6 +317,8 @@ class Buttons:
 
     def _do(self, press: Press) -> tuple[str, bool]:
         incident = self._incident(press)
+        if incident.is_of_monitor and press.action.startswith("automation"):
+            raise Refused(Refusal.NOT_POSSIBLE, "it is about the monitor itself, which has no switch")
         if press.action == "automation_on" and press.reason is None:
             return self._ask(press, incident), False
         words = self._switch(press, incident) if press.action.startswith("automation") else self._mark(press)

@@ -59,6 +59,7 @@ class IncidentReason(StrEnum):
     REASON_MISSING = "a reason is needed"
     END_NOT_AHEAD = "a silence must end in the future"
     NOT_WATCHED = "no rule watches it any more"
+    ENDS_BY_ITSELF = "ends by itself once it is over: acknowledge or silence it"
 
 
 @dataclass(frozen=True, slots=True)

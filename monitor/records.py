@@ -367,6 +367,9 @@ class Identity:
 
 IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
+MONITOR_RULE = "monitor:"
+"""How the ``rule`` of an incident of the monitor itself begins; no rule of alerts.yaml has a colon in its id."""
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
@@ -407,6 +410,11 @@ class Incident:
     def fingerprint(self) -> str:
         """What makes two breaches the same incident."""
         return f"{self.rule}\x1f{self.source}\x1f{self.label or ''}"
+
+    @property
+    def is_of_monitor(self) -> bool:
+        """Whether it is about the monitor itself: then no verdict belongs to it."""
+        return self.rule.startswith(MONITOR_RULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,3 +467,12 @@ class Delivery:
     operation: Operation = "post"
     root: str | None = None
     sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a flow leaves for ``calmon health`` and the watchdog: one a ``key``, the newest replaces it."""
+
+    key: str
+    at: datetime
+    detail: Mapping[str, Any] = field(default_factory=dict)

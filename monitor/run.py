@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from monitor import acting, alerting, collecting, premature
+from monitor import acting, alerting, collecting, premature, watching
 from monitor.adapters import ActMode, Monitor
 from monitor.alerts.outbox import drain
 from monitor.alerts.words import clean
@@ -65,7 +65,7 @@ def run_window(
         data = collecting.collect(monitor, window, names, store=True, reread=act != "never", progress=progress)
         evaluated = judge(monitor, data, progress, keep=act != "never")
         actions = record_and_act(monitor, window, evaluated, act, progress)
-        monitor.store.finish_run(window, state="done", now=monitor.clock())
+        finish(monitor, window, evaluated, act)
     if act != "never":
         tell_heartbeat(monitor, evaluated)
     return result(run, window, evaluated, actions)
@@ -151,6 +151,14 @@ def record_and_act(
     if act != "never":
         deliver(monitor)
     return acting.settled(monitor, pending)
+
+
+def finish(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], act: ActMode) -> None:
+    """Write down that the run is done, then report what it could not judge."""
+    monitor.store.finish_run(window, state="done", now=monitor.clock())
+    if act != "never":
+        watching.watch_data(monitor, [part.source for part in evaluated])
+        deliver(monitor)
 
 
 def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:

@@ -5,7 +5,8 @@ A monitor that has stopped says nothing, and so does one whose data have run dry
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,7 +14,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor import windows
-from monitor.records import Delivery, Identity, Schedule, Severity, SwitchState
+from monitor.records import Delivery, Identity, Note, Reason, Schedule, Severity, SwitchState, Window
 
 OVERDUE = timedelta(hours=6)
 """How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
@@ -29,22 +30,43 @@ DELETED = "message_deleted"
 """How the error begins of a change to a message that a person has deleted (``monitor.alerts.slack``)."""
 LEASE_WARNINGS = (24, 48)  # hours
 NAMES_SHOWN = 12
+DAYS_OF_A_WEEK = 7
+SILENT = timedelta(hours=1)
+"""The watchdog looks every quarter of an hour; after this it is called silent."""
+WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
+"""The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
+SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
+NOT_EVALUATED = "not evaluated: "
+"""How the reason of a switch begins that a run turned off since nothing was judged (``monitor.automation.switch``)."""
 
 
 class WatchReason(StrEnum):
-    """Why somebody is told about the monitor; each has a page ``docs/runbook/<reason>.md``."""
+    """What can be wrong with the monitor; each has a page ``docs/runbook/<reason>.md``."""
 
     RUN_MISSING = "run_missing"
     RUN_FAILED = "run_failed"
     RUN_HUNG = "run_hung"
+    RUNS_WAITING = "runs_waiting"
+    FLOW_FAILED = "flow_failed"
+    WATCHDOG_SILENT = "watchdog_silent"
     SOURCE_NOT_READ = "source_not_read"
     DATA_STALE = "data_stale"
     DATA_SMALL = "data_small"
+    NOTHING_JUDGED = "nothing_judged"
+    REJECTED_ROWS = "rejected_rows"
+    SCORES_MOVED = "scores_moved"
     DELIVERY_STUCK = "delivery_stuck"
     DELIVERY_REFUSED = "delivery_refused"
     LEASE_ENDING = "lease_ending"
     LEASE_ENDED = "lease_ended"
     HISTORY_RESTORED = "history_restored"
+    TURNED_OFF = "turned_off_unjudged"
+
+
+UNJUDGED = frozenset({
+    WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED,
+})  # fmt: skip
+"""What keeps labels from being judged: ``calmon health`` ends with 1 for these, whatever their severity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +94,33 @@ class ReadingSeen:
     state: str
     rows: int
     error: str | None = None
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSeen:
+    """The verdicts of one source in the newest window of a schedule that was judged.
+
+    ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons told by
+    label, (rule, severity, label); ``since`` is the first of the windows without a break in which a reason held
+    (``""``: nothing was judged).
+    """
+
+    schedule: Schedule
+    window_name: str
+    source: str
+    evaluated: int
+    reasons: Mapping[Reason, int] = field(default_factory=dict)
+    labels: Mapping[Reason, Sequence[tuple[str, Severity, str | None]]] = field(default_factory=dict)
+    since: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began.
 
-    ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on.
+    ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
+    ``notes`` are what the flows have left (``monitor.records.Note``), by key.
     """
 
     zone: ZoneInfo
@@ -92,13 +134,15 @@ class Observed:
     rules_revision: str = ""
     lease: timedelta = timedelta(0)
     identity: Identity | None = None
+    judged: Sequence[JudgedSeen] = ()
+    notes: Mapping[str, Note] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with the monitor. ``key`` is the same as long as it is the same thing: told once.
+    """One thing that is wrong with the monitor. ``key`` is the same as long as it is the same thing.
 
-    ``told``: the run itself has told Slack of it, so it is shown (health, metrics) and not sent again.
+    ``until`` is when a lease ends or has ended.
     """
 
     reason: WatchReason
@@ -107,13 +151,24 @@ class Finding:
     text: str
     do_now: str
     source: str = ""
-    told: bool = False
-    detail: Mapping[str, str] = field(default_factory=dict)
+    channel: str = ""
+    until: datetime | None = None
+
+    @property
+    def is_unhealthy(self) -> bool:
+        """Whether ``calmon health`` may not end with 0 because of it."""
+        return self.severity == "critical" or self.reason in UNJUDGED
 
 
 def findings(seen: Observed, now: datetime) -> list[Finding]:
     """Everything that is wrong, the gravest first."""
-    found = [*_history(seen), *_runs(seen, now), *_data(seen), *_deliveries(seen, now), *_leases(seen, now)]
+    data = list(_data(seen))
+    known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
+    judged = [finding for finding in _judged(seen) if finding.key not in known]  # told of the reading already
+    found = [
+        *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
+        *_leases(seen, now), *_turned_off(seen),
+    ]  # fmt: skip
     rank = {"critical": 0, "warning": 1, "info": 2}
     return sorted(found, key=lambda f: (rank[f.severity], f.reason, f.key))
 
@@ -140,43 +195,104 @@ def _runs(seen: Observed, now: datetime) -> Iterable[Finding]:
         judged = {newest.start, late.start} & set(mine)
         since = seen.since if mine else _known_since(seen)
         if not judged and since is not None and since < late.end:
-            yield _missing(schedule, late.name, f"{late.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC")
+            yield _missing(schedule, late, max(mine, default=None), seen.zone)
         if mine:
             yield from _state(mine[max(judged)] if judged else max(mine.values(), key=lambda r: r.started_at), now)
 
 
 def _known_since(seen: Observed) -> datetime | None:
-    """Since when the present rules are surely in use: a schedule that never ran may be new in alerts.yaml."""
+    """Since when the present rules are known to be in use: a schedule that never ran may be new in alerts.yaml."""
     return min((run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision), default=None)
 
 
-def _missing(schedule: Schedule, window: str, ready: str) -> Finding:
+def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> Finding:
+    """``late`` is the newest window whose run is overdue, ``last`` the start of the newest that was run."""
+    first, count = late, 1
+    if last is not None:
+        after = windows.following(windows.containing(schedule, last, zone), zone)
+        missed = windows.span(after, late, zone) if after.start < late.start else [late]
+        first, count = missed[0], len(missed)
+    more = f", and the {count - 1} after it" if count > 2 else ", and the one after it" if count > 1 else ""
     return Finding(
-        WatchReason.RUN_MISSING, "critical", f"{schedule}:{window}",
-        f"The {schedule} run of {window} is missing: it could have begun at {ready}. Nothing was judged, and what "
-        "is on stays on until its lease ends.",
-        "look whether the scheduler lives (`python -m flows.serve`, or the Prefect worker), then "
+        WatchReason.RUN_MISSING, "critical", schedule,
+        f"The {schedule} run of {first.name} is missing{more}: it was due at "
+        f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
+        "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), then "
         f"`calmon run {schedule}`",
     )  # fmt: skip
 
 
 def _state(run: RunSeen, now: datetime) -> Iterable[Finding]:
-    again = f"`calmon run {run.schedule} --{'week' if run.schedule == 'weekly' else 'date'} {run.window_name}`"
+    again = _again(run.schedule, run.window_name)
     key = f"{run.schedule}:{run.window_name}"
     if run.state == "failed":
         yield Finding(
             WatchReason.RUN_FAILED, "critical", key,
             f"The {run.schedule} run of {run.window_name} failed: {run.error or 'it left no reason'}",
-            f"mend what it names, then {again}: it picks up where it stopped",
-            told=now - (run.finished_at or run.started_at) <= STUCK,
+            f"fix what it names, then {again}: it continues where it stopped",
         )  # fmt: skip
     elif run.state == "running" and now - run.started_at > HUNG:
         yield Finding(
             WatchReason.RUN_HUNG, "critical", key,
             f"The {run.schedule} run of {run.window_name} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not "
             "ended: it hangs, or its process was killed.",
-            f"look at the log of the run, then {again}",
+            f"read the log of the run, then {again}",
         )  # fmt: skip
+
+
+def _again(schedule: str, window: str) -> str:
+    return f"`calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {window}`"
+
+
+def _flows(seen: Observed, now: datetime) -> Iterable[Finding]:
+    """What the flows have left: runs that wait, flows that failed, and when the watchdog last looked."""
+    looked, waiting = seen.notes.get(WATCHDOG_NOTE), seen.notes.get(WAITING_NOTE)
+    if looked is not None and now - looked.at > SILENT:
+        yield Finding(
+            WatchReason.WATCHDOG_SILENT, "critical", "watchdog",
+            f"The watchdog last looked at {looked.at:%Y-%m-%d %H:%M} UTC; it is due every quarter of an hour.",
+            "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), and that no run of "
+            "calmon-watchdog waits in Prefect",
+        )  # fmt: skip
+    if waiting is not None and now - waiting.at <= SILENT and waiting.detail.get("runs"):
+        yield _waiting(waiting.detail["runs"])
+    for key, note in sorted(seen.notes.items()):
+        flow = key.removeprefix(FAILED_NOTE)
+        if key != flow and not _has_run_since(seen, flow, note.at):
+            yield _flow_failed(flow, note)
+
+
+def _waiting(runs: Sequence[Mapping[str, str]]) -> Finding:
+    shown = "; ".join(f"{run['flow']} due {run['due']} UTC ({run['state']})" for run in runs[:5])
+    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    return Finding(
+        WatchReason.RUNS_WAITING, "critical", "waiting",
+        f"Runs that were due more than an hour ago have not begun: {shown}{more}.",
+        "check that the Prefect worker (or `python -m flows.serve`) is running; a slot that a killed run still holds "
+        "is freed within ten minutes where the server keeps its leases in files (docs/operations.md)",
+    )  # fmt: skip
+
+
+def _flow_failed(flow: str, note: Note) -> Finding:
+    schedule = SCHEDULE_OF.get(flow)
+    what = f"The {schedule} run" if schedule else f"The flow {flow}"
+    again = f"`calmon run {schedule}`: it continues where it stopped" if schedule else "the next run shows it"
+    return Finding(
+        WatchReason.RUN_FAILED if schedule else WatchReason.FLOW_FAILED, "critical", flow,
+        f"{what} failed at {note.at:%Y-%m-%d %H:%M} UTC: {note.detail.get('error') or 'it left no reason'}",
+        f"fix what it names, then {again}",
+    )  # fmt: skip
+
+
+def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
+    """Whether the same was done later, or the history itself knows that it failed."""
+    if flow == "calmon-watchdog":
+        looked = seen.notes.get(WATCHDOG_NOTE)
+        return looked is not None and looked.at > at
+    mine = [run for run in seen.runs if run.schedule == SCHEDULE_OF.get(flow)]
+    later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in mine)
+    newest = max(mine, key=lambda run: run.started_at, default=None)
+    return later or (newest is not None and newest.state == "failed")
 
 
 def _data(seen: Observed) -> Iterable[Finding]:
@@ -187,7 +303,7 @@ def _data(seen: Observed) -> Iterable[Finding]:
                 key=lambda r: r.window_start, reverse=True,
             )  # fmt: skip
             if mine:
-                yield from _reading(mine[0], _comparable(mine, seen.zone)[:USUAL_WINDOWS], seen.zone)
+                yield from _reading(mine, _comparable(mine, seen.zone)[:USUAL_WINDOWS], seen.zone)
 
 
 def _comparable(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> list[int]:
@@ -199,53 +315,150 @@ def _comparable(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> list[int]:
     return [r.rows for r in readings[1:] if r.state == "ok" and weekday(r) == weekday(readings[0])]
 
 
-def _reading(newest: ReadingSeen, before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+    """What is wrong with the newest of these readings (the newest first) of one source on one schedule."""
+    newest = mine[0]
     window = windows.containing(newest.schedule, newest.window_start, zone).name
-    key = f"{newest.source}:{newest.schedule}:{window}"
+    key = f"{newest.source}:{newest.schedule}"
     if newest.state != "ok":
+        since = _since(mine, zone, lambda each: each.state != "ok")
         yield Finding(
             WatchReason.SOURCE_NOT_READ, "critical", key,
-            f"{newest.source} could not be read for {window}: {newest.error or newest.state}. "
+            f"{newest.source} could not be read for {window}{since}: {newest.error or newest.state}. "
             "Its labels were not judged.",
-            "mend what it names; the other sources were judged", newest.source, told=True,
+            f"`calmon check` names what is wrong; fix it, then {_again(newest.schedule, window)}", newest.source,
         )  # fmt: skip
-        return
-    usual, alike = median(before) if before else 0, "days of this weekday" if newest.schedule == "daily" else "windows"
-    if newest.rows == 0 and usual > 0:
+    elif newest.rows == 0 and newest.rejected:
+        since = _since(mine, zone, lambda each: each.state == "ok" and not each.rows and each.rejected > 0)
         yield Finding(
-            # one empty day may be a holiday; a week has none
-            WatchReason.DATA_STALE, "warning" if newest.schedule == "daily" else "critical", key,
-            f"{newest.source} has no row for {window}: nothing was resolved, or the view is no longer filled. Usual "
-            f"are {usual:,.0f}.",
-            "look at the newest resolved_at of the relation and at the job that fills it", newest.source,
+            WatchReason.REJECTED_ROWS, "critical", key,
+            f"Every row of {newest.source} for {window}{since} was rejected ({newest.rejected:,}): nothing could be "
+            "judged.",
+            "`calmon run` and the report count them by reason; fix them at their source, then "
+            f"{_again(newest.schedule, window)}", newest.source,
         )  # fmt: skip
-    elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * usual:
+    elif newest.rows == 0:
+        yield from _empty(mine, before, zone)
+    elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * median(before):
+        alike = "days of this weekday" if newest.schedule == "daily" else "windows"
         yield Finding(
             WatchReason.DATA_SMALL, "warning", key,
-            f"{newest.source} has {newest.rows:,} rows for {window}; usual are {usual:,.0f} (the median of the "
-            f"{len(before)} {alike} before).",
-            "look whether resolutions are loaded late; a window is read once more with the next run", newest.source,
+            f"{newest.source} has {newest.rows:,} rows for {window}; usual are {median(before):,.0f} (the median of "
+            f"the {len(before)} {alike} before).",
+            "check whether resolutions are loaded late; a window is read once more with the next run", newest.source,
         )  # fmt: skip
+
+
+def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+    """A window without rows against what is usual. One empty day may be a holiday; a week has none."""
+    newest = mine[0]
+    run = list(itertools.takewhile(lambda each: each.rows == 0, mine))
+    long = newest.schedule == "weekly" or len(run) >= DAYS_OF_A_WEEK
+    earlier = [each.rows for each in mine[len(run) :] if each.state == "ok"][:USUAL_WINDOWS]
+    usual = median(earlier if long and earlier else before or [0])
+    if usual <= 0:
+        return
+    window = windows.containing(newest.schedule, newest.window_start, zone).name
+    since = _since(mine, zone, lambda each: each.state == "ok" and each.rows == 0)
+    yield Finding(
+        WatchReason.DATA_STALE, "critical" if long else "warning", f"{newest.source}:{newest.schedule}",
+        f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
+        f"Usual are {usual:,.0f}.",
+        "check the newest resolved_at of the relation and the job that fills it", newest.source,
+    )  # fmt: skip
+
+
+def _since(mine: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[ReadingSeen], bool]) -> str:
+    """``(since 2026-W40)``, where the same held for windows before the newest without a break."""
+    run = list(itertools.takewhile(holds, mine))
+    if len(run) < 2:
+        return ""
+    return f" (since {windows.containing(run[-1].schedule, run[-1].window_start, zone).name})"
+
+
+def _judged(seen: Observed) -> Iterable[Finding]:
+    """What the newest evaluation of each source could not judge; why the source was not read is told of its reading."""
+    for each in seen.judged:
+        if each.source not in seen.sources or each.schedule not in seen.scheduled:
+            continue
+        if not each.evaluated and _is_worth_telling(each):
+            yield _nothing_judged(each)
+        if each.labels.get(Reason.REJECTED_ROWS):
+            yield _not_by_label(
+                each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS,
+                "too many of their rows were rejected, so what is left may not be typical",
+                "`calmon explain` a verdict shows the reasons; fix the rows at their source, then "
+                f"{_again(each.schedule, each.window_name)}",
+            )  # fmt: skip
+        if each.labels.get(Reason.SCORES_MOVED):
+            yield _not_by_label(
+                each, Reason.SCORES_MOVED, WatchReason.SCORES_MOVED,
+                "their scores moved, so too few are comparable with the baseline",
+                "treat it as a breach until you know why; if the new scores are intended (a new model version), "
+                "`calmon baseline pin`",
+            )  # fmt: skip
+
+
+def _is_worth_telling(each: JudgedSeen) -> bool:
+    """Not what is told of the reading already, and not the windows that a baseline was made of."""
+    return bool(set(each.reasons) - {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED})
+
+
+def _nothing_judged(each: JudgedSeen) -> Finding:
+    total = sum(each.reasons.values())
+    why = ", ".join(
+        f"{reason.value} {count:,}" for reason, count in sorted(each.reasons.items(), key=lambda item: -item[1])
+    )
+    known = each.since.get("")
+    since = f" (since {known})" if known and known != each.window_name else ""
+    return Finding(
+        WatchReason.NOTHING_JUDGED, "critical", f"{each.source}:{each.schedule}",
+        f"Nothing of {each.source} was judged in {each.window_name}{since}: all {total:,} verdicts of the "
+        f"{each.schedule} rules are not evaluated ({why}).",
+        f"read docs/runbook/{max(each.reasons, key=lambda reason: each.reasons[reason]).value}.md; `calmon explain` "
+        "a verdict says what is missing", each.source,
+    )  # fmt: skip
+
+
+def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str, do_now: str) -> Finding:
+    found = each.labels[reason]
+    rank = {"critical": 0, "warning": 1, "info": 2}
+    severity = min((severity for _, severity, _ in found), key=rank.__getitem__)
+    names = _names(sorted({label or "the source as a whole" for _, _, label in found}))
+    rules = ", ".join(sorted({rule for rule, _, _ in found}))
+    known = each.since.get(reason.value)
+    since = f" (since {known})" if known and known != each.window_name else ""
+    return Finding(
+        told, severity, f"{each.source}:{each.schedule}",
+        f"{each.source} in {each.window_name}{since}: {rules} could not judge {names}: {why}.", do_now, each.source,
+    )  # fmt: skip
 
 
 def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
     stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
     dead = [d for d in seen.deliveries if _is_refused(d) and now - d.created_at <= RECENT]
-    mend = "`calmon check` asks Slack who we are; invite the bot to the channel, or mend the route in alerts.yaml"
-    look = "`calmon incidents list` shows what was not told; a form that Slack refuses is a defect: report it"
+    fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
+    look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
     for reason, group, words, do_now in (
-        (WatchReason.DELIVERY_STUCK, stuck, "have waited for more than an hour", mend),
-        (WatchReason.DELIVERY_REFUSED, dead, "were refused by Slack for good", look),
+        (
+            WatchReason.DELIVERY_STUCK,
+            stuck,
+            ("has waited for more than an hour", "have waited for more than an hour"),
+            fix,
+        ),
+        (WatchReason.DELIVERY_REFUSED, dead, ("was refused by Slack for good", "were refused by Slack for good"), look),
     ):
         for channel in sorted({d.channel for d in group}):
             mine = [d for d in group if d.channel == channel]
             said = next((d.error for d in reversed(mine) if d.error), "no error was noted")
             yield Finding(
-                reason, "warning", f"{channel}:{max(d.created_at for d in mine):%Y-%m-%d}",
-                f"{len(mine)} messages to {channel} {words}: {said}",
-                do_now,
-                detail={"channel": channel},
+                reason, "warning", channel, f"{_messages(len(mine), channel)} {words[len(mine) > 1]}: {said}", do_now,
+                channel=channel,
             )  # fmt: skip
+
+
+def _messages(count: int, channel: str) -> str:
+    return f"1 message to {channel}" if count == 1 else f"{count:,} messages to {channel}"
 
 
 def _is_refused(delivery: Delivery) -> bool:
@@ -268,7 +481,7 @@ def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
                 WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{until.isoformat()}",
                 f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
                 "renewed its lease.",
-                "`calmon explain` the newest verdict of the label; see why no rule could be judged", source,
+                "`calmon explain` the newest verdict of the label shows why no rule was judged", source, until=until,
             )  # fmt: skip
         elif band is not None:
             yield Finding(
@@ -276,8 +489,23 @@ def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
                 f"{source}:{until.isoformat()}:{band}",
                 f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
                 f"{names}, unless an evaluation renews its lease.",
-                "see that the next run takes place and can judge an acting rule of these labels", source,
+                "check that the next run takes place and can judge an acting rule of these labels", source, until=until,
             )  # fmt: skip
+
+
+def _turned_off(seen: Observed) -> Iterable[Finding]:
+    """Labels that are off since nothing could be judged (``when_not_evaluated: disable``)."""
+    off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.reason.startswith(NOT_EVALUATED)]
+    for source in sorted({state.source for state in off if state.source in seen.sources}):
+        mine = [state for state in off if state.source == source]
+        names = _names([state.label or "the source as a whole" for state in mine])
+        why = ", ".join(sorted({state.reason.removeprefix(NOT_EVALUATED) for state in mine}))
+        yield Finding(
+            WatchReason.TURNED_OFF, "critical", source,
+            f"Automation of {source} was turned off for {names}, since no acting rule could be judged ({why}).",
+            "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "
+            "turn it on where `re_enable` says so", source,
+        )  # fmt: skip
 
 
 def _is_for_a_time(state: SwitchState) -> bool:

@@ -32,13 +32,12 @@ from monitor.records import (
     Window,
 )
 from monitor.rules.model import Route, Rule
-from monitor.watch import Finding as WatchFinding
 
 __all__ = [
     "Finding", "WorstRange", "advice", "delivery_id", "delivery_of", "edited_message", "escape", "in_order",
     "incident_message",
     "mark_possible_repeat", "monitor_failed_message", "news_message", "picture", "plain_words", "repeat_message",
-    "trial_message", "unjudged_message", "watch_message",
+    "trial_message",
 ]  # fmt: skip
 
 EVENT_TYPE = "calmon_delivery"
@@ -218,28 +217,6 @@ def picture(
     }  # fmt: skip
 
 
-def unjudged_message(
-    lines: Sequence[str],
-    *,
-    title: str,
-    do_now: str,
-    window: Window,
-    channel: str,
-    key: str,
-    mention: str | None = None,
-    page: str = "",
-    public_url: str | None = None,
-) -> Payload:
-    """The message that a part of an evaluation could not be judged, and what that did; ``key`` makes it come once."""
-    blocks = [_header(f"Calibration {window.name}: {title}"), *_mention_block(mention)]
-    blocks += [_section(part) for part in _sections([f"• {escape(_redact(line))}" for line in lines])]
-    blocks += [_section(f"*Do now:* {_with_code(do_now)}")]
-    blocks += [_context(_page(page, public_url))] if page else []
-    told = "; ".join(escape(_redact(line)) for line in lines)
-    text = _cut(f"{_mention(mention)} Calibration {window.name}: {escape(title)}: {told}".strip(), FALLBACK)
-    return _payload(channel, text, blocks, _hash("unjudged", channel, window.schedule, window.start.isoformat(), key))
-
-
 def trial_message(channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None) -> Payload:
     """A message that says it is a test; each one is another. The mention is named, not used: nobody is called."""
     top = f"Test of calmon: a {severity} incident would be told here"
@@ -274,23 +251,6 @@ def monitor_failed_message(
         blocks.append(_context(_link(url, "the run")))
     text = f"{_mention(mention)} {escape(top)} ({stamp}): {told}".strip()
     return _payload(channel, _cut(text, FALLBACK), blocks, _hash("monitor", channel, flow, run or when.isoformat()))
-
-
-def watch_message(
-    finding: WatchFinding, now: datetime, *, channel: str, mention: str | None = None, public_url: str | None = None
-) -> Payload:
-    """The message that something is wrong with the monitor itself: it comes once, however often it is found."""
-    title = finding.reason.value.replace("_", " ")
-    top = f"The calibration monitor: {title}"
-    calls = mention if finding.severity == "critical" else None
-    told = _cut(escape(_redact(finding.text)), SECTION - 200)
-    blocks = [_header(top), *_mention_block(calls), _section(f"{_EMOJI[finding.severity]} {told}")]
-    blocks += [_section(f"*Do now:* {_with_code(finding.do_now)}")]
-    blocks.append(
-        _context(f"{_page(f'docs/runbook/{finding.reason.value}.md', public_url)} · {now:%Y-%m-%d %H:%M} UTC")
-    )
-    text = _cut(f"{_mention(calls)} {escape(top)}: {told}".strip(), FALLBACK)
-    return _payload(channel, text, blocks, _hash("watch", channel, finding.reason.value, finding.key))
 
 
 def delivery_of(

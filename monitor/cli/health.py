@@ -37,7 +37,7 @@ def health(
         with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
             seen = observed(store, config, utc_now())
     found = watch.findings(seen, utc_now())
-    bad = [f for f in found if f.severity == "critical" or (strict and f.severity == "warning")]
+    bad = [f for f in found if f.is_unhealthy or (strict and f.severity == "warning")]
     never = seen.since is None
     if json_output:
         rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]

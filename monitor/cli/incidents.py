@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, cast, get_args
 
@@ -15,7 +16,7 @@ from monitor.alerts.words import moment, plain_words, standing
 from monitor.cli import app as cli
 from monitor.incidents import last_told
 from monitor.messages import delivery_states
-from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject
+from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
 from monitor.report.terminal import plain_table
 from monitor.rules.durations import parse_duration
 from monitor.rules.model import Config, Route
@@ -33,14 +34,15 @@ def list_command(
 ) -> None:
     """Incidents that are not resolved, the newest first."""
     with cli.store() as store:
-        known = [each for each in store.incidents() if every or each.state != "resolved"]
+        both = [*store.incidents(), *store.monitor_incidents()]
+    known = [each for each in both if every or each.state != "resolved"]
     found = sorted(known, key=lambda i: i.opened_at, reverse=True)
     if json_output:
         typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
         return
     table = plain_table("id", "severity", "rule", "label", "since", "breaches", "state", "verdict")
     for i in found:
-        name = Subject(i.source, i.label).name
+        name = _subject(i)
         row = (i.id[:8], i.severity, i.rule, name, i.opened_window, str(i.breaches), _state(i), i.last_verdict[:8])
         table.add_row(*cli.cells(*row))
     cli.out.print(table if found else "no incident is open")
@@ -53,25 +55,39 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
     """One incident: how it stands, and everything that happened to it, each with its reason."""
     with cli.store() as store:
         incident = store.incident(id)
-        breach, events = store.verdict(incident.last_verdict), store.incident_events(incident.id)
+        breach = None if incident.is_of_monitor else store.verdict(incident.last_verdict)
+        events = store.incident_events(incident.id)
         told = delivery_states(store.thread(incident.root) if incident.root else ())
     message = told.get(incident.id, "no route took it")
     if json_output:
         found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
         typer.echo(json.dumps(found, indent=1))
         return
-    name = Subject(incident.source, incident.label).name
-    for line in (
-        f"{incident.id}: {name}, {incident.rule} ({incident.severity})", plain_words(breach),
-        standing(incident, breach, last_told(incident, events)) or f"Open since {incident.opened_window}",
-        f"message: {message}; calmon explain {incident.last_verdict[:8]}",
-    ):  # fmt: skip
+    for line in _shown(incident, breach, events, message):
         cli.out.print(cli.cells(line)[0])
     table = plain_table("when", "what", "window", "by", "why")
     for event in events:
         why = event.reason + (f": {event.detail['why']}" if event.detail.get("why") else "")
         table.add_row(*cli.cells(moment(event.at), event.kind.replace("_", " "), event.window, event.actor, why))
     cli.out.print(table)
+
+
+def _shown(
+    incident: Incident, breach: Verdict | None, events: Sequence[IncidentEvent], message: str
+) -> tuple[str, ...]:
+    top = f"{incident.id}: {_subject(incident)}, {incident.rule} ({incident.severity})"
+    if breach is None:
+        since = f"{_state(incident)}, since {moment(incident.opened_at)}"
+        return top, incident.reason.replace("_", " "), since, f"message: {message}; calmon health"
+    standing_now = standing(incident, breach, last_told(incident, events)) or f"Open since {incident.opened_window}"
+    asked = f"message: {message}; calmon explain {incident.last_verdict[:8]}"
+    return top, plain_words(breach), standing_now, asked
+
+
+def _subject(incident: Incident) -> str:
+    if incident.is_of_monitor:
+        return incident.source or "the monitor"
+    return Subject(incident.source, incident.label).name
 
 
 @incidents_app.command("ack", epilog="Example:  calmon incidents ack 4f1c9a02 --by ana")

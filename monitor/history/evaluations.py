@@ -122,6 +122,25 @@ def newest_evaluated(connection: Connection, schedule: Schedule, source: str) ->
     return found
 
 
+def judged(connection: Connection, schedule: Schedule, window_start: datetime) -> list[Row]:
+    """How many current verdicts of one window each source has, by outcome and reason."""
+    table = tables.verdicts
+    columns = (table.c.source, table.c.window_name, table.c.outcome, table.c.reason)
+    mine = and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.current.is_(True))
+    statement = select(*columns, func.count().label("verdicts")).where(mine).group_by(*columns).order_by(*columns)
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def not_judged(connection: Connection, schedule: Schedule, window_start: datetime, reason: Reason) -> list[Row]:
+    """Source, rule, severity and label of the current verdicts of one window that have this reason."""
+    table = tables.verdicts
+    mine = and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.reason == reason.value)
+    statement = select(table.c.source, table.c.rule, table.c.severity, table.c.label).where(
+        mine, table.c.current.is_(True)
+    )
+    return [dict(row) | {"label": label_of(row["label"])} for row in connection.execute(statement).mappings()]
+
+
 def verdicts(
     connection: Connection, equals: Mapping[str, Any], label: LabelFilter, *, current_only: bool
 ) -> list[Verdict]:

@@ -13,7 +13,7 @@ from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import Ambiguous, NotFound
 from monitor.history.switches import LostRace
 from monitor.history.values import label_key, label_of, plain
-from monitor.records import Delivery, Incident, IncidentEvent, IncidentState
+from monitor.records import MONITOR_RULE, Delivery, Incident, IncidentEvent, IncidentState
 
 _OPEN_KEY_LENGTH = 400
 _SHOWN_CANDIDATES = 5
@@ -74,10 +74,15 @@ def thread(connection: Connection, root: str) -> list[Delivery]:
     return [Delivery(**row) for row in connection.execute(ordered).mappings()]
 
 
-def incidents(connection: Connection, state: IncidentState | None) -> list[Incident]:
-    """The incidents, by the time they were opened."""
+def incidents(connection: Connection, state: IncidentState | None, *, of_monitor: bool = False) -> list[Incident]:
+    """The incidents of labels (or those of the monitor itself), by the time they were opened."""
     table = tables.incidents
-    statement = select(table).order_by(table.c.opened_at, table.c.source, table.c.label, table.c.rule)
+    mine = table.c.rule.startswith(MONITOR_RULE, autoescape=True)
+    statement = (
+        select(table)
+        .where(mine if of_monitor else ~mine)
+        .order_by(table.c.opened_at, table.c.source, table.c.label, table.c.rule)
+    )
     if state is not None:
         statement = statement.where(table.c.state == state)
     return [_incident(row) for row in connection.execute(statement).mappings()]

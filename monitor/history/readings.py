@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, and_, delete, select
+from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.baselines import Baseline
@@ -121,11 +121,19 @@ def quality(
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """What every reading of a window from ``since`` to ``until`` gave, without its counts, newest first."""
-    table = tables.readings
-    columns = (table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error)
+    table, bad = tables.readings, tables.quality
+    same = (
+        bad.c.schedule == table.c.schedule,
+        bad.c.window_start == table.c.window_start,
+        bad.c.source == table.c.source,
+    )
+    rejected = select(func.coalesce(func.sum(bad.c.rows), 0)).where(*same).scalar_subquery().label("rejected")
+    columns = (
+        table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error, rejected,
+    )  # fmt: skip
     within = table.c.window_start.between(since, until)
     statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    return [dict(row) | {"rejected": int(row["rejected"])} for row in connection.execute(statement).mappings()]
 
 
 def _is_reading(table: Table, schedule: str, window_start: datetime, source: str) -> Any:

@@ -24,6 +24,7 @@ from monitor.history import (
     evaluations,
     identity,
     incident_rows,
+    notes,
     readings,
     schema,
     switches,
@@ -53,8 +54,10 @@ from monitor.records import (
     Incident,
     IncidentEvent,
     IncidentState,
+    Note,
     Outcome,
     Quality,
+    Reason,
     Schedule,
     ShiftResult,
     SwitchEvent,
@@ -313,6 +316,16 @@ class Store:
         with self._read() as connection:
             return evaluations.newest_evaluated(connection, schedule, source)
 
+    def judged(self, schedule: Schedule, window_start: datetime) -> list[Row]:
+        """How many current verdicts of one window each source has, by outcome and reason."""
+        with self._read() as connection:
+            return evaluations.judged(connection, schedule, window_start)
+
+    def not_judged(self, schedule: Schedule, window_start: datetime, reason: Reason) -> list[Row]:
+        """Source, rule, severity and label of the current verdicts of one window that have this reason."""
+        with self._read() as connection:
+            return evaluations.not_judged(connection, schedule, window_start, reason)
+
     def verdicts(
         self,
         *,
@@ -436,12 +449,34 @@ class Store:
         with self._read() as connection:
             return thresholds.read(connection)
 
+    # Notes of the flows
+
+    def put_note(self, note: Note) -> None:
+        """Write a note in place of the one before with its key."""
+        with self._write() as connection:
+            notes.put(connection, note)
+
+    def drop_note(self, key: str) -> None:
+        """Forget a note."""
+        with self._write() as connection:
+            notes.drop(connection, key)
+
+    def notes(self) -> dict[str, Note]:
+        """Key -> note."""
+        with self._read() as connection:
+            return notes.read(connection)
+
     # Incidents and messages
 
     def incidents(self, state: IncidentState | None = None) -> list[Incident]:
-        """The incidents, by the time they were opened."""
+        """The incidents of labels, by the time they were opened."""
         with self._read() as connection:
             return incident_rows.incidents(connection, state)
+
+    def monitor_incidents(self, state: IncidentState | None = None) -> list[Incident]:
+        """The incidents of the monitor itself, by the time they were opened."""
+        with self._read() as connection:
+            return incident_rows.incidents(connection, state, of_monitor=True)
 
     def open_incidents(self) -> dict[str, Incident]:
         """The incidents that are not resolved, by fingerprint."""

@@ -250,3 +250,9 @@ history = Table(
     Column("newest_at", _WHEN), Column("why", Text, nullable=False), Column("changed_by", Text, nullable=False),
     Column("changed_at", _WHEN),
 )  # fmt: skip
+
+# What the flows leave for the watch: when the watchdog last looked, which runs wait, which flow failed last.
+notes = Table(
+    "notes", metadata,
+    _key("key", String(200)), Column("at", _WHEN, nullable=False), Column("detail", JSON, nullable=False),
+)  # fmt: skip

@@ -11,11 +11,13 @@ import pytest
 
 from monitor import acting, alerting, messages
 from monitor.history.errors import NotFound
+from monitor.history.readings import StoredReading
 from monitor.incidents import newest, steps_of
 from monitor.operating import change_switch
 from monitor.records import Delivery, Incident, Window
 from monitor.rules.load import load_config
 from monitor.run import run_window
+from monitor.watching import watch_data
 from monitor.windows import week
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
@@ -274,23 +276,25 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     assert "[Turn automation off]" in as_read(edit.payload)
 
 
-def test_a_source_that_cannot_be_read_is_told_once_a_window(tmp_path: Path) -> None:
-    from monitor.records import Reason
-
+def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_path: Path) -> None:
     with alerts_world(tmp_path) as world:
-        window = week("2026-W03", UTC_ZONE)
         world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
-        part = replace(
-            world.evaluated(window, []), problem=Reason.RELATION_ERROR, error="no column score; password=hunter2"
-        )
-        for _ in range(2):
-            acting.act(world.monitor, window, [part], {"tickets": ""})
-        (told,) = [d for d in world.deliveries() if d.kind == "monitor"]
-    read = as_read(told.payload)
-    assert "1 of 1 source could not be read" in read
-    assert "1 label of it may act alone unwatched; the first lease ends 2026-01-21 00:00 UTC" in read
+        for name in ("2026-W03", "2026-W03", "2026-W04"):
+            window = week(name, UTC_ZONE)
+            world.clock.now = window.end + timedelta(hours=6, minutes=5)
+            failed = StoredReading("tickets", "relation_error", error="no column score; password=hunter2")
+            world.monitor.store.save_reading(window, failed, world.clock.now)
+            watch_data(world.monitor, ["tickets"])
+        told = [d for d in world.deliveries() if d.kind == "monitor"]
+    assert [d.operation for d in told] == ["post", "edit", "reply"]  # the reply: that the lease has ended
+    read = as_read(told[0].payload)
+    assert "tickets could not be read for 2026-W03: no column score" in read
+    assert "Automation is on for 1 label; without an evaluation it ends 2026-01-21 00:00 UTC." in read
     assert "hunter2" not in read
-    assert "docs/runbook/relation_error.md" in read
+    assert "docs/runbook/source_not_read.md" in read
+    after = as_read(told[1].payload)
+    assert "tickets could not be read for 2026-W04 (since 2026-W03)" in after
+    assert "No label acts alone now: automation of 1 label ended with its lease, at 2026-01-21 00:00 UTC." in after
 
 
 def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: Path) -> None:
@@ -298,10 +302,11 @@ def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: P
         world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
         for _ in range(2):
             world.evaluate("2026-W03", [Judged("billing", "automated-shortfall", "few")])
+            watch_data(world.monitor, ["tickets"])
         (told,) = [d for d in world.deliveries() if d.kind == "monitor"]
         assert world.monitor.store.switch("tickets", "billing").state == "off"
     read = as_read(told.payload)
-    assert "automation was turned off for billing, since nothing could be judged (too few rows)" in read
+    assert "was turned off for billing, since no acting rule could be judged (too_few_rows)" in read
 
 
 def read_edit(world: AlertsWorld, label: str) -> str:

@@ -134,12 +134,12 @@ def test_a_lease_is_warned_of_twice_and_its_end_is_told(world: World):
         with world.opened(clock=lambda now=now: now) as monitor:
             watch_monitor(monitor)
     with world.opened() as monitor:
-        told = [
-            d.payload["text"] for d in monitor.store.deliveries() if "monitor: lease end" in d.payload.get("text", "")
-        ]
-    assert len(told) == 3
-    assert [text for text in told if "in less than 48 hours" in text]
-    assert [text for text in told if "in less than 24 hours" in text]
+        told = [d.payload["text"] for d in monitor.store.deliveries() if d.operation in ("post", "reply")]
+    (first,) = [text for text in told if "in less than 48 hours" in text]
+    (second,) = [text for text in told if "in less than 24 hours" in text]
+    (last,) = [text for text in told if "ended by itself" in text]
+    assert all("Automation is on for 2 labels" in text for text in (first, second))
+    assert "No label acts alone now: automation of 2 labels ended" in last
 
 
 def test_a_finding_whose_text_comes_from_data_cannot_mention_anybody(world: World):

@@ -114,12 +114,6 @@ MESSAGES = {
         [SHORTFALL, GOING_ON, HOSTILE], window="2026-W46", channel="#ml-oncall", root="r", number=1,
         mention="<!subteam^S0123>",
     ),
-    "not_judged": lambda: message.unjudged_message(
-        ["tickets could not be read (relation error): no column score; password=hunter2 <!here>"],
-        title="1 of 2 sources could not be read", do_now="run `calmon check`.", window=WEEK, channel="#ml-oncall",
-        key="k", mention="<!subteam^S0123>", page="docs/runbook/relation_error.md",
-        public_url="https://calmon.example.org",
-    ),
     "trial": lambda: message.trial_message("#ml-oncall", "critical", "ana <!here>", WEEK.end, "<!subteam^S0123>"),
     "monitor_failed": lambda: message.monitor_failed_message(
         "weekly", "OperationalError: cannot reach postgresql://calmon:hunter2@db/history (xoxb-1-abc)\n<!here>",
@@ -212,7 +206,7 @@ def test_the_mention_of_the_route_stands_on_top_and_a_malformed_one_is_plain_tex
     assert odd["blocks"][1]["text"]["text"] == "the &lt;b&gt;team"
 
 
-@pytest.mark.parametrize("name", ["news", "repeat", "not_judged", "trial", "going_on"])
+@pytest.mark.parametrize("name", ["news", "repeat", "trial", "going_on"])
 def test_foreign_text_mentions_nobody_in_any_kind_of_message(name: str) -> None:
     payload = MESSAGES[name]()
     read = as_read(payload).replace("<!subteam^S0123>", "").replace("<https://calmon.example.org/docs/", "")

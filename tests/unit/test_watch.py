@@ -69,12 +69,11 @@ def test_a_window_is_late_by_the_zone_of_the_file():
     assert reasons(findings(replace(gone, zone=BERLIN), at)) == ["run_missing"]
 
 
-def test_a_failed_run_is_told_again_only_an_hour_later():
+def test_a_failed_run_is_found_with_what_it_left():
     failed = seen(runs=[run(state="failed", error="no such column"), run(DAY)])
-    first, later = findings(failed, MONDAY), findings(failed, MONDAY + timedelta(minutes=61))
-    assert [(f.reason, f.told) for f in (*first, *later)] == [("run_failed", True), ("run_failed", False)]
-    assert "no such column" in later[0].text
-    assert first[0].key == later[0].key
+    (found,) = findings(failed, MONDAY)
+    assert (found.reason, found.severity) == (WatchReason.RUN_FAILED, "critical")
+    assert "no such column" in found.text
 
 
 def test_a_run_that_never_ends_is_found():
@@ -105,11 +104,11 @@ def test_a_source_that_always_was_empty_is_not_stale():
     assert findings(seen(readings=[reading(0, week) for week in (46, 45, 44, 43)]), MONDAY) == []
 
 
-def test_a_source_that_could_not_be_read_is_shown_but_not_told_again():
-    broken = reading(0, state="relation_error", error="column score is text")
-    found = findings(seen(readings=[broken]), MONDAY)
-    assert [(f.reason, f.told) for f in found] == [("source_not_read", True)]
-    assert "column score is text" in found[0].text
+def test_a_source_that_could_not_be_read_is_found_with_the_week_since_when():
+    broken = [reading(0, week, state="relation_error", error="column score is text") for week in (46, 45)]
+    (found,) = findings(seen(readings=[*broken, reading(900, 44)]), MONDAY)
+    assert (found.reason, found.severity) == (WatchReason.SOURCE_NOT_READ, "critical")
+    assert "for 2026-W46 (since 2026-W45): column score is text" in found.text
 
 
 def day_reading(rows: int, name: str) -> ReadingSeen:
@@ -161,7 +160,7 @@ def message(state: str, hours: float, channel: str = "#a", error: str | None = "
 def test_messages_that_do_not_get_through_are_found_once_a_channel():
     waiting = [message("failed", 2), message("pending", 3), message("failed", 0.5), message("dead", 5, "#b")]
     found = findings(seen(deliveries=waiting), MONDAY)
-    assert [(f.reason, f.detail["channel"]) for f in found] == [("delivery_refused", "#b"), ("delivery_stuck", "#a")]
+    assert [(f.reason, f.channel) for f in found] == [("delivery_refused", "#b"), ("delivery_stuck", "#a")]
     assert found[1].text.startswith("2 messages to #a")
 
 
