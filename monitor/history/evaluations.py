@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, select, update
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
 
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put
