@@ -38,7 +38,8 @@ _R = WatchReason
 _TITLES: Mapping[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
     _R.RUN_HUNG: "an evaluation does not end", _R.RUNS_WAITING: "runs wait", _R.FLOW_FAILED: "a flow fails",
-    _R.WATCHDOG_SILENT: "the watchdog is silent", _R.HISTORY_RESTORED: "the history is not confirmed", _R.SOURCE_NOT_READ: "{} cannot be read",
+    _R.WATCHDOG_SILENT: "the watchdog is silent", _R.HISTORY_RESTORED: "the history is not confirmed",
+    _R.SOURCE_NOT_READ: "{} cannot be read",
     _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
     _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
     _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
@@ -47,7 +48,8 @@ _TITLES: Mapping[WatchReason, str] = {
 }  # fmt: skip
 _ENDS: Mapping[Trouble, str] = {
     Trouble.NOT_RUNNING: "Back at work since {at}", Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
-    Trouble.HISTORY: "The history is confirmed since {at}", Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
+    Trouble.HISTORY: "The history is confirmed since {at}",
+    Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
     Trouble.DELIVERY: "No message to {subject} waits since {at}",
     Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",
 }  # fmt: skip
