@@ -22,6 +22,7 @@ from monitor.alerts.outbox import drain, worker_id
 from monitor.alerts.slack import SlackSender, TransportError
 from monitor.history.errors import HistoryError
 from monitor.records import Delivery
+from monitor.redaction import hide_at_the_edge
 from monitor.rules.load import load_config
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import Settings, load_settings
@@ -65,6 +66,7 @@ def tell_once_a_day(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def _tell(flow: Any, flow_run: Any, state: Any, *, once: str, often: bool) -> None:
+    hide_at_the_edge()
     settings = load_settings(os.environ)
     to = recipient(settings)
     if to is None:

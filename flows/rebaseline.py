@@ -10,6 +10,7 @@ from flows.hooks import tell_monitor_failed
 from flows.stages import IO, RETRIES, opened
 from monitor.adapters import Monitor
 from monitor.pinning import Pinned, default_span, pin
+from monitor.redaction import secrets_hidden
 from monitor.windows import week
 
 
@@ -18,6 +19,7 @@ class NotAllPinned(Exception):
 
 
 @task(name="pin", timeout_seconds=1800, **IO)
+@secrets_hidden()
 def pin_weeks(monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str) -> Pinned:
     """Read the weeks and freeze them."""
     start, end = default_span(monitor.config, monitor.clock())

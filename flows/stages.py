@@ -26,6 +26,7 @@ from monitor.collecting import Collected, collect
 from monitor.evaluation import Evaluated
 from monitor.history.errors import StoreUnreachable
 from monitor.records import Action, Reason, Schedule, Window
+from monitor.redaction import secrets_hidden
 from monitor.rules.load import load_config
 from monitor.run import RunResult
 from monitor.settings import Settings, load_settings
@@ -67,6 +68,7 @@ IO: dict[str, Any] = {
 
 
 @task(name="reach the history", timeout_seconds=120, **IO)
+@secrets_hidden()
 def reach(settings: Settings) -> None:
     """Make sure that the history answers (and exists) before anything is judged."""
     with open_store(settings, writes=True) as store:
@@ -74,6 +76,7 @@ def reach(settings: Settings) -> None:
 
 
 @task(name="begin", task_run_name="begin {window.name}", timeout_seconds=120, **IO)
+@secrets_hidden()
 def begin(monitor: Monitor, window: Window, mode: ActMode, sources: Sequence[str]) -> str:
     """Write down that the window is being judged. Raises WindowRefused for one that can have no data yet."""
     stages.refuse_premature(monitor, window, sources, beats=mode != "never")
@@ -81,6 +84,7 @@ def begin(monitor: Monitor, window: Window, mode: ActMode, sources: Sequence[str
 
 
 @task(name="read", task_run_name="read {window.name}", timeout_seconds=2700, **IO)
+@secrets_hidden()
 def read(monitor: Monitor, window: Window, sources: Sequence[str], reread: bool = True) -> list[Collected]:
     """Counts of every source; a warehouse that does not answer is asked again, then told as a verdict.
 
@@ -94,12 +98,14 @@ def read(monitor: Monitor, window: Window, sources: Sequence[str], reread: bool 
 
 
 @task(name="judge", task_run_name="judge {window.name}", timeout_seconds=1800, **IO)
+@secrets_hidden()
 def judge(monitor: Monitor, window: Window, data: Sequence[Collected]) -> tuple[Evaluated, ...]:
     """Estimates, shift tests (which draw their samples from the warehouse) and verdicts."""
     return stages.judge(monitor, data)
 
 
 @task(name="act", task_run_name="act on {window.name}", timeout_seconds=600, **IO)
+@secrets_hidden()
 def act(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: ActMode) -> list[Action]:
     """Store verdicts, switch, write messages and send them. Repeatable: nothing happens twice."""
     actions = stages.record_and_act(monitor, window, evaluated, mode)
@@ -108,6 +114,7 @@ def act(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: 
 
 
 @task(name="publish", task_run_name="publish {window.name}", timeout_seconds=600, **IO)
+@secrets_hidden()
 def publish(monitor: Monitor, window: Window, result: RunResult) -> None:
     """The report's page, the artifacts and the events of this run."""
     show(monitor, window, result)
@@ -131,7 +138,7 @@ def opened() -> Iterator[Monitor]:
     """
     settings = load_settings(os.environ)
     load_config(settings.config)
-    with deadline():
+    with secrets_hidden(), deadline():
         reach(settings)
         with open_monitor(settings) as monitor:
             yield monitor

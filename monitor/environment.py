@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from monitor.redaction import remember
+
 PREFIX = "CALMON_"
 
 SECRETS = ("warehouse_url", "store_url", "slack_bot_token", "slack_app_token", "heartbeat_url", "gate_token")
@@ -33,9 +35,18 @@ def variable(field: str) -> str:
 def given(environ: Mapping[str, str], field: str) -> str | None:
     """What the environment says about one field, itself or through a file; None where it says nothing.
 
+    A secret is hidden in every error from then on (:mod:`monitor.redaction`).
+
     >>> given({"CALMON_CONFIG": " "}, "config") is None
     True
     """
+    found = _given(environ, field)
+    if found is not None and field in SECRETS:
+        remember(found)
+    return found
+
+
+def _given(environ: Mapping[str, str], field: str) -> str | None:
     name = variable(field)
     value = environ.get(name, "").strip()
     path = environ.get(f"{name}_FILE", "").strip() if field in SECRETS else ""
@@ -72,18 +83,40 @@ def whole_seconds(value: object, longest: int, example: str) -> int:
 
 
 def database_address(value: str) -> str:
-    """An SQLAlchemy address."""
-    if not re.match(r"[a-z][a-z0-9_+]*://", value):
+    """An SQLAlchemy address. One whose password is not percent-encoded would be read with half of it as the host."""
+    found = re.match(r"[a-z][a-z0-9_+]*://", value)
+    if not found:
         raise ValueError(
             "is not a database address; write it like sqlite:///var/history.sqlite or postgresql://user@host/database"
         )
+    if not _has_plain_host(value[found.end() :]):
+        raise ValueError(
+            "cannot be read: percent-encode the user and password in it (@ as %40, : as %3A, / as %2F, ? as %3F, "
+            "% as %25), and write the port as a number"
+        )
     return value
+
+
+def _has_plain_host(rest: str) -> bool:
+    """Whether what follows ``://`` is [user[:password]@]host[:port] and then /path or ?query; a file has none of it."""
+    if rest.startswith(("/", "?")) or not rest:
+        return True
+    first = rest.find("@")
+    behind = rest[first + 1 :]
+    place, path = re.match(r"([^/?#]*)([^?]*)", behind).groups()  # type: ignore[union-attr]  # it fits any text
+    if first >= 0 and ("@" in place or "@" in path):
+        return False
+    return re.fullmatch(r"(\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(:\d{0,5})?", place) is not None
 
 
 def web_address(value: str) -> str:
     """An address of the web."""
     if not re.match(r"https?://[^/\s]", value):
         raise ValueError("is not a web address; it begins with https:// or http://")
+    try:
+        urlsplit(value).port  # noqa: B018 - raises where it is none
+    except ValueError:
+        raise ValueError("has a host or a port that cannot be one; write it like https://calmon.example.com") from None
     return value
 
 
@@ -95,10 +128,6 @@ def service_address(value: str) -> str:
     """
     if re.search(r"[@?#\s]", web_address(value)):
         raise ValueError("has more than a host, a port and a path; a token goes into CALMON_GATE_TOKEN")
-    try:
-        urlsplit(value).port  # noqa: B018 - raises where it is none
-    except ValueError:
-        raise ValueError("has a host or a port that cannot be one; write it like https://calmon.example.com") from None
     return value.rstrip("/")
 
 

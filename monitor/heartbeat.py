@@ -14,6 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
+from monitor.redaction import without_secrets
+
 log = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 10.0
@@ -33,7 +35,7 @@ def beat(address: SecretStr | None, *, failed: str | None = None, time_limit_s: 
     parts = urlsplit(address.get_secret_value())
     path = parts.path.rstrip("/") + ("/fail" if failed is not None else "")
     url = urlunsplit(parts._replace(path=path))
-    body = (failed or "").encode()[:BODY_BYTES]
+    body = without_secrets(failed or "").encode()[:BODY_BYTES]
     request = urllib.request.Request(url, data=body, method="POST", headers={"User-Agent": "calmon"})  # noqa: S310 - settings take http(s) only
     try:
         with _OPENER.open(request, timeout=time_limit_s) as answer:

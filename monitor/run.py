@@ -22,6 +22,7 @@ from monitor.document import run_document
 from monitor.evaluation import Evaluated, evaluate
 from monitor.heartbeat import beat
 from monitor.records import Action, Delivery, Window
+from monitor.redaction import without_secrets
 
 ERROR_LENGTH = 2_000
 Progress = Callable[[str], None]
@@ -116,7 +117,7 @@ def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> It
     try:
         yield
     except BaseException as error:
-        text = clean(f"{type(error).__name__}: {error}", length=ERROR_LENGTH)
+        text = clean(without_secrets(f"{type(error).__name__}: {error}"), length=ERROR_LENGTH)
         with suppress(Exception):  # a history that fails must not hide why the run did
             monitor.store.finish_run(window, state="failed", now=monitor.clock(), error=text)
         if beats:

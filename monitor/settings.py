@@ -6,7 +6,6 @@ as the path of a file that holds it (``CALMON_STORE_URL_FILE``), as Docker and K
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from monitor import environment
 from monitor.environment import GATE_TTL_S, PREFIX, SECRETS, STORE_URL, SettingsError, given, variable
+from monitor.redaction import shown_address
 
-__all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "mask_url", "variable", "variables"]
+__all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "variable", "variables"]
 
 
 class Settings(BaseSettings):
@@ -152,16 +152,6 @@ def variables() -> tuple[str, ...]:
     return (*names, *(f"{variable(field)}_FILE" for field in SECRETS))
 
 
-def mask_url(url: str) -> str:
-    """The address without password, without secret parameters; rather too little than too much is shown.
-
-    >>> mask_url("postgresql+psycopg://calmon:s3cret@db/history?sslpassword=x&sslmode=require")
-    'postgresql+psycopg://calmon:***@db/history?sslpassword=***&sslmode=require'
-    """
-    hidden = re.sub(r"(://[^:/@?#]*):.*@", r"\1:***@", url, flags=re.DOTALL)
-    return re.sub(r"(?i)([?&][^=&#]*(?:pass|pwd|token|secret|key|credential)[^=&#]*)=[^&#]*", r"\1=***", hidden)
-
-
 def _plain(error: Any) -> str:
     """One error of pydantic, in words and without the value."""
     reason = str(error["msg"]).removeprefix("Value error, ")
@@ -173,4 +163,4 @@ def _shown(value: object) -> object:
         return value
     secret = value.get_secret_value()
     is_database = "://" in secret and not secret.startswith("http")
-    return mask_url(secret) if is_database else "***"
+    return shown_address(secret) if is_database else "***"

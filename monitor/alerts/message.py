@@ -31,6 +31,7 @@ from monitor.records import (
     Verdict,
     Window,
 )
+from monitor.redaction import without_secrets
 from monitor.rules.model import Route, Rule
 
 __all__ = [
@@ -53,12 +54,6 @@ _STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_c
 DONE = ":large_green_circle:"
 _EMOJI = {"critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:"}
 _MENTION = re.compile(r"(?:<[!@][^<>\s]+>\s*)+")
-_SECRETS = (
-    re.compile(r"(?<=://)[^\s/]*:[^\s/]*(?=@)"),
-    re.compile(r"\bxox[a-z]-[\w-]+|\bxapp-[\w-]+"),
-    re.compile(r"(?i)(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+"),
-)
-
 _WHAT_A_FAILURE_MEANS = "This run may have judged nothing; a switch that is on stays on until its lease ends."
 _AFTER_A_FAILURE = (
     "*Do now:* read the log of the run, mend what it names, and run the same again, from Prefect's page or in a "
@@ -527,9 +522,7 @@ def _mention_block(mention: str | None) -> list[Block]:
 
 
 def _redact(text: str) -> str:
-    for pattern in _SECRETS:
-        text = pattern.sub("***", text)
-    return "".join(c for c in text if c.isprintable() or c == "\n")
+    return "".join(c for c in without_secrets(text) if c.isprintable() or c == "\n")
 
 
 def _link(url: str, text: str) -> str:

@@ -26,6 +26,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web import SlackResponse
 
 from monitor.records import Delivery
+from monitor.redaction import without_secrets
 
 RATE_LIMITED = "ratelimited"
 PAGES = 50
@@ -94,8 +95,8 @@ class TransportError(Exception):
         retry_after: float | None = None,
         code: str = "",
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = without_secrets(message)
+        super().__init__(self.message)
         self.permanent = permanent
         self.ambiguous = ambiguous
         self.retry_after = retry_after
@@ -357,4 +358,5 @@ def _number(text: str, otherwise: float) -> float:
 
 
 def _short(text: str) -> str:
+    text = without_secrets(text)  # before it is cut
     return text if len(text) <= 200 else text[:199] + "…"

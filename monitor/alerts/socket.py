@@ -21,6 +21,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from monitor.alerts.slack import call
+from monitor.redaction import without_secrets
 
 PING_S = 5.0
 TIMEOUT_S = 10
@@ -89,7 +90,7 @@ def listen(
             "an app-level token (xapp-...) with the scope connections:write"
         ) from error
     except OSError as error:
-        raise SocketRefused(f"Slack was not reached: {error}") from error
+        raise SocketRefused(f"Slack was not reached: {without_secrets(error)}") from error
     finally:
         _close(socket)
 

@@ -16,12 +16,14 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.adapters import Monitor, open_monitor, open_store, utc_now
 from monitor.alerts.words import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.records import Schedule, Window
+from monitor.redaction import hide_at_the_edge, told, without_secrets
 from monitor.report.terminal import console
 from monitor.rules.load import load_config
 from monitor.rules.model import Config
@@ -65,7 +67,7 @@ def cells(*texts: str) -> list[Text]:
 
 def fail(message: str, code: int = FAILED) -> typer.Exit:
     """Print a plain error to standard error and give back the exit to raise."""
-    err.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"error: {without_secrets(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
     return typer.Exit(code)
 
 
@@ -81,6 +83,20 @@ def plain_errors() -> Iterator[None]:
         raise fail(str(error), USAGE) from error
     except (HistoryError, RelationError, WarehouseFailed) as error:
         raise fail(str(error)) from error
+    except (OperationalError, InterfaceError) as error:  # a connection that was lost, a full disk
+        raise fail(f"the history does not answer: {first_line(error.orig)}") from error
+    except OSError as error:
+        raise fail(_of_the_system(error)) from error
+
+
+def first_line(error: object) -> str:
+    """What a driver says, without what it adds."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _of_the_system(error: OSError) -> str:
+    what = error.strerror or str(error) or type(error).__name__
+    return what if error.filename is None else f"{error.filename}: {what}"
 
 
 def settings() -> Settings:
@@ -145,6 +161,11 @@ def moment(text: str | None, config: Config) -> datetime | None:
 
 
 def main() -> None:
-    """The entry point of ``calmon``."""
+    """The entry point of ``calmon``. What nobody foresaw leaves with its traceback, but without secrets."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    app()
+    hide_at_the_edge()
+    try:
+        app()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
+        sys.stderr.write(told(error))
+        raise SystemExit(FAILED) from None

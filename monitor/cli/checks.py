@@ -16,6 +16,7 @@ from monitor.cli import app as cli
 from monitor.cli.automation import DRY_RUN
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
+from monitor.redaction import without_secrets
 from monitor.report.terminal import plain_table
 from monitor.rules.load import load_config
 from monitor.rules.model import Config, Rule
@@ -84,8 +85,10 @@ def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
 def _check_relation(warehouse: Warehouse, name: str, config: Config) -> Finding:
     problems = warehouse.check(name, config.sources[name])
     if problems:
-        return Finding(f"source {name}", "failed", "\n".join(f"{p.message}: {p.remedy}" for p in problems))
-    return Finding(f"source {name}", "ok", f"{config.sources[name].relation} can be read")
+        return Finding(
+            f"source {name}", "failed", without_secrets("\n".join(f"{p.message}: {p.remedy}" for p in problems))
+        )
+    return Finding(f"source {name}", "ok", f"{without_secrets(config.sources[name].relation)} can be read")
 
 
 def _check_role(warehouse: Warehouse) -> list[Finding]:

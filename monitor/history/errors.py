@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from monitor.redaction import without_secrets
+
 
 class HistoryError(Exception):
-    """The history could not be used as asked."""
+    """The history could not be used as asked. The message holds no secret."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(without_secrets(message))
 
 
 class WrongStoreAddress(HistoryError):

@@ -66,6 +66,7 @@ from monitor.records import (
     Where,
     Window,
 )
+from monitor.redaction import shown_address
 
 __all__ = [
     "ANY",
@@ -117,7 +118,7 @@ class Store:
         :class:`SchemaOutdated` or :class:`StoreUnreachable`.
         """
         address = store_url(url)
-        shown = address.render_as_string(hide_password=True)
+        shown = shown_address(address.render_as_string(hide_password=True))
         marker = marker_file(address)
         if anew:
             remove_marker(marker)
@@ -632,5 +633,5 @@ def _create_folder(folder: Path) -> None:
 
 
 def _unreachable(url: URL, error: DatabaseError) -> StoreUnreachable:
-    shown = url.render_as_string(hide_password=True)
+    shown = shown_address(url.render_as_string(hide_password=True))
     return StoreUnreachable(f"the history at {shown} does not answer: {error.orig}")

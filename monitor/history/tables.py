@@ -27,6 +27,8 @@ from sqlalchemy import (
 )  # fmt: skip
 from sqlalchemy.types import JSON, TypeDecorator
 
+from monitor.redaction import without_secrets
+
 
 class UtcDateTime(TypeDecorator[datetime]):
     """An instant: aware in Python, naive UTC in the database (SQLite knows no time zones)."""
@@ -45,6 +47,21 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         """Back to an aware instant."""
         return None if value is None else value.replace(tzinfo=UTC)
+
+
+class ErrorText(TypeDecorator[str]):
+    """Why something failed, without secrets: hidden when it is written, and when a row of an older version is read."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """What is stored."""
+        return None if value is None else without_secrets(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        """What is read."""
+        return None if value is None else without_secrets(value)
 
 
 metadata = MetaData(
@@ -75,14 +92,14 @@ runs = Table(
     Column("run", String(64), nullable=False), Column("state", String(32), nullable=False),
     Column("started_at", _WHEN, nullable=False), Column("finished_at", _WHEN),
     Column("attempts", Integer, nullable=False), Column("acts", Boolean, nullable=False),
-    Column("rules_revision", String(32), nullable=False), Column("error", Text),
+    Column("rules_revision", String(32), nullable=False), Column("error", ErrorText),
 )  # fmt: skip
 
 # What reading one source for one window gave: state is ok, relation_error or warehouse_failed.
 readings = Table(
     "readings", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"),
-    Column("state", String(32), nullable=False), Column("error", Text),
+    Column("state", String(32), nullable=False), Column("error", ErrorText),
     Column("rows", Integer, nullable=False), Column("versions", JSON, nullable=False),
     Column("digest", String(64), nullable=False), Column("read_at", _WHEN, nullable=False),
     Column("rejected", JSON),
@@ -185,7 +202,7 @@ deliveries = Table(
     Column("attempts", Integer, nullable=False), Column("created_at", _WHEN, nullable=False),
     Column("next_attempt_at", _WHEN, nullable=False), Column("claimed_at", _WHEN), Column("claimed_by", Text),
     Column("sent_at", _WHEN), Column("external_channel", String(64)), Column("external_id", String(64)),
-    Column("error", Text),
+    Column("error", ErrorText),
     Column("operation", String(16), nullable=False, server_default="post"),
     Column("root", String(64), index=True), Column("sequence", Integer, nullable=False, server_default="0"),
 )  # fmt: skip

@@ -28,6 +28,7 @@ from sqlalchemy.pool import NullPool
 from monitor.counts import INDEPENDENT, Counts, counts_from_groups, pool
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, RejectedCell, ScoreIs, Where, Window
+from monitor.redaction import shown_address
 from monitor.rows import ProbabilityRows, RegressionRows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
@@ -121,7 +122,7 @@ class Warehouse:
         """
         try:
             address = sa.make_url(url)
-        except exc.ArgumentError:
+        except (exc.ArgumentError, ValueError):  # a ValueError shows what is where the port should be
             remedy = "write it like duckdb:///var/warehouse.duckdb or postgresql://user@host/database"
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL is not an address; {remedy}") from None
         kind = {"postgres": "postgresql"}.get(address.get_backend_name(), address.get_backend_name())
@@ -584,4 +585,4 @@ def _first_line(error: exc.DBAPIError) -> str:
 
 
 def _address(url: sa.URL) -> str:
-    return f"the warehouse {url.render_as_string(hide_password=True)}"
+    return f"the warehouse {shown_address(url.render_as_string(hide_password=True))}"

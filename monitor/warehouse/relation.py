@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, quoted_name
 
+from monitor.redaction import without_secrets
+
 
 @dataclass(frozen=True, slots=True)
 class RelationProblem:
@@ -30,7 +32,7 @@ class RelationError(Exception):
     """The relation of a source is not as the contract wants it. Trying again would not help."""
 
     def __init__(self, problems: list[RelationProblem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
+        super().__init__(without_secrets("\n".join(str(problem) for problem in problems)))
         self.problems = tuple(problems)
 
 
@@ -39,7 +41,10 @@ class WrongWarehouseAddress(Exception):
 
 
 class WarehouseFailed(Exception):
-    """The warehouse could not be read. Trying again may help."""
+    """The warehouse could not be read. Trying again may help. The message holds no secret."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(without_secrets(message))
 
 
 class WarehouseTimeout(WarehouseFailed):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from monitor.settings import SECRETS, Settings, SettingsError, load_settings, mask_url, variable, variables
+from monitor.redaction import shown_address
+from monitor.settings import SECRETS, Settings, SettingsError, load_settings, variable, variables
 
 ROOT = Path(__file__).parents[2]
 FILLED = {
@@ -155,7 +156,7 @@ def test_printing_the_settings_shows_no_secret() -> None:
     ],
 )
 def test_passwords_and_secret_parameters_are_masked(url: str, shown: str) -> None:
-    assert mask_url(url) == shown
+    assert shown_address(url) == shown
 
 
 def test_settings_cannot_be_changed() -> None:
