@@ -113,6 +113,11 @@ def not_confirmed(verdict: Verdict) -> str:
     return f"{side} the limit, not confirmed"
 
 
+def outcome_text(verdict: Verdict) -> str:
+    """One verdict's outcome in words."""
+    return not_confirmed(verdict) if verdict.outcome == "unconfirmed" else verdict.outcome.replace("_", " ")
+
+
 def reasons_text(verdicts: Iterable[Verdict]) -> str:
     """Why rules were not evaluated: each reason with its rules.
 

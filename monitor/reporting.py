@@ -37,6 +37,6 @@ def write_whole(target: Path, text: str) -> None:
     draft.replace(target)
 
 
-def light_table(monitor: Monitor, window: Window) -> RenderableType:
-    """A line for each label: its light, its numbers, its switch."""
-    return terminal.light_table(report_of(monitor, window))
+def label_table(monitor: Monitor, window: Window) -> RenderableType:
+    """A line for each label: its state, its numbers, its switch."""
+    return terminal.label_table(report_of(monitor, window))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -29,13 +30,7 @@ def week(name: str, zone: ZoneInfo) -> Window:
     >>> week("2026-W46", ZoneInfo("Europe/Berlin")).start.isoformat()
     '2026-11-08T23:00:00+00:00'
     """
-    found = _WEEK.fullmatch(name.strip())
-    if not found:
-        raise WindowError(f"{name!r} is not an ISO week; write it like 2026-W46")
-    try:
-        monday = date.fromisocalendar(int(found[1]), int(found[2]), 1)
-    except ValueError as error:
-        raise WindowError(f"{name!r}: the year {found[1]} has no week {found[2]}") from error
+    monday = first_day("weekly", name)
     return Window(_midnight(monday, zone), _midnight(monday + timedelta(days=7), zone), name.strip(), "weekly")
 
 
@@ -45,10 +40,7 @@ def day(name: str, zone: ZoneInfo) -> Window:
     >>> day("2026-10-25", ZoneInfo("Europe/Berlin")).end - day("2026-10-25", ZoneInfo("Europe/Berlin")).start
     datetime.timedelta(days=1, seconds=3600)
     """
-    try:
-        start = date.fromisoformat(name.strip())
-    except ValueError as error:
-        raise WindowError(f"{name!r} is not a date; write it like 2026-11-16") from error
+    start = first_day("daily", name)
     return Window(_midnight(start, zone), _midnight(start + timedelta(days=1), zone), start.isoformat(), "daily")
 
 
@@ -118,3 +110,59 @@ def distance(schedule: Schedule, first: str, last: str) -> int:
     """
     begins = [named(schedule, name, ZoneInfo("UTC")).start for name in (first, last)]
     return max((begins[1] - begins[0]) // timedelta(days=7 if schedule == "weekly" else 1), 0)
+
+
+def nominal(window: Window) -> date:
+    """The first day of a window by its name, whatever the time zone it was made in."""
+    return first_day(window.schedule, window.name)
+
+
+def first_day(schedule: Schedule, name: str) -> date:
+    """The first day that a window's name stands for; no time zone is needed. Raises :class:`WindowError`.
+
+    >>> first_day("weekly", "2026-W46"), first_day("daily", "2026-11-16")
+    (datetime.date(2026, 11, 9), datetime.date(2026, 11, 16))
+    """
+    if schedule == "daily":
+        try:
+            return date.fromisoformat(name.strip())
+        except ValueError as error:
+            raise WindowError(f"{name!r} is not a date; write it like 2026-11-16") from error
+    found = _WEEK.fullmatch(name.strip())
+    if not found:
+        raise WindowError(f"{name!r} is not an ISO week; write it like 2026-W46")
+    try:
+        return date.fromisocalendar(int(found[1]), int(found[2]), 1)
+    except ValueError as error:
+        raise WindowError(f"{name!r}: the year {found[1]} has no week {found[2]}") from error
+
+
+def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
+    """Windows of one schedule as series of one time zone each, every series oldest first, the newest series first.
+
+    Windows of one zone follow each other without a gap or an overlap (apart from missing ones); those made in another
+    zone do not. Where windows are missing in between, an hour is allowed for, since clocks may have changed.
+
+    >>> utc = [week(f"2026-W{k}", ZoneInfo("UTC")) for k in (30, 31, 33)]
+    >>> berlin = [week(f"2026-W{k}", ZoneInfo("Europe/Berlin")) for k in (34, 35)]
+    >>> [[each.name for each in series] for series in series_of([*utc, *berlin])]
+    [['2026-W34', '2026-W35'], ['2026-W30', '2026-W31', '2026-W33']]
+    """
+    series: list[list[Window]] = []
+    for window in sorted(set(found)):
+        fitting = next((each for each in series if _follows(each[-1], window)), None)
+        if fitting is None:
+            series.append([window])
+        else:
+            fitting.append(window)
+    return sorted((tuple(each) for each in series), key=lambda each: each[-1].start, reverse=True)
+
+
+def _follows(before: Window, after: Window) -> bool:
+    """Whether the later window may be of the same time zone as the earlier one."""
+    days = 7 if before.schedule == "weekly" else 1
+    missing = nominal(after) - nominal(before) - timedelta(days=days)
+    gap = after.start - before.end
+    if missing < timedelta(0):
+        return False
+    return gap == missing if not missing else abs(gap - missing) <= timedelta(hours=1)

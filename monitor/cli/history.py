@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,16 +17,17 @@ from monitor.cli import app as cli
 from monitor.explanation import Known, document, explain, sentences
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import METRIC_OF
-from monitor.records import Schedule, Verdict, Where
+from monitor.records import Estimate, Schedule, Verdict, Where
 from monitor.report.data import ReportData, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import report_document
 from monitor.report.export import history_csv, history_json, history_parquet, write_history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
-from monitor.report.terminal import history_table, report_view
+from monitor.report.terminal import history_view, report_view
 from monitor.report.words import listed
 from monitor.reporting import report_of, write_whole
+from monitor.windows import WindowError, first_day, nominal
 
 NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
 
@@ -34,7 +38,7 @@ HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
 @cli.app.command(
     epilog="Examples:  calmon history --metric ece  ·  calmon history --label billing --format csv  ·  "
-    "calmon history --metric shortfall --where automated"
+    "calmon history --metric shortfall --where automated  ·  calmon history --from 2026-W30 --to 2026-W40"
 )
 def history(
     metric: Annotated[str, typer.Option(help="Any metric of docs/metrics.md.")] = "ece",
@@ -42,17 +46,28 @@ def history(
     label: cli.LabelOption = None,
     where: Annotated[Where, typer.Option(help="Over which rows.")] = "all",
     schedule: Annotated[Schedule, typer.Option(help="Weeks or days.")] = "weekly",
+    last: Annotated[int | None, typer.Option(min=1, help="Only the newest so many windows.")] = None,
+    first_window: Annotated[
+        str | None, typer.Option("--from", help="The first window: 2026-W30, or 2026-07-20 with --schedule daily.")
+    ] = None,
+    last_window: Annotated[str | None, typer.Option("--to", help="The last window, included.")] = None,
     format: Annotated[HistoryFormat, typer.Option("--format", help="How to print it.")] = "table",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file (on a terminal, parquet needs one).")
     ] = None,
 ) -> None:
-    """The trend of one metric, label by label."""
+    """The trend of one metric, label by label.
+
+    All sparklines have one scale, from the metric's best value to twice its limit, over the windows that are drawn.
+    Without --last, --from or --to the table draws as many of the newest windows as there is room for.
+    """
+    with cli.plain_errors():
+        span = span_of(schedule, first_window, last_window, last)
     with cli.store() as store:
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
         found = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
-        found = [e for e in found if label is None or e.subject.label == label]
+        found = within([e for e in found if label is None or e.subject.label == label], span)
         verdicts = store.verdicts(schedule=schedule, source=source)
     if format == "parquet":
         if output is not None:
@@ -63,13 +78,48 @@ def history(
             typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        cli.out.print(history_table(found, verdicts) if found else NOTHING)
+        cli.out.print(history_view(found, verdicts, asked=span.asked) if found else NOTHING)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
         output.write_text(text, "utf-8")
     else:
         typer.echo(text, nl=not text.endswith("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which windows were asked for: from and to these first days (both included), and of those the newest."""
+
+    first: date | None = None
+    last: date | None = None
+    newest: int | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything was asked for."""
+        return self != Span()
+
+
+def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> Span:
+    """The windows that the options name. Raises WindowError for a name that is none, or an empty span."""
+    if first is not None and newest is not None:
+        raise cli.UsageError("--last and --from are two answers to one question: give one of them")
+    begins = None if first is None else first_day(schedule, first)
+    ends = None if last is None else first_day(schedule, last)
+    if begins is not None and ends is not None and begins > ends:
+        raise WindowError(f"--from {first} is later than --to {last}; give the earlier one first")
+    return Span(begins, ends, newest)
+
+
+def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
+    """The estimates of the windows that were asked for."""
+    first, last = span.first or date.min, span.last or date.max
+    kept = [e for e in found if first <= nominal(e.window) <= last]
+    if span.newest is None:
+        return kept
+    newest = set(sorted({e.window for e in kept})[-span.newest :])
+    return [e for e in kept if e.window in newest]
 
 
 @cli.app.command(
@@ -89,7 +139,7 @@ def report(
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
-    """Everything about a week: lights, advice, numbers with intervals, thresholds, verdicts, bad rows.
+    """Everything about a week: states, advice, numbers with intervals, thresholds, verdicts, bad rows.
 
     As tables, as a page with every figure, as Markdown or as JSON. Reads the history only.
     """

@@ -14,6 +14,7 @@ from rich.text import Text
 from monitor import replay as replaying
 from monitor.cli import app as cli
 from monitor.cli.runs import bar
+from monitor.figures.scale import Scale
 from monitor.figures.sparkline import sparkline
 from monitor.history.store import Store
 from monitor.records import Subject
@@ -220,7 +221,7 @@ def _timelines_table(found: Replay) -> Table:
 def _bars(row: Timeline | None) -> str:
     if row is None:
         return "not judged"
-    return sparkline([None if seen is None else _LEVELS[seen] for seen in row], low=0.0, high=4.0)
+    return sparkline([None if seen is None else _LEVELS[seen] for seen in row], Scale(0.0, 4.0))
 
 
 def notes(found: Replay) -> Iterator[str]:

@@ -20,7 +20,7 @@ from monitor.adapters import Monitor
 from monitor.demo.generator import BASELINE_WEEKS, PLANTED, WEEKS, DemoSummary, write_demo
 from monitor.operating import change_switch, known_labels
 from monitor.records import Verdict, Window
-from monitor.reporting import light_table
+from monitor.reporting import label_table
 from monitor.run import RunResult
 from monitor.settings import Settings
 
@@ -104,12 +104,12 @@ def turn_on(monitor: Monitor, plan: Plan) -> int:
 
 
 def ending(monitor: Monitor, plan: Plan, result: RunResult, data: DemoSummary) -> RenderableType:
-    """What a person wants to know at the end: lights, changes, what was switched off and sent."""
+    """What a person wants to know at the end: states, changes, what was switched off and sent."""
     breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
     rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
     return Group(
         Text(f"{rows} rows over {WEEKS} weeks; the last week is {plan.last.name}.", style="bold"),
-        light_table(monitor, plan.last),
+        label_table(monitor, plan.last),
         _changes(breaches),
         _done(result),
         _planted(plan),

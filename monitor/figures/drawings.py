@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from monitor.figures.reliability import Reliability, ReliabilityPoint
+from monitor.figures.scale import Scale
 from monitor.figures.trend import Trend, TrendPoint
 
 BLUE, VERMILION, GREY = "#3a87c2", "#d55e00", "#858c96"
@@ -26,8 +27,10 @@ Span = tuple[datetime, datetime]
 _DASHES = ("dot", "dashdot", "longdash")
 
 
-def trend_drawing(trend: Trend, zone: tzinfo, *, baseline_span: Span | None = None, small: bool = False) -> Drawing:
-    """One metric over time: value, interval band, baseline, thresholds and breaches.
+def trend_drawing(
+    trend: Trend, zone: tzinfo, scale: Scale, *, baseline_span: Span | None = None, small: bool = False
+) -> Drawing:
+    """One metric over time: value, interval band, baseline, thresholds and breaches, on the metric's own scale.
 
     The trace named ``value`` has the debiased values as ``y`` and, for each window, its name, low,
     high, n and breaching verdicts as ``customdata``. ``baseline_span`` shades the time that the
@@ -45,7 +48,7 @@ def trend_drawing(trend: Trend, zone: tzinfo, *, baseline_span: Span | None = No
     layout = _layout(height=190 if small else 330, legend=not small)
     layout |= {
         "xaxis": axis | ticks,
-        "yaxis": _value_axis(trend),
+        "yaxis": _value_axis(trend, scale),
         "hovermode": "x",
         "shapes": [] if baseline_span is None else [_shade(baseline_span, trend.points, zone)],
     }
@@ -197,22 +200,12 @@ def _tick(point: TrendPoint, zone: tzinfo) -> str:
     return f"W{week}" if week else f"{point.start.astimezone(zone):%-d %b}"
 
 
-def _value_axis(trend: Trend) -> Drawing:
-    """A range that shows the values and their references, and is not blown up by one wide interval."""
-    near = [v for v in (*trend.values, trend.baseline, *(line.level for line in trend.thresholds)) if v is not None]
-    wide = sorted(v for p in trend.points for v in (p.low, p.high) if v is not None)
-    kept = wide[len(wide) // 40 : len(wide) - len(wide) // 40] if wide else []
-    low, high = min([*near, *kept], default=0.0), max([*near, *kept], default=1.0)
-    if trend.metric in ("ece", "mce", "brier", "nll", "false_negative_rate"):
-        low = 0.0
-    elif trend.metric == "shortfall":
-        low, high = min(low, 0.0), max(high, 0.0)
-    room = max(high - low, 0.02) * 0.06
-    bounded = trend.metric in ("roc_auc", "pr_auc", "accuracy")
-    top = min(high + room, 1.005) if bounded else high + room
-    bottom = 0.0 if low == 0.0 and trend.metric != "shortfall" else low - room
-    axis: Drawing = {"range": [bottom, top], "gridcolor": GRID, "nticks": 6, "automargin": False}
-    return axis | {"zeroline": trend.metric == "shortfall", "zerolinecolor": GREY, "zerolinewidth": 1}
+def _value_axis(trend: Trend, scale: Scale) -> Drawing:
+    """The scale of the metric, the same for every label; an interval may reach beyond it."""
+    room = (scale.high - scale.low) * 0.04
+    ends = [scale.low if scale.low == 0 else scale.low - room, scale.high + room]
+    axis: Drawing = {"range": ends, "gridcolor": GRID, "nticks": 6, "automargin": False}
+    return axis | {"zeroline": scale.low < 0 < scale.high, "zerolinecolor": GREY, "zerolinewidth": 1}
 
 
 def _shade(span: Span, points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:

@@ -161,20 +161,6 @@ class ExcessErrors:
         """How many more were wrong than the scores promised (negative: fewer)."""
         return self.observed - self.promised
 
-    @property
-    def sentence(self) -> str:
-        """The finding in words.
-
-        >>> ExcessErrors(observed=68.0, promised=30.2, low=21.0, high=56.2, rows=900).sentence
-        'about 38 more wrong than promised (21 to 56): 68 of 900 automated were wrong, 30 were to be expected'
-        """
-        count = round(abs(self.excess))
-        which = "more" if self.excess >= 0 else "fewer"
-        return (
-            f"about {count:,} {which} wrong than promised ({self.low:,.0f} to {self.high:,.0f}): "
-            f"{self.observed:,.0f} of {self.rows:,} automated were wrong, {self.promised:,.0f} were to be expected"
-        )
-
 
 def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors | None:
     """How many more automated rows were wrong than their scores promised; None where nothing was automated.

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from monitor import windows
+from monitor.automation.as_of import Key, by_switch, switch_as_of, time_on
 from monitor.baselines import Baseline, edges_of
 from monitor.counts import BinCounts, Counts, bin_counts
 from monitor.estimates import Sample, estimate
 from monitor.figures.reliability import Reliability, reliability_data
 from monitor.figures.trend import Trend, trend_data
+from monitor.harm import TimeOn, together
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
+from monitor.label_state import State
 from monitor.metrics.calibration import gap_matrix
-from monitor.records import Estimate, Interval, Subject, SwitchState, Verdict, Where, Window
+from monitor.records import (
+    Estimate,
+    Interval,
+    Reason,
+    Subject,
+    SwitchEvent,
+    SwitchState,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.rejection_words import sentence
+from monitor.report import words
 from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchLine, switch_line
 from monitor.report.detail import TARGET_ACCURACY, Known, detail_of
 from monitor.rules.model import Config, Rule
@@ -35,7 +49,10 @@ _About = TypeVar("_About", Estimate, Verdict)
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """What is known of all subjects, by subject: the trends' estimates, those of the window, of its segments."""
+    """What is known of all subjects, by subject: the trends' estimates, those of the window, of its segments.
+
+    ``ran`` is when the window's run ended (None: not known), ``then`` the readings of the last windows of baselines.
+    """
 
     config: Config
     window: Window
@@ -47,7 +64,10 @@ class _Material:
     verdicts: Mapping[Subject, Sequence[Verdict]]
     readings: Mapping[str, StoredReading]
     baselines: Mapping[tuple[str, str | None], Sequence[Baseline]]
-    switches: Mapping[tuple[str, str | None], SwitchState]
+    then: Mapping[tuple[str, str], StoredReading]
+    switches: Mapping[Key, SwitchState]
+    events: Mapping[Key, Sequence[SwitchEvent]]
+    ran: datetime | None
     now: datetime
 
 
@@ -62,8 +82,9 @@ def collect_report(
 ) -> ReportData:
     """Everything the history knows of ``window``, with trends over the ``history`` windows up to it.
 
-    ``now`` (time zone aware) is when the report is made: it decides which leases have ended. ``target`` is the accuracy
-    that the chosen thresholds are to reach, 0 < target < 1 (else ValueError).
+    ``now`` (time zone aware) is when the report is made. The switches are those at the end of the window's run, and
+    apart from them those of now. ``target`` is the accuracy that the chosen thresholds are to reach, 0 < target < 1
+    (else ValueError).
     """
     material = _gather(store, config, window, now, history)
     subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
@@ -75,8 +96,10 @@ def collect_report(
         quality=tuple(store.quality(window.schedule, window.start)),
         verdicts=tuple(verdict for report in subjects for verdict in report.verdicts),
         automation=tuple(report.switch for report in subjects if report.switch is not None),
+        automation_now=tuple(report.switch_now for report in subjects if report.switch_now is not None),
+        switched_at=material.ran,
         shifts=tuple(store.shifts(window.schedule, window.start)),
-        notes=tuple(_notes(material.readings.values())),
+        notes=tuple(_notes(material)),
         target=target,
         gaps=gap_matrix(_tables(material, subjects)),
     )
@@ -93,6 +116,8 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
     baselines: dict[tuple[str, str | None], list[Baseline]] = {}
     for baseline in store.baselines():
         baselines.setdefault((baseline.source, baseline.label), []).append(baseline)
+    verdicts = _between(store.verdicts(schedule=window.schedule), first, window.start)
+    run = store.run_of(window)
     return _Material(
         config=config,
         window=window,
@@ -101,12 +126,39 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         current=_by_subject(e for e in here if e.subject.segment is None),
         segments=_by_subject(e for e in here if e.subject.segment is not None and e.where == "all"),
         days=_last_days(store, config, window),
-        verdicts=_by_subject(_between(store.verdicts(schedule=window.schedule), first, window.start)),
+        verdicts=_by_subject(verdicts),
         readings={name: reading for name, reading in readings.items() if reading is not None},
         baselines=baselines,
+        then=_of_baselines(store, config, window, verdicts, baselines),
         switches={(state.source, state.label): state for state in store.switches()},
+        events=by_switch(store.switch_events()),
+        ran=None if run is None else run["finished_at"],
         now=now,
     )
+
+
+def _of_baselines(
+    store: Store,
+    config: Config,
+    window: Window,
+    verdicts: Iterable[Verdict],
+    baselines: Mapping[Key, Sequence[Baseline]],
+) -> dict[tuple[str, str], StoredReading]:
+    """The readings of the last windows of the baselines against which only the traffic seems to have moved."""
+    moved = [v for v in verdicts if v.reason == Reason.TRAFFIC_MIX and v.window.start == window.start]
+    used = {
+        (v.subject.source, _last_of(config, window, b.end))
+        for v in moved
+        for b in baselines.get((v.subject.source, v.subject.label), ())
+        if b.version == v.baseline_version
+    }
+    found = {(source, last.name): store.load_reading(last.schedule, last.start, source) for source, last in used}
+    return {key: reading for key, reading in found.items() if reading is not None}
+
+
+def _last_of(config: Config, window: Window, end: datetime) -> Window:
+    """The last window before a baseline's end, of the schedule of the report's window."""
+    return windows.containing(window.schedule, end - timedelta(seconds=1), config.zone)
 
 
 def _of_series(store: Store, window: Window, series: Series, first: datetime) -> tuple[Estimate, ...]:
@@ -159,7 +211,8 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
         verdicts=current,
         reliability=_reliability(material, subject, baseline),
         baseline=None if baseline is None else _baseline_line(baseline),
-        switch=_switch(material, subject),
+        switch=_switch_then(material, subject),
+        switch_now=_switch_now(material, subject),
         segments=tuple(_segments(material, subject)),
     )
     mine, known = material.current.get(subject, ()), _known(material, report)
@@ -169,14 +222,52 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
 def _known(material: _Material, report: SubjectReport) -> Known:
     subject, source = report.subject, material.config.sources.get(report.subject.source)
     yesterday, today = (day.get(subject) for day in material.days)
+    state = report.state
+    enough = report.rows >= material.config.evaluation.min_samples
     return Known(
         automate_at=1.0 if source is None else source.automate_from(subject.label),
-        evaluated=report.evaluated,
+        evaluated=state.evaluated or (state.state is State.NO_RULE and enough),
         confidence=material.config.evaluation.confidence,
-        ece_rise=report.change[0],
-        mce_rise=report.change_of("mce")[0],
+        ece_rise=report.change.change,
+        mce_rise=report.change_of("mce").change,
         days=(yesterday, today),
+        verdicts=report.verdicts,
+        on=_time_on(material, subject),
+        schedule=material.window.schedule,
+        pairs=_pairs(material, subject.source),
+        new_version=_new_version(material, report),
     )
+
+
+def _pairs(material: _Material, source: str) -> int | None:
+    """The (item, label) pairs of all labels of a source in the window."""
+    reading = material.readings.get(source)
+    if reading is None:
+        return None
+    return sum(counts.rows for label, counts in reading.labels.items() if label is not None) or reading.rows
+
+
+def _new_version(material: _Material, report: SubjectReport) -> str:
+    """How the main model version changed since the baseline; asked only where traffic seems to have moved."""
+    source, baseline = report.subject.source, report.baseline
+    if baseline is None or not any(v.reason == Reason.TRAFFIC_MIX for v in report.verdicts):
+        return ""
+    last = _last_of(material.config, material.window, baseline.end)
+    now, then = material.readings.get(source), material.then.get((source, last.name))
+    return "" if now is None or then is None else words.version_change(now.versions, then.versions, last.name)
+
+
+def _time_on(material: _Material, subject: Subject) -> TimeOn:
+    """The share of the window in which automation was on; of a source as a whole, over the rows of its labels."""
+    window = material.window
+    if subject.label is not None:
+        return time_on(material.events, (subject.source, subject.label), window.start, window.end)
+    reading = material.readings.get(subject.source)
+    labels = {} if reading is None else reading.labels
+    return together(
+        (counts.where("automated").rows, time_on(material.events, (subject.source, label), window.start, window.end))
+        for label, counts in labels.items() if label is not None
+    )  # fmt: skip
 
 
 def _baseline(versions: Sequence[Baseline], verdicts: Iterable[Verdict]) -> Baseline | None:
@@ -297,15 +388,32 @@ def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -
     )
 
 
-def _switch(material: _Material, subject: Subject) -> SwitchLine | None:
+def _switch_then(material: _Material, subject: Subject) -> SwitchLine | None:
+    """The switch at the end of the window's run, from its events; where no run is known, the switch of now."""
+    at = material.ran
+    if at is None:
+        return _switch_now(material, subject)
+
+    def then(label: str | None) -> SwitchState:
+        events = material.events.get((subject.source, label), ())
+        return switch_as_of(events, at, source=subject.source, label=label)
+
+    state = then(subject.label)
+    if subject.label is None:
+        return None if state.changed_at is None else switch_line(state, at)
+    return switch_line(state, at, then(None))
+
+
+def _switch_now(material: _Material, subject: Subject) -> SwitchLine | None:
     state = material.switches.get((subject.source, subject.label))
-    if state is None and subject.label is None:
-        return None  # a source has a switch of its own only once somebody sets it
-    return switch_line(state or SwitchState(subject.source, subject.label), material.now)
+    if subject.label is None:
+        return None if state is None else switch_line(state, material.now)  # a source has one once somebody sets it
+    whole = material.switches.get((subject.source, None))
+    return switch_line(state or SwitchState(subject.source, subject.label), material.now, whole)
 
 
-def _notes(readings: Iterable[StoredReading]) -> Iterable[str]:
-    for reading in sorted(readings, key=lambda r: r.source):
+def _notes(material: _Material) -> Iterable[str]:
+    for reading in sorted(material.readings.values(), key=lambda r: r.source):
         if reading.state != "ok":
             yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
         if found := sentence(reading.rejected):
@@ -313,3 +421,8 @@ def _notes(readings: Iterable[StoredReading]) -> Iterable[str]:
         if reading.versions:
             told = ", ".join(f"{version} ({rows:,} rows)" for version, rows in sorted(reading.versions.items()))
             yield f"{reading.source}, model versions in this window: {told}."
+    shown = {window.start for window in material.windows}
+    others = {e.window for of in material.estimates.values() for e in of if e.window.start not in shown}
+    if others:
+        first, last = min(others).name, max(others).name
+        yield f"Not in the trends: {len(others)} windows of another time zone, {first} to {last}."

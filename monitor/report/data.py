@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from monitor.automation.state import effective
 from monitor.figures.reliability import Reliability
+from monitor.figures.scale import Scale, scale_of
 from monitor.figures.trend import Trend, TrendPoint
+from monitor.harm import UNITS
+from monitor.label_state import LabelState, State, counts_text, state_of
 from monitor.metrics.calibration import GapMatrix
-from monitor.records import Interval, Quality, Severity, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.records import Interval, Quality, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.report import words
 from monitor.report.detail import TARGET_ACCURACY, Detail
-from monitor.report.light import Light, light
-
-_SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
-_LIGHTS: tuple[Light, ...] = ("red", "amber", "grey", "green")
+from monitor.report.level import Level, level
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class SegmentLine:
 
 @dataclass(frozen=True, slots=True)
 class SwitchLine:
-    """The switch of one label as people read it: ``state`` is what holds at the report's time."""
+    """The switch of one label at one time as people read it: ``state`` is what held then, its source's included."""
 
     source: str
     label: str | None
@@ -66,24 +68,49 @@ class SwitchLine:
         return f"{self.state} but {ranges}" if ranges and self.state == "on" else self.state
 
 
-def switch_line(state: SwitchState, now: datetime) -> SwitchLine:
-    """The line of one switch; an "on" whose lease has ended is off, whatever is stored.
+def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = None) -> SwitchLine:
+    """The line of one switch at ``at``; an "on" whose lease has ended, or whose source (``whole``) is off, is off.
 
     >>> from datetime import UTC, datetime
     >>> switch_line(SwitchState("tickets", "billing"), datetime(2026, 11, 16, tzinfo=UTC)).words
     'off (never set)'
     """
-    words = {"never_set": "off (never set)", "off": "off", "on": "on"}[state.state]
-    if state.state == "on" and state.lease_until is not None and state.lease_until <= now:
-        words = "off (lease ended)"
+    found = effective(state, at, whole=whole)
     return SwitchLine(
-        state.source, state.label, words, state.blocked, state.lease_until, state.changed_at, state.actor, state.reason
-    )
+        state.source, state.label, "on" if found.allowed else _off(state, at), found.blocked, state.lease_until,
+        state.changed_at, state.actor, state.reason,
+    )  # fmt: skip
+
+
+def _off(state: SwitchState, at: datetime) -> str:
+    if state.state == "never_set":
+        return "off (never set)"
+    if state.state != "on":
+        return "off"
+    return "off (the whole source is off)" if effective(state, at, whole=None).allowed else "off (lease ended)"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change of a metric against the baseline, with its interval where a rule has judged it.
+
+    ``value`` is what the change leads to, over the same span: of this window alone, or where a verdict pooled
+    several windows (``windows``), of those together.
+    """
+
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    value: float | None = None
+    windows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectReport:
-    """Everything about one subject: trends that end with the report's window, its verdicts, its bins."""
+    """Everything about one subject: trends that end with the report's window, its verdicts, its bins.
+
+    ``switch`` is its switch as of the window's run, ``switch_now`` when the report was made.
+    """
 
     subject: Subject
     trends: tuple[Trend, ...]
@@ -91,6 +118,7 @@ class SubjectReport:
     reliability: Reliability | None = None
     baseline: BaselineLine | None = None
     switch: SwitchLine | None = None
+    switch_now: SwitchLine | None = None
     segments: tuple[SegmentLine, ...] = ()
     detail: Detail | None = None
 
@@ -116,43 +144,45 @@ class SubjectReport:
         return max(seen, default=0)
 
     @property
+    def state(self) -> LabelState:
+        """What its verdicts say, worst first."""
+        return state_of(self.verdicts)
+
+    @property
     def breaches(self) -> tuple[Verdict, ...]:
         """The verdicts that are breaches, the most severe first."""
-        found = [verdict for verdict in self.verdicts if verdict.outcome == "breach"]
-        return tuple(sorted(found, key=lambda v: (_SEVERITIES.index(v.severity), v.rule)))
+        return self.state.breaches
 
     @property
-    def evaluated(self) -> bool:
-        """Whether any rule could be judged in the report's window."""
-        return any(verdict.outcome != "not_evaluated" for verdict in self.verdicts)
+    def level(self) -> Level:
+        """The handbook's level of the report's window; no verdict."""
+        if self.detail is not None:
+            return self.detail.conclusion.level
+        return level(self.value("ece"), self.value("roc_auc"), self.value("mce"), evaluated=self.state.evaluated)
 
     @property
-    def light(self) -> Light:
-        """The band of the report's window."""
-        return light(self.value("ece"), self.value("roc_auc"), self.value("mce"), evaluated=self.evaluated)
-
-    @property
-    def change(self) -> tuple[float | None, float | None, float | None]:
-        """The change of ECE against the baseline, with its interval where a rule has judged it."""
+    def change(self) -> Change:
+        """The change of ECE."""
         return self.change_of("ece")
 
-    def change_of(self, metric: str) -> tuple[float | None, float | None, float | None]:
-        """The change of a metric of all rows against the baseline, with its interval where a rule has judged it."""
-        for verdict in self.verdicts:
-            if (verdict.metric, verdict.where) == (metric, "all") and verdict.change is not None:
-                return verdict.change, verdict.change_low, verdict.change_high
+    def change_of(self, metric: str) -> Change:
+        """The change of a metric of all rows against the baseline."""
+        for v in self.verdicts:
+            if (v.metric, v.where, v.subject.segment) == (metric, "all", None) and v.change is not None:
+                return Change(v.change, v.change_low, v.change_high, v.value, v.windows)
         trend, value = self.trend(metric), self.value(metric)
         if trend is None or trend.baseline is None or value is None:
-            return None, None, None
-        return value - trend.baseline, None, None
+            return Change()
+        return Change(value - trend.baseline, value=value)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything about one window, as the page, the Markdown and the terminal show it.
 
-    ``target`` is the accuracy that the chosen thresholds are to reach, ``gaps`` the label x bin matrix of hit rate
-    minus mean score, its labels being names of subjects.
+    ``automation`` are the switches as of the window's run, which ended at ``switched_at`` (None: no run is known, and
+    they are those of now); ``automation_now`` those of ``generated_at``. ``target`` is the accuracy that the chosen
+    thresholds are to reach, ``gaps`` the label x bin matrix of hit rate minus mean score, by names of subjects.
     """
 
     window: Window
@@ -162,6 +192,8 @@ class ReportData:
     quality: tuple[Quality, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     automation: Sequence[SwitchLine] = ()
+    automation_now: Sequence[SwitchLine] = ()
+    switched_at: datetime | None = None
     shifts: tuple[ShiftResult, ...] = ()
     notes: tuple[str, ...] = ()
     target: float = TARGET_ACCURACY
@@ -174,19 +206,37 @@ class ReportData:
 
     @property
     def by_attention(self) -> tuple[SubjectReport, ...]:
-        """The subjects, those first that need somebody: breaches by severity, then the light, then by name."""
+        """The subjects, those first that need somebody: by their state, worst first, then by name."""
         return tuple(sorted(self.subjects, key=_attention))
+
+    @property
+    def unit(self) -> str:
+        """What a window is called: week or day."""
+        return UNITS[self.window.schedule]
+
+    @property
+    def scales(self) -> dict[tuple[str, Where], Scale]:
+        """The scale of every trend: one a metric, over all subjects that are shown."""
+        by_series: dict[tuple[str, Where], list[Trend]] = {}
+        for trend in (trend for report in self.subjects for trend in report.trends):
+            by_series.setdefault((trend.metric, trend.where), []).append(trend)
+        return {
+            key: scale_of(
+                key[0],
+                [value for trend in trends for value in trend.values],
+                [line.level for trend in trends if not trend.empty for line in trend.thresholds],
+            )
+            for key, trends in by_series.items()
+        }
 
     @property
     def breaches(self) -> tuple[Verdict, ...]:
         """All breaches of the window, the most severe first."""
-        found = [verdict for verdict in self.verdicts if verdict.outcome == "breach"]
-        return tuple(sorted(found, key=lambda v: (_SEVERITIES.index(v.severity), v.subject.name, v.rule)))
+        return state_of(self.verdicts).breaches
 
 
-def _attention(report: SubjectReport) -> tuple[int, int, str, str]:
-    worst = _SEVERITIES.index(report.breaches[0].severity) if report.breaches else len(_SEVERITIES)
-    return worst, _LIGHTS.index(report.light), report.subject.source, report.subject.label or ""
+def _attention(report: SubjectReport) -> tuple[tuple[int, int], str, str]:
+    return report.state.rank, report.subject.source, report.subject.label or ""
 
 
 def only(data: ReportData, source: str | None = None, label: str | None = None) -> ReportData:
@@ -204,6 +254,7 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         subjects=kept,
         verdicts=tuple(v for v in data.verdicts if chosen(v.subject.source, v.subject.label)),
         automation=tuple(line for line in data.automation if chosen(line.source, line.label)),
+        automation_now=tuple(line for line in data.automation_now if chosen(line.source, line.label)),
         shifts=tuple(s for s in data.shifts if chosen(s.subject.source, s.subject.label)),
         quality=tuple(q for q in data.quality if source in (None, q.source)),
         gaps=None if data.gaps is None else _of_labels(data.gaps, {report.subject.name for report in kept}),
@@ -217,18 +268,38 @@ def _of_labels(gaps: GapMatrix, names: Collection[str]) -> GapMatrix:
 
 
 def headline(data: ReportData) -> str:
-    """The week in one sentence."""
-    labels = [report for report in data.subjects if report.subject.label is not None]
-    breaching = [report for report in labels if report.breaches]
-    silent = [report for report in labels if not report.evaluated]
-    off = [line for line in data.automation if line.label is not None and line.state != "on"]
-    parts = [f"{len(breaching)} of {len(labels)} {_plural('label', len(labels))} in breach"]
-    if silent:
-        parts.append(f"{len(silent)} not evaluated")
+    """The window in one sentence: its labels by state, each source as a whole, the switch then."""
+    labels = [report.state for report in data.subjects if report.subject.label is not None]
+    parts = [counts_text(labels)]
+    for report in data.subjects:
+        if report.subject.label is None:
+            level = f", level {report.level}" if report.state.state is State.NO_RULE else ""
+            parts.append(f"{report.subject.source} as a whole: {report.state.words}{level}")
     if data.automation:
-        parts.append(f"automation off for {len(off)}")
+        parts.append(f"automation {off_text(data.automation)} {at_text(data)}")
     return "; ".join(parts) + "."
 
 
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+def off_text(lines: Sequence[SwitchLine]) -> str:
+    """For how many labels automation was off.
+
+    >>> off_text([SwitchLine("tickets", "billing", "off"), SwitchLine("tickets", "refund", "on")])
+    'off for 1 of 2 labels'
+    """
+    labels = [line for line in lines if line.label is not None]
+    off = sum(line.state != "on" for line in labels)
+    return f"off for {off:,} of {len(labels):,} {'label' if len(labels) == 1 else 'labels'}"
+
+
+def at_text(data: ReportData) -> str:
+    """Of when the switches are that a report shows: "at the run (16 Nov 2026 06:30)"."""
+    at = data.switched_at
+    told = "now" if at is None else "at the run"
+    return f"{told} ({words.moment_text(at or data.generated_at, data.tz)})"
+
+
+def now_text(data: ReportData) -> str:
+    """The switches when the report was made; "" where the report shows those anyway."""
+    if data.switched_at is None or not data.automation_now:
+        return ""
+    return f"Automation now ({words.moment_text(data.generated_at, data.tz)}): {off_text(data.automation_now)}."

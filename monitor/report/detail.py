@@ -9,11 +9,12 @@ from monitor.conclusions import Conclusion, conclude, facts_of
 from monitor.counts import Counts
 from monitor.figures.boxes import ScoreBoxes, score_boxes
 from monitor.figures.curves import Curve, risk_coverage_data, roc_data
+from monitor.harm import Harm, TimeOn
 from monitor.inference.selective import ExcessErrors, OperatingPoint, excess_errors, threshold_for
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
-from monitor.records import WHERES, Estimate, Interval, Where
+from monitor.records import WHERES, Estimate, Interval, Schedule, Verdict, Where
 
 TARGET_ACCURACY = 0.95
 """The share of what acts alone that must be right, where nobody says otherwise."""
@@ -22,9 +23,11 @@ _ORDER = {name: place for place, name in enumerate(METRICS)}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a label beside its rows: changes against the baseline, and the ECE of two days.
+    """What is known of a label beside its rows: its verdicts, changes against the baseline, the ECE of two days.
 
     ``days`` are the debiased ECE of the day before the window's last, and of the last; None where not evaluated.
+    ``on`` is the share of the window in which automation was on, ``pairs`` the pairs of all labels of its source,
+    ``new_version`` how the main model version changed since the baseline ("" where it did not).
     """
 
     automate_at: float
@@ -33,6 +36,11 @@ class Known:
     ece_rise: float | None = None
     mce_rise: float | None = None
     days: tuple[float | None, float | None] = (None, None)
+    verdicts: tuple[Verdict, ...] = ()
+    on: TimeOn = field(default_factory=lambda: TimeOn(1.0))
+    schedule: Schedule = "weekly"
+    pairs: int | None = None
+    new_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +48,9 @@ class Detail:
     """Everything about one label in one window that is no trend.
 
     ``estimates`` are all metrics in the order of the registry, ``operating`` the threshold for the target accuracy,
-    ``excess`` the errors beyond the promised ones among the rows that act (None: none acts). Curves and boxes are None
-    or empty where the history keeps no counts, or they are not defined.
+    ``excess`` the errors beyond the promised ones among the rows from ``automate_at`` on (None: there is none),
+    ``harm`` how many of them automation made. Curves and boxes are None or empty where the history keeps no counts, or
+    they are not defined.
     """
 
     conclusion: Conclusion
@@ -53,6 +62,7 @@ class Detail:
     risk_coverage: Curve | None = None
     roc: Curve | None = None
     boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
+    harm: Harm | None = None
 
     def interval(self, metric: str, where: Where = "all") -> Interval | None:
         """One metric over one population with its limits, or None."""
@@ -70,23 +80,32 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Known
     chosen = None if operating is None else operating.threshold
     facts = facts_of(
         estimates, gains, ece_rise=known.ece_rise, mce_rise=known.mce_rise, days=known.days, threshold=chosen,
-        evaluated=known.evaluated,
+        pairs=known.pairs, new_version=known.new_version, evaluated=known.evaluated,
     )  # fmt: skip
     metrics = tuple(e for e in estimates if e.metric not in METRIC_OF.values())
-    plain = Detail(conclude(facts), known.automate_at, tuple(sorted(metrics, key=_by_registry)), gains)
+    plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(sorted(metrics, key=_by_registry)), gains)
     return plain if some is None else _with_rows(plain, some, operating, known)
 
 
 def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: Known) -> Detail:
     chosen = None if operating is None else operating.threshold
+    excess = excess_errors(counts, confidence=known.confidence)
     return replace(
         plain,
         operating=operating,
-        excess=excess_errors(counts, confidence=known.confidence),
+        excess=excess,
+        harm=None if excess is None else harm_of(excess, known.on, known.schedule),
         risk_coverage=risk_coverage_data(counts, threshold=chosen),
         roc=roc_data(counts, threshold=known.automate_at),
         boxes=score_boxes(counts),
     )
+
+
+def harm_of(excess: ExcessErrors, on: TimeOn, schedule: Schedule) -> Harm:
+    """The excess errors of the rows from the threshold on, counted by the time that automation was on."""
+    return Harm(
+        excess.excess, on, schedule, excess.low, excess.high, excess.observed, excess.promised, excess.rows
+    )  # fmt: skip
 
 
 def _by_registry(estimate: Estimate) -> tuple[int, str, int]:

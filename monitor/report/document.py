@@ -11,9 +11,11 @@ from typing import Any
 from monitor.document import estimate_row, quality_row, verdict_row
 from monitor.figures.boxes import FiveNumbers
 from monitor.figures.curves import Curve, CurvePoint
+from monitor.harm import Harm
 from monitor.inference.selective import ExcessErrors, OperatingPoint
-from monitor.records import Estimate
-from monitor.report.data import ReportData, SubjectReport
+from monitor.label_state import LabelState
+from monitor.records import Estimate, Verdict
+from monitor.report.data import ReportData, SubjectReport, SwitchLine, headline
 from monitor.report.detail import Detail
 
 
@@ -22,6 +24,9 @@ def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str
     document: dict[str, Any] = plain(
         {
             "window": data.window.name,
+            "headline": headline(data),
+            "automation_at": data.switched_at or data.generated_at,
+            "read_at": data.generated_at,
             "target_accuracy": data.target,
             "quality": [quality_row(q) for q in data.quality],
             "estimates": [estimate_row(e) for e in estimates],
@@ -53,21 +58,46 @@ def label_document(report: SubjectReport) -> dict[str, Any]:
         "source": report.subject.source,
         "label": report.subject.label,
         "rows": report.rows,
-        "light": report.light,
+        "state": state_document(report.state),
+        "level": report.level,
+        "change": asdict(report.change),
+        "automation": switch_document(report.switch),
+        "automation_now": switch_document(report.switch_now),
         "segments": [asdict(line) for line in report.segments],
         "reliability": [] if report.reliability is None else [asdict(p) for p in report.reliability.points],
     }
     return document if report.detail is None else document | detail_document(report.detail)
 
 
+def state_document(found: LabelState) -> dict[str, Any]:
+    """The state of one label with the rules and reasons behind it."""
+    return {
+        "state": found.state.value,
+        "severity": found.severity,
+        "words": found.words,
+        "rules": [_rule(v) for v in (*found.breaches, *found.unconfirmed, *found.not_evaluated, *found.ok)],
+    }
+
+
+def _rule(verdict: Verdict) -> dict[str, Any]:
+    return {"rule": verdict.rule, "outcome": verdict.outcome, "reason": verdict.reason.value,
+            "severity": verdict.severity, "windows": verdict.windows, "id": verdict.id}  # fmt: skip
+
+
+def switch_document(line: SwitchLine | None) -> dict[str, Any] | None:
+    """A switch at one time; None: the source has none of its own."""
+    return None if line is None else asdict(line)
+
+
 def detail_document(detail: Detail) -> dict[str, Any]:
-    """Light, advice, thresholds, curves, boxes and gains of one label."""
+    """Level, advice, thresholds, curves, boxes and gains of one label."""
     conclusion, choice = detail.conclusion, detail.conclusion.recalibration
     return {
         "because": list(conclusion.reasons),
         "advice": [asdict(one) for one in conclusion.advice],
+        "bands": [asdict(one) for one in conclusion.bands],
         "automate_at": detail.automate_at,
-        "excess_errors": _excess(detail.excess),
+        "excess_errors": _excess(detail.excess, detail.harm),
         "threshold": _threshold(detail.operating),
         "risk_coverage": _curve(detail.risk_coverage),
         "roc": _curve(detail.roc),
@@ -83,10 +113,13 @@ def detail_document(detail: Detail) -> dict[str, Any]:
     }
 
 
-def _excess(found: ExcessErrors | None) -> dict[str, Any] | None:
-    if found is None:
+def _excess(found: ExcessErrors | None, harm: Harm | None) -> dict[str, Any] | None:
+    if found is None or harm is None:
         return None
-    return asdict(found) | {"excess": found.excess, "sentence": found.sentence}
+    return asdict(found) | {
+        "excess": found.excess, "automation": harm.kind.value, "time_on": harm.on.share, "by_automation": harm.done,
+        "sentence": harm.sentence,
+    }  # fmt: skip
 
 
 def _threshold(point: OperatingPoint | None) -> dict[str, Any] | None:

@@ -52,6 +52,7 @@ def of_all(data: ReportData) -> tuple[Element, ...]:
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
     made = (
         advice(found),
+        levels(found),
         calibration(found),
         decisions(found),
         automation(found, data),
@@ -103,27 +104,29 @@ def segments(report: SubjectReport) -> Element:
 
 
 def advice(found: Iterable[Detailed]) -> Element:
-    """The light with its reasons, and what to do with its reason, one line each."""
+    """What the verdicts of each label ask for, one line each, with the rules and outcomes it comes from."""
     rows = [
-        (report.subject, "" if place else _light(detail.conclusion), reason, sentence)
+        (report.subject, one.reason, one.sentence, ", ".join(one.basis) or "–")
         for report, detail in found
-        for place, (reason, sentence) in enumerate(_advised(detail.conclusion))
+        for one in detail.conclusion.advice
     ]
-    note = "Every light and every reason: docs/conclusions.md"
-    return Element(
-        "What to do", ("label", "light", "reason", "what to do"), tuple(rows), whole=frozenset({2}), note=note
-    )
+    note = "From the verdicts of this window alone. Every reason: docs/conclusions.md"
+    return Element("What to do", ("label", "reason", "what to do", "because"), tuple(rows), note=note)
 
 
-def _light(conclusion: Conclusion) -> str:
-    because = [reason for reason in conclusion.reasons if reason != conclusion.light]
-    return f"{conclusion.light}: {', '.join(because)}" if because else conclusion.light
+def levels(found: Iterable[Detailed]) -> Element:
+    """The handbook's level of the numbers with its reasons and bands: no verdict, and no advice."""
+    rows = [
+        (report.subject, _level(detail.conclusion), "; ".join(band.sentence for band in detail.conclusion.bands) or "–")
+        for report, detail in found
+    ]
+    note = "Bands of the debiased values as the handbook has them; they decide nothing. Every band: docs/conclusions.md"
+    return Element("Level", ("label", "level", "bands"), tuple(rows), note=note)
 
 
-def _advised(conclusion: Conclusion) -> list[tuple[str, str]]:
-    if conclusion.light == "grey":
-        return [("–", "nothing can be concluded")]
-    return [(one.reason, one.sentence) for one in conclusion.advice] or [("–", "nothing to do")]
+def _level(conclusion: Conclusion) -> str:
+    because = [reason for reason in conclusion.reasons if reason != conclusion.level]
+    return f"{conclusion.level}: {', '.join(because)}" if because else conclusion.level
 
 
 def calibration(found: Iterable[Detailed]) -> Element:
@@ -151,20 +154,21 @@ _DEBIASED = "Debiased values with their intervals."
 
 
 def automation(found: Iterable[Detailed], data: ReportData) -> Element:
-    """What acts alone, what is left to people, and whether what acts keeps its promise."""
+    """The rows from the threshold on: how many there are, how right they were, and what automation did of it."""
     rows = [
         (
             report.subject,
             f"{detail.automate_at:.2f}",
             _share(detail.interval("share_to_people")),
             _share(detail.interval("automated_accuracy")),
-            "nothing acted alone" if detail.excess is None else detail.excess.sentence,
+            "no row from that score on" if detail.harm is None else detail.harm.sentence,
         )
         for report, detail in found
         if detail.boxes.named or detail.excess is not None
     ]
-    head = ("label", "acts from", "left to people", "right alone", f"in {data.window.name}")
-    return Element("What acts alone", head, tuple(rows), frozenset({1, 2, 3}))
+    head = ("label", "from score", "below it", "right from it on", f"in {data.window.name}")
+    note = "Rows from automate_at on, whoever decided them; what automation did of it goes by the time that it was on."
+    return Element("From the automation threshold on", head, tuple(rows), frozenset({1, 2, 3}), note=note)
 
 
 def _share(found: Interval | None) -> str:
@@ -207,11 +211,13 @@ def threshold_text(detail: Detail, target: float) -> str:
 
 
 def told(detail: Detail) -> str:
-    """What acted alone in one sentence; "" where nothing could."""
+    """What acted alone, or would have, in one sentence; "" where no row lies from the threshold on."""
     people = detail.interval("share_to_people")
-    if detail.excess is None or people is None or people.value is None:
+    if detail.harm is None or people is None or people.value is None:
         return ""
-    return f"Of what acted alone, {detail.excess.sentence}. {words.share(people.value)} was left to people."
+    sentence = detail.harm.sentence
+    below = f"{words.share(people.value)} of the rows lie below {detail.automate_at:.2f}"
+    return f"{sentence[:1].upper()}{sentence[1:]}. {below}."
 
 
 def recalibration(found: Iterable[Detailed]) -> Element:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
@@ -16,17 +16,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from monitor.alerts.words import advice, plain_words
 from monitor.figures.boxes import HEIGHT as BOX_HEIGHT
 from monitor.figures.boxes import boxes_drawing
 from monitor.figures.curves import Curve, curve_drawing
 from monitor.figures.drawings import Drawing, reliability_drawing, trend_drawing
+from monitor.figures.scale import Scale
 from monitor.figures.trend import Trend
+from monitor.label_state import outcome_text
 from monitor.records import Interval, Subject, Where
 from monitor.report import elements, words
-from monitor.report.data import ReportData, SubjectReport, headline
+from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.detail import Detail
-from monitor.report.document import detail_document, plain
+from monitor.report.document import detail_document, plain, state_document, switch_document
+from monitor.report.markdown import finding_text
 
 MAIN_TREND: tuple[str, Where] = ("ece", "all")
 
@@ -76,7 +78,8 @@ def html_report(data: ReportData) -> str:
     Scripts are allowed by their hash only. The numbers of the figures stand in the page as JSON:
     ``#calmon-data`` is the history by subject, ``#calmon-figures`` what Plotly draws, by element id.
     """
-    sections = [_section(f"s{k}", report, data) for k, report in enumerate(data.by_attention)]
+    scales = data.scales
+    sections = [_section(f"s{k}", report, data, scales) for k, report in enumerate(data.by_attention)]
     scripts = (_plotly(), template_text("report.js"))
     return (
         environment()
@@ -86,6 +89,8 @@ def html_report(data: ReportData) -> str:
             sections=sections,
             tables=elements.of_selection(data),
             headline=headline(data),
+            at=at_text(data),
+            now=now_text(data),
             page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
             figures_json=Markup(script_json(_drawings(sections))),  # noqa: S704 - escaped by script_json
             style=Markup(template_text("report.css")),  # noqa: S704 - a file of ours
@@ -127,6 +132,8 @@ def page_data(data: ReportData, sections: Sequence[Section]) -> dict[str, Any]:
         "window": {"name": data.window.name, "start": data.window.start, "end": data.window.end},
         "zone": data.zone,
         "generated_at": data.generated_at,
+        "headline": headline(data),
+        "automation_at": data.switched_at or data.generated_at,
         "subjects": [_subject_data(section) for section in sections],
         "quality": [{"source": q.source, "reason": q.reason, "rows": q.rows} for q in data.quality],
         "notes": data.notes,
@@ -141,7 +148,10 @@ def _subject_data(section: Section) -> dict[str, Any]:
         "id": section.id,
         "source": report.subject.source,
         "label": report.subject.label,
-        "light": report.light,
+        "state": state_document(report.state),
+        "level": report.level,
+        "automation": switch_document(report.switch),
+        "automation_now": switch_document(report.switch_now),
         "rows": report.rows,
         "trends": [asdict(t) | {"figure": _figure_id(section.id, t)} for t in report.trends if not t.empty],
         "reliability": None if report.reliability is None else asdict(report.reliability),
@@ -160,9 +170,12 @@ def _drawings(sections: Sequence[Section]) -> dict[str, Any]:
     return {figure.id: plain(figure.drawing) for section in sections for figure in section.figures}
 
 
-def _section(name: str, report: SubjectReport, data: ReportData) -> Section:
+def _section(name: str, report: SubjectReport, data: ReportData, scales: Mapping[tuple[str, Where], Scale]) -> Section:
     drawn = [trend for trend in report.trends if not trend.empty]
-    figures = {(trend.metric, trend.where): _trend_figure(name, trend, report, data) for trend in drawn}
+    figures = {
+        (trend.metric, trend.where): _trend_figure(name, trend, report, data, scales[trend.metric, trend.where])
+        for trend in drawn
+    }
     main = figures.pop(MAIN_TREND, None)
     reliability = _reliability_figure(name, report)
     curves = () if report.detail is None else tuple(_curve_figures(name, report.detail, data.target))
@@ -203,14 +216,14 @@ def _figure_id(section: str, trend: Trend) -> str:
     return f"{section}-{trend.metric}-{trend.where}"
 
 
-def _trend_figure(name: str, trend: Trend, report: SubjectReport, data: ReportData) -> Figure:
+def _trend_figure(name: str, trend: Trend, report: SubjectReport, data: ReportData, scale: Scale) -> Figure:
     span = None if report.baseline is None else _visible((report.baseline.start, report.baseline.end), trend)
     small = (trend.metric, trend.where) != MAIN_TREND
     return Figure(
         id=_figure_id(name, trend),
         title=words.metric_name(trend.metric, trend.where),
         summary=trend_summary(trend),
-        drawing=trend_drawing(trend, data.tz, baseline_span=span, small=small),
+        drawing=trend_drawing(trend, data.tz, scale, baseline_span=span, small=small),
         note=threshold_note(trend) if small else "",
     )
 
@@ -265,7 +278,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(words=words, plain_words=plain_words, advice=advice, told=elements.told)
+    found.globals.update(words=words, finding_text=finding_text, outcome_text=outcome_text, told=elements.told)
     found.tests.update(
         subject=lambda cell: isinstance(cell, Subject),
         interval=lambda cell: isinstance(cell, Interval),

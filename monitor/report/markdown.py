@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from monitor.alerts.words import advice, clean, plain_words
+from monitor.alerts.words import clean, plain_words
 from monitor.figures.sparkline import sparkline
-from monitor.records import Action, Interval, Subject, Where
+from monitor.records import Action, Interval, Subject, Verdict, Where
 from monitor.report import words
-from monitor.report.data import ReportData, SubjectReport, headline
+from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
@@ -20,8 +19,9 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = ()) -> str:
     """The window on one page: headline, findings, labels, what was done, rows set aside, notes."""
     parts = [
         f"# Calibration {data.window.name}",
-        f"{words.window_text(data.window, data.tz)} ({data.zone}). **{headline(data)}**",
+        f"{words.window_text(data.window, data.tz)} ({data.zone}). **{headline(data)}** {now_text(data)}".rstrip(),
         _findings(data),
+        _section("What to do", _to_do(data)),
         _section("Labels", labels_markdown(data)),
         _section("Done", _actions(actions)),
         _section("Rows set aside", _quality(data)),
@@ -65,21 +65,22 @@ def labels_markdown(data: ReportData) -> str:
     """The table of labels, those first that need somebody."""
     rows = [
         (
-            report.light,
+            "<br>".join(escape(line) for line in report.state.lines),
             _name(report.subject),
             f"{report.rows:,}",
             words.number(report.value("ece")),
-            words.number(report.change[0], sign=True),
+            change_text(report, data.unit),
             words.number(report.value("mce")),
             words.number(report.value("roc_auc")),
             words.number(report.value("shortfall", "automated")),
-            escape(verdict_words(report)),
             escape(report.switch.words) if report.switch else "–",
+            escape(report.switch_now.words) if report.switch_now else "–",
+            report.level,
         )
         for report in data.by_attention
     ]
     head = (
-        "light",
+        "state",
         "label",
         "rows",
         "ECE",
@@ -87,19 +88,30 @@ def labels_markdown(data: ReportData) -> str:
         "MCE",
         "ROC AUC",
         "shortfall (automated)",
-        "verdict",
-        "automation",
+        f"automation {at_text(data)}",
+        "automation now",
+        "level",
     )
     return _table(head, rows, numbers=range(2, 8)) if rows else "No label was read in this window."
+
+
+def change_text(report: SubjectReport, unit: str) -> str:
+    """The change of the ECE, and what it is of where a verdict pooled several windows."""
+    change = report.change
+    told = words.pooled(change.windows, unit, change.value)
+    return words.number(change.change, sign=True) + (f" ({told})" if told else "")
 
 
 def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") -> str:
     """One line a label: the trend of a metric, its first and last value and its breaches."""
     head = ("label", "trend", "first", "last", "95% interval", "n", "breaches")
+    scale = data.scales.get((metric, where))
+    if scale is None:
+        return "Nothing in the history yet."
     rows = [
         (
             _name(report.subject),
-            sparkline(trend.values),
+            sparkline(trend.values, scale),
             words.number(next((v for v in trend.values if v is not None), None)),
             words.number(trend.last.value),
             words.interval(trend.last.low, trend.last.high),
@@ -109,7 +121,8 @@ def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") 
         for report in data.by_attention
         if (trend := report.trend(metric, where)) is not None and trend.last is not None and not trend.empty
     ]
-    return _table(head, rows, numbers=(2, 3, 4, 5)) if rows else "Nothing in the history yet."
+    note = f"Trend: one scale for all labels, {scale.words}."
+    return f"{_table(head, rows, numbers=(2, 3, 4, 5))}\n\n{note}" if rows else "Nothing in the history yet."
 
 
 def trend_rows(
@@ -128,18 +141,6 @@ def trend_rows(
     ]  # fmt: skip
 
 
-def verdict_words(report: SubjectReport) -> str:
-    """What the rules say of a subject, in a few words with the named reasons."""
-    if report.breaches:
-        return "; ".join(f"{v.rule}: {words.reason_text(v)}" for v in report.breaches)
-    if not report.verdicts:
-        return "no rule"
-    if report.evaluated:
-        return "within thresholds"
-    reasons = Counter(words.reason_text(v) for v in report.verdicts)
-    return f"not evaluated: {', '.join(reasons)}"
-
-
 def escape(text: str) -> str:
     """Foreign text as Markdown shows it letter by letter, in one line.
 
@@ -151,11 +152,28 @@ def escape(text: str) -> str:
 
 def _findings(data: ReportData) -> str:
     lines = [
-        f"- **{escape(v.rule)}** ({v.severity}): {escape(plain_words(v))}. {advice(v)} "
+        f"- **{escape(v.rule)}** ({v.severity}): {escape(finding_text(v, data.unit))} "
         f"Reason: `{v.reason}`, verdict `{v.id[:12]}`."
         for v in data.breaches
     ]
     return _section("Breaches", "\n".join(lines))
+
+
+def finding_text(verdict: Verdict, unit: str) -> str:
+    """A breach in a sentence, with what was pooled for it."""
+    told = words.pooled(verdict.windows, unit)
+    return f"{plain_words(verdict)}{f' ({told})' if told and told not in plain_words(verdict) else ''}."
+
+
+def _to_do(data: ReportData) -> str:
+    """What the verdicts ask for, label by label; labels with nothing to do are left out."""
+    return "\n".join(
+        f"- {_name(report.subject)}: {escape(one.words)}"
+        for report in data.by_attention
+        if report.detail is not None
+        for one in report.detail.conclusion.advice
+        if one.act != "nothing"
+    )
 
 
 def _actions(actions: Sequence[Action]) -> str:

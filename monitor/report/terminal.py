@@ -5,39 +5,51 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from textwrap import wrap
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from monitor.alerts.words import clean
 from monitor.evaluation import Evaluated
+from monitor.figures.scale import Scale, level_of, scale_of
 from monitor.figures.sparkline import sparkline
+from monitor.figures.trend import Trend
+from monitor.harm import UNITS
+from monitor.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
 from monitor.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
 from monitor.rejection_words import sentence
 from monitor.report import words
-from monitor.report.data import ReportData, SubjectReport, headline
+from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
-from monitor.report.light import Light, light
-from monitor.report.markdown import verdict_words
+from monitor.report.level import Level, level
 from monitor.rules.model import Config
+from monitor.windows import series_of
 
 __all__ = [
-    "HistoryRow", "console", "element_view", "history_rows", "history_table", "light", "light_table", "plain_table",
-    "report_view", "run_summary", "verdict_table",
+    "HistoryRow", "console", "element_view", "history_rows", "history_table", "history_view", "label_table", "level",
+    "plain_table", "report_view", "run_summary", "verdict_table",
 ]  # fmt: skip
 
 SPARKS = 53
+FEWEST = 5  # as wide as the word "trend"
 WIDE = 140
 Series = tuple[Subject, str, Where]
-_STYLES: Mapping[Light, str] = {"red": "bold red", "amber": "yellow", "green": "green", "grey": "dim"}
-_SIGNS: Mapping[Light, str] = {"red": "▲", "amber": "◆", "green": "●", "grey": "○"}
-_NAME_WIDTH, _VERDICT_WIDTH = 18, 20
+LEVEL_LEGEND = (
+    "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
+    "green if ECE <= 0.05, AUC >= 0.80 and MCE <= 0.15; grey if not known; else amber."
+)
+_LEVELS: Mapping[Level, str] = {"red": "red", "amber": "yellow", "green": "", "grey": "dim"}
+_STATES: Mapping[State, str] = {
+    State.BREACH: "bold red", State.UNCONFIRMED: "yellow", State.NOT_EVALUATED: "magenta", State.OK: "green",
+    State.NO_RULE: "dim",
+}  # fmt: skip
+_NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 36, 9
 _OUTCOMES: Mapping[Outcome, str] = {
     "breach": "bold red", "unconfirmed": "yellow", "ok": "green", "not_evaluated": "dim",
 }  # fmt: skip
@@ -54,7 +66,10 @@ def console(*, stderr: bool = False) -> Console:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """One subject's trend of one metric: its values by window, oldest first, and the newest estimate."""
+    """One subject's trend of one metric: its values by window, oldest first, and the newest estimate.
+
+    ``state`` is what the rules on this metric say in the newest estimate's window, ``pooled`` over how many windows.
+    """
 
     subject: Subject
     metric: str
@@ -62,7 +77,8 @@ class HistoryRow:
     windows: tuple[str, ...]
     values: tuple[float | None, ...]
     last: Estimate
-    outcome: Outcome | None
+    state: LabelState
+    limits: tuple[float, ...] = ()
 
     @property
     def first_value(self) -> float | None:
@@ -76,85 +92,146 @@ class HistoryRow:
         return None if first is None or last is None else last - first
 
 
-def history_rows(estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = ()) -> list[HistoryRow]:
-    """One row a (source, label, metric, population), by name; segments are left out.
+def history_rows(
+    estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, newest: int | None = None
+) -> list[HistoryRow]:
+    """One row a (source, label, metric, population), by name, over the ``newest`` windows; segments are left out.
 
-    Windows without an estimate of the subject, although another has one, are gaps (None). The
-    outcome is that of the newest window: a breach of any rule on the metric, else ok where one was
-    evaluated, else not evaluated; None where no rule watches it.
+    Windows without an estimate of the subject, although another has one, are gaps (None). All windows must be of one
+    time zone (:func:`monitor.windows.series_of`).
     """
     by_series: dict[Series, dict[Window, Estimate]] = defaultdict(dict)
-    for estimate in estimates:
-        if estimate.subject.segment is None:
+    mine = [estimate for estimate in estimates if estimate.subject.segment is None]
+    shown = sorted({estimate.window for estimate in mine})[-(newest or 0) :]
+    for estimate in mine:
+        if estimate.window >= shown[0]:
             by_series[estimate.subject, estimate.metric, estimate.where][estimate.window] = estimate
-    shown = sorted({window for series in by_series.values() for window in series})
-    outcomes = _outcomes(verdicts)
+    of_rules = _by_series(verdicts, {(window.schedule, window.start) for window in shown})
     return [
-        _history_row(key, series, shown, outcomes)
+        _history_row(key, series, shown, of_rules.get(key, []))
         for key, series in sorted(by_series.items(), key=lambda item: _by_name(*item[0]))
     ]
 
 
-def history_table(estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = ()) -> Table:
-    """The history as a table with sparklines, one line a row of :func:`history_rows`.
+def history_view(
+    estimates: Sequence[Estimate], verdicts: Sequence[Verdict] = (), *, asked: bool = False
+) -> RenderableType:
+    """The history as tables: windows of another time zone are a series, and a table, of their own.
 
-    Sparklines of one metric share no scale: each shows its own label's ups and downs.
+    ``asked``: these very windows were asked for, so all are drawn; else as many of the newest as there is room for.
     """
-    rows = history_rows(estimates, verdicts)
-    spans = [row.windows for row in rows if row.windows]
-    measures = sorted({words.metric_name(row.metric, row.where) for row in rows})
-    title = f"{min(w[0] for w in spans)} to {max(w[-1] for w in spans)}" if spans else "Nothing in the history yet"
+    found = series_of(estimate.window for estimate in estimates)
+    tables: list[RenderableType] = []
+    for place, series in enumerate(found):
+        mine = [e for e in estimates if e.window in set(series)]
+        if place:
+            tables.append(Text(f"{_other_zone(series)}: a series of its own", style="bold"))
+        tables.append(history_table(mine, verdicts, asked=asked))
+    return Group(*tables) if tables else Text("Nothing in the history yet")
+
+
+def _other_zone(series: Sequence[Window]) -> str:
+    return f"Windows of another time zone, {series[0].name} to {series[-1].name}"
+
+
+def history_table(
+    estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, asked: bool = False
+) -> RenderableType:
+    """The history of one time zone as a table with sparklines, one line a row of :func:`history_rows`.
+
+    All sparklines of a metric have one scale, over what is drawn.
+    """
+    mine, known = list(estimates), list(verdicts)
+    most = len({estimate.window for estimate in mine if estimate.subject.segment is None})
+    if not most:
+        return Text("Nothing in the history yet")
+    drawn = most if asked else min(most, SPARKS)
+    return _Fitted(lambda shown, _: _history_table(mine, known, shown, most), drawn, asked)
+
+
+def _history_table(estimates: list[Estimate], verdicts: list[Verdict], shown: int, most: int) -> Table:
+    rows = history_rows(estimates, verdicts, newest=shown)
+    scales = _scales(rows)
+    measures = {words.metric_name(row.metric, row.where): scales[row.metric, row.where].words for row in rows}
+    several = len(measures) > 1
+    span = f"{rows[0].windows[0]} to {rows[0].windows[-1]}"
+    left = "" if shown == most else f", the newest {shown} of {most} windows"
     table = _table(
-        f"{measures[0]}, {title}" if len(measures) == 1 else title,
-        ("label", *(["metric"] if len(measures) > 1 else []), "trend"),
+        f"{span}{left}" if several else f"{next(iter(measures))}, {span}{left}",
+        ("label", *(["metric"] if several else []), "trend"),
         ("first", "last", "change", "95% interval", "n"),
-        ("outcome",),
+        ("rules",),
     )
+    scale = "; ".join(f"{name}: {told}" if several else told for name, told in sorted(measures.items()))
+    table.caption = f"trend: one scale for all labels, {scale}; first, last and change are of the windows shown"
     for row in rows:
-        table.add_row(*_history_cells(row, several=len(measures) > 1))
+        table.add_row(*_history_cells(row, scales[row.metric, row.where], several=several))
     return table
 
 
-def light_table(data: ReportData) -> Table:
-    """One line a label: its light, what it is, what changed, what the rules say, whether it may act."""
+def _scales(rows: Iterable[HistoryRow]) -> dict[tuple[str, Where], Scale]:
+    by_metric: dict[tuple[str, Where], list[HistoryRow]] = defaultdict(list)
+    for row in rows:
+        by_metric[row.metric, row.where].append(row)
+    return {
+        key: scale_of(key[0], [v for row in mine for v in row.values], [v for row in mine for v in row.limits])
+        for key, mine in by_metric.items()
+    }
+
+
+def label_table(data: ReportData) -> RenderableType:
+    """One line a label: its state, what it is, what changed, whether it could act at the run, the handbook's level."""
+    trends = [trend for report in data.subjects if (trend := report.trend("ece")) is not None]
+    most = max((len(trend.points) for trend in trends), default=0)
+    return _Fitted(lambda shown, width: _label_table(data, trends, shown, width), min(max(most, 1), SPARKS))
+
+
+def _label_table(data: ReportData, trends: Sequence[Trend], shown: int, width: int) -> Table:
+    levels = [line.level for trend in trends if not trend.empty for line in trend.thresholds]
+    scale = scale_of("ece", [value for trend in trends for value in trend.values[-shown:]], levels)
     table = _table(
-        f"{data.window.name}: {headline(data)}",
-        ("light", "label"),
-        ("ECE", "change"),
-        ("trend", "verdict", "acts"),
+        f"{data.window.name}: {headline(data)}", ("state", "label"), ("ECE", "change"), ("trend", "acts", "level")
     )
     for report in data.by_attention:
-        table.add_row(*_light_row(report))
+        table.add_row(*_label_row(report, data, scale, shown, _WIDE_STATE if width > 110 else _STATE_WIDTH))
+    drawn = min(shown, max((len(trend.points) for trend in trends), default=0))
+    table.caption = f"trend: ECE of the last {drawn} {data.unit}s, one scale for all labels, {scale.words}"
     return table
 
 
 def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     """Every verdict with its numbers: breaches first, then what could not be judged, then the rest.
 
-    Below the rule stands its reason, below the label the verdict's id, for ``calmon explain``; ``p`` is adjusted.
+    Below the rule is its reason, below the label the verdict's id, for ``calmon explain``; ``p`` is adjusted. Below the
+    value: over how many windows it was pooled.
     """
     table = _table("Verdicts", ("rule", "label"), ("value", "change", "limit", "p", "n"), ())
     order: dict[Outcome, int] = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
     for v in sorted(verdicts, key=lambda v: (order[v.outcome], v.subject.name, v.rule)):
         told = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
         table.add_row(
-            told, _name(v.subject).append(f"\n{v.id[:12]}", style="dim"), words.number(v.value),
+            told, _name(v.subject).append(f"\n{v.id[:12]}", style="dim"), _of_span(v),
             words.number(v.change, sign=True), words.number(v.threshold), words.p_text(v.p_adjusted), f"{v.n:,}",
         )  # fmt: skip
     return table
 
 
+def _of_span(verdict: Verdict) -> str:
+    told = words.pooled(verdict.windows, UNITS[verdict.window.schedule])
+    return words.number(verdict.value) + (f"\n{told}" if told else "")
+
+
 def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], config: Config) -> RenderableType:
-    """What a run found and did: counts by outcome, the breaches, the actions, the rows set aside.
+    """What a run found and did: labels by state, verdicts by outcome, what is beyond its limit, what was done.
 
     Sources in the order of ``config``.
     """
     order = list(config.sources)
     parts = sorted(evaluated, key=lambda part: order.index(part.source) if part.source in order else len(order))
-    breaches = [v for part in parts for v in part.verdicts if v.outcome == "breach"]
+    beyond = [v for part in parts for v in part.verdicts if v.outcome in ("breach", "unconfirmed")]
     shown: list[RenderableType] = [_source_line(part) for part in parts]
-    if breaches:
-        shown.append(verdict_table(breaches))
+    if beyond:
+        shown.append(verdict_table(beyond))
     if actions:
         shown.append(_action_table(actions))
     return Group(*shown)
@@ -165,7 +242,9 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     telling = [v for v in data.verdicts if v.outcome != "ok"]
     shown: list[RenderableType] = [
         Text(f"{words.window_text(data.window, data.tz)} ({data.zone})", style="dim"),
-        light_table(data),
+        label_table(data),
+        Text(f"automation: {at_text(data)}. {now_text(data)}".rstrip(), style="dim"),
+        Text(LEVEL_LEGEND, style="dim"),
     ]
     if not data.subjects:
         run = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
@@ -214,29 +293,28 @@ def _alone(report: SubjectReport) -> list[RenderableType]:
     return [Text(f"\n{clean(report.subject.name)}", style="bold"), *parts] if parts else []
 
 
-def _outcomes(verdicts: Iterable[Verdict]) -> dict[tuple[Series, Window], Outcome]:
-    found: dict[tuple[Series, Window], Outcome] = {}
-    weight: dict[Outcome, int] = {"breach": 3, "unconfirmed": 2, "ok": 1, "not_evaluated": 0}
-    for v in verdicts:
-        key = ((v.subject, v.metric, v.where), v.window)
-        if key not in found or weight[v.outcome] > weight[found[key]]:
-            found[key] = v.outcome
+def _by_series(verdicts: Iterable[Verdict], windows: Collection[tuple[str, datetime]]) -> dict[Series, list[Verdict]]:
+    """The verdicts of these windows by what their metric is about, oldest first."""
+    found: dict[Series, list[Verdict]] = defaultdict(list)
+    for v in sorted(verdicts, key=lambda v: v.window.start):
+        if (v.window.schedule, v.window.start) in windows:
+            found[v.subject, v.metric, v.where].append(v)
     return found
 
 
 def _history_row(
-    key: Series,
-    series: Mapping[Window, Estimate],
-    shown: Sequence[Window],
-    outcomes: Mapping[tuple[Series, Window], Outcome],
+    key: Series, series: Mapping[Window, Estimate], shown: Sequence[Window], verdicts: Sequence[Verdict]
 ) -> HistoryRow:
     newest = max(series)
+    now = [v for v in verdicts if v.window.start == newest.start]
+    limits = {v.rule: level_of(v) for v in verdicts}  # the newest of each rule
     return HistoryRow(
         *key,
         windows=tuple(window.name for window in shown),
         values=tuple(series[window].interval.value if window in series else None for window in shown),
         last=series[newest],
-        outcome=outcomes.get((key, newest)),
+        state=state_of(now),
+        limits=tuple(level for level in limits.values() if level is not None),
     )
 
 
@@ -244,47 +322,77 @@ def _by_name(subject: Subject, metric: str, where: Where) -> tuple[str, bool, st
     return subject.source, subject.label is not None, subject.label or "", metric, where
 
 
-def _light_row(report: SubjectReport) -> Sequence[RenderableType]:
-    trend = report.trend("ece")
-    switch = report.switch.words if report.switch else "–"
+def _label_row(
+    report: SubjectReport, data: ReportData, scale: Scale, shown: int, width: int
+) -> Sequence[RenderableType]:
+    trend, state, change = report.trend("ece"), report.state, report.change
+    told = words.pooled(change.windows, data.unit, change.value)
     return (
-        Text(f"{_SIGNS[report.light]} {report.light}", style=_STYLES[report.light]),
+        Text(_lines([line.replace("_", " ") for line in state.lines], width), style=_STATES[state.state]),
         _name(report.subject),
         words.number(report.value("ece")),
-        words.number(report.change[0], sign=True),
-        _Spark(trend.values if trend else ()),
-        Text(_lines(verdict_words(report).split("; "), _VERDICT_WIDTH), style="bold red" if report.breaches else ""),
-        Text(_lines([switch], 8), style="red" if switch.startswith("off") else ""),
+        _lines([words.number(change.change, sign=True), *([told] if told else [])], 8),
+        _spark(trend.values[-shown:] if trend else (), scale),
+        Text(_lines(_automation(report), 8), style="red" if report.switch and report.switch.state != "on" else ""),
+        Text(report.level, style=_LEVELS[report.level]),
     )
 
 
-def _history_cells(row: HistoryRow, *, several: bool) -> Sequence[RenderableType]:
+def _automation(report: SubjectReport) -> list[str]:
+    """The switch at the run, and of now where it is another."""
+    if report.switch is None:
+        return ["–"]
+    now = report.switch_now
+    changed = now is not None and now.words != report.switch.words
+    return [report.switch.words, *([f"now {now.words}"] if now is not None and changed else [])]
+
+
+def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[RenderableType]:
     seen = row.last.interval
     return (
         _name(row.subject),
         *([words.metric_name(row.metric, row.where)] if several else []),
-        _Spark(row.values),
+        _spark(row.values, scale),
         words.number(row.first_value),
         words.number(seen.value),
         words.number(row.change, sign=True),
         words.interval(seen.low, seen.high).replace(" to ", "–"),
         f"{row.last.n:,}",
-        _outcome(row.outcome),
+        _rules(row.state),
     )
 
 
+def _rules(found: LabelState) -> Text:
+    """The worst that the rules on one metric say, and over how many windows where they were pooled."""
+    if found.state is State.NO_RULE:
+        return Text("no rule")
+    worst = (found.breaches or found.unconfirmed or found.not_evaluated or found.ok)[0]
+    told = found.lines[0].partition(": ")[0] if found.state is not State.NOT_EVALUATED else found.lines[0]
+    text = Text(_lines([told.replace("_", " ")], _RULES_WIDTH), style=_STATES[found.state])
+    pooled = words.pooled(worst.windows, UNITS[worst.window.schedule])
+    return text.append("\n" + _lines([pooled], _RULES_WIDTH), style="dim") if pooled else text
+
+
+def _spark(values: Sequence[float | None], scale: Scale) -> Text:
+    return Text(sparkline(values, scale), overflow="fold")
+
+
 @dataclass(frozen=True, slots=True)
-class _Spark:
-    """A sparkline that shows as many of the newest windows as there is room for."""
+class _Fitted:
+    """A table whose trends show as many of the newest windows as there is room for, at least :data:`FEWEST`.
 
-    values: Sequence[float | None]
+    ``build`` makes it for (windows, columns of the terminal), so that title, scale and numbers are of what is drawn.
+    ``whole``: all are wanted, and a narrow terminal folds the trend.
+    """
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        longest = min(len(self.values), SPARKS)
-        return Measurement(min(longest, 8), longest)
+    build: Callable[[int, int], Table]
+    most: int
+    whole: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(sparkline(self.values)[-min(options.max_width, SPARKS) :], no_wrap=True)
+        least, width = min(FEWEST, self.most), options.max_width
+        room = width - console.measure(self.build(least, width), options=options).maximum
+        yield self.build(self.most if self.whole else max(least, min(self.most, FEWEST + room)), width)
 
 
 def plain_table(*columns: str, title: str | Text | None = None) -> Table:
@@ -300,32 +408,46 @@ def plain_table(*columns: str, title: str | Text | None = None) -> Table:
 def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Sequence[str]) -> Table:
     """A table that can be read at 80 columns: no rules between columns, no torn word; the trend gives way."""
     table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
-    )
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
+        padding=(0, 1, 0, 0), caption_justify="left",
+    )  # fmt: skip
     for name in (*left, *numbers, *right):
-        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=name not in ("trend", "state"))
+        drawn = name == "trend"
+        table.add_column(
+            name, justify="right" if name in numbers else "left", no_wrap=not drawn, overflow="fold",
+            min_width=FEWEST if drawn else None,
+        )  # fmt: skip
     return table
 
 
 def _source_line(part: Evaluated) -> Text:
-    counted = {outcome: sum(v.outcome == outcome for v in part.verdicts) for outcome in _OUTCOMES}
-    bad = sum(q.rows for q in part.quality)
     text = Text(f"{clean(part.source)} {part.window.name}: ", style="bold")
     if part.problem is not None:
         return text.append(f"not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
-    text.append(
-        f"{_count(counted['breach'], 'breach', 'breaches')}", style="bold red" if counted["breach"] else "green"
-    )
-    told = f", {counted['ok']} ok, {counted['not_evaluated']} not evaluated{_why_not(part.verdicts)}"
-    text.append(told + (f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""), style="not bold")
+    found = states_of(part.verdicts)
+    labels = [state for subject, state in found.items() if subject.label is not None]
+    whole = found.get(Subject(part.source, None))
+    worst = min(found.values(), key=lambda state: state.rank, default=state_of(()))
+    text.append(counts_text(labels), style=_STATES[worst.state])
+    told = "" if whole is None else f"; as a whole: {whole.words}"
+    text.append(f"{told}. Verdicts: {_verdicts_text(part.verdicts)}{_set_aside(part)}", style="not bold")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 
 
-def _why_not(verdicts: Iterable[Verdict]) -> str:
-    """The reasons of what was not evaluated, in brackets: silence has a cause as well."""
-    reasons = dict.fromkeys(words.reason_text(v) for v in verdicts if v.outcome == "not_evaluated")
-    return f" ({', '.join(reasons)})" if reasons else ""
+def _verdicts_text(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts by outcome, with the reasons of what was not evaluated: silence has a cause as well."""
+    counted = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in _OUTCOMES}
+    silent = reasons_text(v for v in verdicts if v.outcome == "not_evaluated")
+    return (
+        f"{_count(counted['breach'], 'breach', 'breaches')}, {counted['unconfirmed']} not confirmed, "
+        f"{counted['ok']} ok, {counted['not_evaluated']} not evaluated{f': {silent}' if silent else ''}"
+    )
+
+
+def _set_aside(part: Evaluated) -> str:
+    bad = sum(q.rows for q in part.quality)
+    return f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -355,7 +477,3 @@ def _name(subject: Subject) -> Text:
 def _lines(parts: Iterable[str], width: int) -> str:
     """Each part on lines of its own, at most ``width`` wide."""
     return "\n".join(line for part in parts for line in wrap(part, width, break_on_hyphens=False) or [""])
-
-
-def _outcome(outcome: Outcome | None) -> Text:
-    return Text("–") if outcome is None else Text(outcome.replace("_", "\n"), style=_OUTCOMES[outcome])

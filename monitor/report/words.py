@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from monitor.alerts.words import clean, percent, title
@@ -103,6 +103,32 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     """
     shown = ", ".join(clean(name) for name in names[:most])
     return (f"{shown} and {len(names) - most} more" if len(names) > most else shown) or "none"
+
+
+def pooled(windows: int, unit: str, value: float | None = None) -> str:
+    """What a verdict or a change is of where it is not of the window alone; "" where it is.
+
+    >>> pooled(3, "week", 0.0613), pooled(3, "week"), pooled(1, "week", 0.06)
+    ('3 weeks pooled: 0.061', '3 weeks pooled', '')
+    """
+    if windows <= 1:
+        return ""
+    return f"{windows} {unit}s pooled" + ("" if value is None else f": {number(value)}")
+
+
+def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:
+    """How the model version that most rows are of changed since an earlier window; "" where it did not.
+
+    >>> version_change({"v4": 900}, {"v3": 800}, "2026-W28")
+    'the main model version was v3 in 2026-W28 and is v4; no row is of v3 any more'
+    >>> version_change({"v3": 500}, {"v3": 800, "v2": 9}, "2026-W28")
+    ''
+    """
+    new, old = (max(sorted(rows), key=lambda version: rows[version]) if rows else "" for rows in (now, then))
+    if not new or not old or new == old:
+        return ""
+    gone = "" if old in now else f"; no row is of {clean(old)} any more"
+    return f"the main model version was {clean(old)} in {when} and is {clean(new)}{gone}"
 
 
 def p_text(value: float | None) -> str:
