@@ -11,6 +11,7 @@ from monitor.records import Schedule, Window
 
 SETTLE = timedelta(hours=6)
 
+_OTHER_ZONE = timedelta.max
 _WEEK = re.compile(r"(\d{4})-W(\d{2})")
 
 
@@ -150,19 +151,19 @@ def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
     """
     series: list[list[Window]] = []
     for window in sorted(set(found)):
-        fitting = next((each for each in series if _follows(each[-1], window)), None)
-        if fitting is None:
-            series.append([window])
+        near = [(_misfit(each[-1], window), place) for place, each in enumerate(series)]
+        misfit, place = min(near, default=(_OTHER_ZONE, 0))
+        if misfit < _OTHER_ZONE:
+            series[place].append(window)
         else:
-            fitting.append(window)
+            series.append([window])
     return sorted((tuple(each) for each in series), key=lambda each: each[-1].start, reverse=True)
 
 
-def _follows(before: Window, after: Window) -> bool:
-    """Whether the later window may be of the same time zone as the earlier one."""
+def _misfit(before: Window, after: Window) -> timedelta:
+    """How far the later window is from where the earlier one's time zone would have it."""
     days = 7 if before.schedule == "weekly" else 1
     missing = nominal(after) - nominal(before) - timedelta(days=days)
-    gap = after.start - before.end
-    if missing < timedelta(0):
-        return False
-    return gap == missing if not missing else abs(gap - missing) <= timedelta(hours=1)
+    misfit = abs(after.start - before.end - missing)
+    allowed = timedelta(0) if not missing else timedelta(hours=1)
+    return misfit if missing >= timedelta(0) and misfit <= allowed else _OTHER_ZONE

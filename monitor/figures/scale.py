@@ -40,8 +40,8 @@ def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float
 
     >>> scale_of("ece", [0.004, 0.103], [0.08])
     Scale(low=0.0, high=0.16, limits=(0.08,))
-    >>> scale_of("ece", [0.004, 0.3], [0.08]).high, scale_of("roc_auc", [0.97], [0.8])
-    (0.3, Scale(low=0.6, high=1.0, limits=(0.8,)))
+    >>> scale_of("ece", [0.004, 0.3], [0.08]).high, scale_of("roc_auc", [0.97], [0.75])
+    (0.3, Scale(low=0.5, high=1.0, limits=(0.75,)))
     """
     known = [value for value in values if value is not None and isfinite(value)]
     levels = tuple(sorted({round(level, 12) for level in limits if level is not None and isfinite(level)}))

@@ -223,7 +223,7 @@ class ReportData:
         return {
             key: scale_of(
                 key[0],
-                [value for trend in trends for value in trend.values],
+                [value for trend in trends for value in (*trend.values, None if trend.empty else trend.baseline)],
                 [line.level for trend in trends if not trend.empty for line in trend.thresholds],
             )
             for key, trends in by_series.items()

@@ -16,11 +16,13 @@ from monitor.records import Estimate
 
 COLUMNS = (
     "window", "source", "label", "metric", "where", "value", "plug_in", "low", "high", "n", "positives",
+    "start", "end",
 )  # fmt: skip
 
 _TYPES = {
     "window": "string", "source": "string", "label": "string", "metric": "string", "where": "string",
     "value": "float64", "plug_in": "float64", "low": "float64", "high": "float64", "n": "int64", "positives": "float64",
+    "start": "string", "end": "string",
 }  # fmt: skip
 
 
@@ -31,6 +33,7 @@ def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
             "window": e.window.name, "source": e.subject.source, "label": e.subject.label, "metric": e.metric,
             "where": e.where, "value": _finite(e.interval.value), "plug_in": _finite(e.interval.plug_in),
             "low": _finite(e.interval.low), "high": _finite(e.interval.high), "n": e.n, "positives": e.positives,
+            "start": e.window.start.isoformat(), "end": e.window.end.isoformat(),
         }
         for e in estimates
     ]  # fmt: skip

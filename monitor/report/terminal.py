@@ -367,8 +367,10 @@ def _rules(found: LabelState) -> Text:
     if found.state is State.NO_RULE:
         return Text("no rule")
     worst = (found.breaches or found.unconfirmed or found.not_evaluated or found.ok)[0]
-    told = found.lines[0].partition(": ")[0] if found.state is not State.NOT_EVALUATED else found.lines[0]
-    text = Text(_lines([told.replace("_", " ")], _RULES_WIDTH), style=_STATES[found.state])
+    told = found.lines[0].partition(": ")[0]
+    if found.state is State.NOT_EVALUATED:
+        told += f" ({', '.join(dict.fromkeys(words.reason_text(v) for v in found.not_evaluated))})"
+    text = Text(_lines([told], _RULES_WIDTH), style=_STATES[found.state])
     pooled = words.pooled(worst.windows, UNITS[worst.window.schedule])
     return text.append("\n" + _lines([pooled], _RULES_WIDTH), style="dim") if pooled else text
 

@@ -228,7 +228,7 @@ def test_texts_can_be_read_in_light_and_dark(opened: Opened, scheme: str) -> Non
                 return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
             const card = light(getComputedStyle(document.querySelector(".card")).backgroundColor);
             const ratio = c => (Math.max(light(c), card) + 0.05) / (Math.min(light(c), card) + 0.05);
-            const html = [...document.querySelectorAll("td, th, .soft, .light, .breach, .off, a")]
+            const html = [...document.querySelectorAll("td, th, .soft, .state, .level, .breach, .off, a")]
                 .map(e => getComputedStyle(e).color);
             const svg = [...document.querySelectorAll(".js-plotly-plot text")].map(e => getComputedStyle(e).fill);
             return [...new Set([...html, ...svg])].map(ratio);

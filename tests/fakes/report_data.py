@@ -150,11 +150,12 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
         version=2,
     )
     now = weeks[-1]
-    known = Known(0.8, evaluated=True, ece_rise=0.01)
+    current = tuple(v for v in verdicts if v.window == now)
+    known = Known(0.8, evaluated=True, ece_rise=0.01, verdicts=current)
     report = SubjectReport(
         subject,
         trends,
-        tuple(v for v in verdicts if v.window == now),
+        current,
         reliability_data(bin_counts(by_week[now], edges), bin_counts(old, edges)),
         BaselineLine(
             1,
@@ -164,6 +165,7 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
             weeks[min(7, len(weeks) - 1)].name,
             20000,
         ),
+        switch_line(state, NOW),
         switch_line(state, NOW),
         detail=detail_of(by_week[now], [e for e in estimates if e.window == now], known, 0.95),
     )
@@ -183,6 +185,8 @@ def report_data(stories: Sequence[Story] = STORIES, *, weeks: int = 26) -> Repor
         quality=(Quality("tickets", "score_out_of_range", 3), Quality("tickets", "duplicate", 41)),
         verdicts=tuple(v for part in parts for v in part.verdicts),
         automation=tuple(part.switch for part in parts if part.switch is not None),
+        automation_now=tuple(part.switch_now for part in parts if part.switch_now is not None),
+        switched_at=NOW,
         shifts=(shift,),
         notes=("Model versions in this window: v7 (2,310 rows), v6 (190 rows).",),
     )

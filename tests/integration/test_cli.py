@@ -206,6 +206,40 @@ def test_an_operators_change_is_stored_with_name_and_reason(fresh: World) -> Non
     ]
 
 
+def test_history_shows_exactly_the_windows_that_were_asked_for(world: World) -> None:
+    def shown(*words: str) -> list[str]:
+        rows = json.loads(calmon(world, "history", "--label", "steady", "--format", "json", *words).stdout)
+        return [row["window"] for row in rows]
+
+    known = shown()
+    assert shown("--last", "2") == known[-2:]
+    assert shown("--from", known[1], "--to", known[2]) == known[1:3]
+    assert shown("--last", "1", "--to", known[2]) == known[2:3]
+    table = calmon(world, "history", "--label", "steady", "--last", "2").stdout
+    assert f"ECE, {known[-2]} to {known[-1]}" in table
+    assert "one scale for all labels" in table
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--from", "2026-47"), "'2026-47' is not an ISO week; write it like 2026-W46"),
+        (("--to", "2026-W54"), "the year 2026 has no week 54"),
+        (("--from", "2026-W30", "--to", "2026-W20"), "--from 2026-W30 is later than --to 2026-W20"),
+        (("--from", "2026-W30", "--last", "3"), "--last and --from are two answers to one question"),
+        (("--schedule", "daily", "--from", "2026-W30"), "'2026-W30' is not a date; write it like 2026-11-16"),
+    ],
+)
+def test_windows_of_the_history_that_make_no_sense_are_refused(
+    world: World, words: tuple[str, ...], sentence: str
+) -> None:
+    found = calmon(world, "history", *words)
+    assert found.exit_code == 2
+    assert sentence in found.stderr
+    assert calmon(world, "history", "--last", "0").exit_code == 2
+    assert not found.stdout
+
+
 def test_the_report_is_a_page_a_table_or_json(world: World, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert calmon(world, "report", "--week", WEEKS[9], "--html", str(page)).exit_code == 0
@@ -221,7 +255,8 @@ def test_the_report_carries_every_element_as_tables_markdown_and_json(world: Wor
     assert found.exit_code == 0, found.output
     written = markdown.read_text("utf-8")
     for title in (
-        "What to do", "Calibration", "Discrimination and decisions", "What acts alone", "Threshold for 95% accuracy",
+        "What to do", "Calibration", "Discrimination and decisions", "From the automation threshold on",
+        "Threshold for 95% accuracy", "Level",
         "Scores of right and wrong", "Reliability by bin",
     ):  # fmt: skip
         assert title in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,7 @@ from scipy.stats import binomtest
 from monitor.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.figures.drawings import reliability_drawing, trend_drawing
 from monitor.figures.reliability import reliability_data
+from monitor.figures.scale import Scale, level_of, scale_of
 from monitor.figures.sparkline import BARS, sparkline
 from monitor.figures.trend import Trend, trend_data
 from monitor.records import Subject
@@ -30,6 +32,13 @@ def billing() -> tuple[Trend, list[object]]:
     return trend, list(estimates)
 
 
+UNIT = Scale(0.0, 1.0)
+
+
+def drawn_on(trend: Trend) -> Scale:
+    return scale_of(trend.metric, [*trend.values, trend.baseline], [line.level for line in trend.thresholds])
+
+
 def trace(drawing: dict[str, object], name: str) -> dict[str, object]:
     data = drawing["data"]
     assert isinstance(data, list)
@@ -37,22 +46,47 @@ def trace(drawing: dict[str, object], name: str) -> dict[str, object]:
 
 
 def test_a_sparkline_rises_with_its_values_and_shows_the_lowest_and_the_highest() -> None:
-    drawn = sparkline(list(np.linspace(0, 1, 8)))
+    drawn = sparkline(list(np.linspace(0, 1, 8)), UNIT)
     assert drawn == BARS
 
 
 def test_a_sparkline_shows_what_is_missing_or_not_a_number_as_a_dot() -> None:
-    assert sparkline([0.0, None, float("nan"), 1.0]) == "▁··█"
+    assert sparkline([0.0, None, float("nan"), 1.0], UNIT) == "▁··█"
 
 
 def test_a_sparkline_of_nothing_is_empty_and_of_one_value_is_one_bar() -> None:
-    assert sparkline([]) == ""
-    assert sparkline([None]) == "·"
-    assert sparkline([0.3]) == "▄"
+    assert sparkline([], UNIT) == ""
+    assert sparkline([None], UNIT) == "·"
+    assert sparkline([0.3], UNIT) == "▃"
 
 
 def test_a_sparkline_on_a_given_scale_clips_what_lies_outside() -> None:
-    assert sparkline([-1.0, 0.0, 2.0], low=0.0, high=1.0) == "▁▁█"
+    assert sparkline([-1.0, 0.0, 2.0], UNIT) == "▁▁█"
+
+
+def test_two_labels_on_one_scale_can_be_compared() -> None:
+    on = scale_of("ece", [0.004, 0.103], [0.08])
+    assert (on.low, on.high) == (0.0, 0.16)
+    assert sparkline([0.004], on) < sparkline([0.079], on) < sparkline([0.103], on)
+    assert sparkline([0.004, 0.004], on) == "▁▁"
+
+
+def test_a_scale_goes_from_the_best_value_to_twice_the_farthest_limit_or_to_what_is_drawn() -> None:
+    assert scale_of("ece", [0.01], [0.02, 0.031]) == Scale(0.0, 0.062, (0.02, 0.031))
+    assert scale_of("ece", [0.5], [0.02]) == Scale(0.0, 0.5, (0.02,))
+    assert scale_of("roc_auc", [0.97], [0.8]).low == pytest.approx(0.6)
+    assert scale_of("roc_auc", [0.5], [0.8]) == Scale(0.5, 1.0, (0.8,))
+    assert scale_of("shortfall", [-0.02, 0.01], [0.05]) == Scale(-0.02, 0.1, (0.05,))
+    assert scale_of("ece", [None, float("nan")]) == Scale(0.0, 1.0)
+    assert scale_of("no metric of ours", [3.0, 5.0], [4.0]) == Scale(3.0, 5.0, (4.0,))
+
+
+def test_the_level_of_an_increase_is_above_the_baseline_of_its_verdict() -> None:
+    _, verdicts, _ = history(STORIES[1], 101, SPANS)
+    rose = next(v for v in verdicts if v.rule == "ece-increase")
+    assert level_of(replace(rose, detail={"condition": "increase"})) == pytest.approx((rose.baseline or 0) + 0.02)
+    assert level_of(replace(rose, detail={"condition": "increase"}, baseline=None)) is None
+    assert level_of(replace(rose, detail={"condition": "above"})) == 0.02
 
 
 def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated() -> None:
@@ -72,7 +106,10 @@ def test_an_increase_threshold_stands_above_the_baseline_and_a_level_where_it_is
 def test_an_increase_threshold_without_a_baseline_has_no_level_and_is_not_drawn() -> None:
     trend = trend_data("ece", "all", [], [], windows=SPANS, rules=RULES)
     assert [line.level for line in trend.thresholds] == [None]
-    assert [entry["name"] for entry in trend_drawing(trend, UTC_ZONE)["data"]] == ["95% interval", "value"]
+    assert [entry["name"] for entry in trend_drawing(trend, UTC_ZONE, drawn_on(trend))["data"]] == [
+        "95% interval",
+        "value",
+    ]
 
 
 def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
@@ -86,17 +123,17 @@ def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
 
 def test_a_drawn_trend_carries_the_numbers_unchanged() -> None:
     trend, _ = billing()
-    value = trace(trend_drawing(trend, UTC_ZONE), "value")
+    value = trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "value")
     assert value["y"] == list(trend.values)
     assert value["customdata"] == [[p.window, p.low, p.high, p.n, ", ".join(p.verdicts)] for p in trend.points]
-    assert trace(trend_drawing(trend, UTC_ZONE), "baseline")["y"] == [trend.baseline, trend.baseline]
+    assert trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "baseline")["y"] == [trend.baseline, trend.baseline]
 
 
 def test_the_interval_band_is_torn_where_windows_are_missing() -> None:
     _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
     trend = report.trend("ece")
     assert trend is not None
-    outline = trace(trend_drawing(trend, UTC_ZONE), "95% interval")["y"]
+    outline = trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "95% interval")["y"]
     assert isinstance(outline, list)
     assert outline.count(None) == 1
     assert len(outline) == 2 * 24 + 2 + 1
@@ -104,14 +141,14 @@ def test_the_interval_band_is_torn_where_windows_are_missing() -> None:
 
 def test_days_of_a_trend_are_those_of_the_configured_time_zone() -> None:
     trend = trend_data("ece", "all", [], [], windows=SPANS)
-    berlin, auckland = (trend_drawing(trend, ZoneInfo(z)) for z in ("UTC", "Pacific/Honolulu"))
+    berlin, auckland = (trend_drawing(trend, ZoneInfo(z), UNIT) for z in ("UTC", "Pacific/Honolulu"))
     assert trace(berlin, "value")["x"][-1] == "2026-11-09"  # type: ignore[index]
     assert trace(auckland, "value")["x"][-1] == "2026-11-08"  # type: ignore[index]
 
 
 def test_ticks_name_the_weeks_and_say_the_year_once() -> None:
     trend = trend_data("ece", "all", [], [], windows=SPANS)
-    texts = trend_drawing(trend, UTC_ZONE)["layout"]["xaxis"]["ticktext"]
+    texts = trend_drawing(trend, UTC_ZONE, drawn_on(trend))["layout"]["xaxis"]["ticktext"]
     assert texts[-1] == "W46"
     assert [text for text in texts if "2026" in text] == texts[:1]
     assert len(texts) <= 9
@@ -119,7 +156,7 @@ def test_ticks_name_the_weeks_and_say_the_year_once() -> None:
 
 def test_the_value_axis_holds_every_value_and_every_reference() -> None:
     trend, _ = billing()
-    low, high = trend_drawing(trend, UTC_ZONE)["layout"]["yaxis"]["range"]
+    low, high = trend_drawing(trend, UTC_ZONE, drawn_on(trend))["layout"]["yaxis"]["range"]
     shown = [v for v in (*trend.values, trend.baseline, *(t.level for t in trend.thresholds)) if v is not None]
     assert low <= min(shown)
     assert high >= max(shown)
@@ -130,7 +167,10 @@ def test_plotly_accepts_every_drawing(missing: tuple[int, ...]) -> None:
     kept = [e for e in history(Story("x"), 3, SPANS)[0] if SPANS.index(e.window) not in missing]
     trend = trend_data("ece", "all", kept, [], windows=SPANS, baseline=0.02, rules=RULES)
     span = (SPANS[0].start, SPANS[4].start)
-    for drawing in (trend_drawing(trend, UTC_ZONE, baseline_span=span), trend_drawing(trend, UTC_ZONE, small=True)):
+    on = drawn_on(trend)
+    for drawing in (
+        trend_drawing(trend, UTC_ZONE, on, baseline_span=span), trend_drawing(trend, UTC_ZONE, on, small=True),
+    ):  # fmt: skip
         assert len(go.Figure(json.loads(json.dumps(drawing, allow_nan=False))).data) == len(drawing["data"])
 
 
@@ -138,7 +178,7 @@ def test_a_trend_without_windows_is_drawn_empty_and_not_an_error() -> None:
     trend = trend_data("ece", "all", [], [], windows=[])
     assert trend.empty
     assert trend.last is None
-    assert trace(trend_drawing(trend, UTC_ZONE), "value")["y"] == []
+    assert trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "value")["y"] == []
 
 
 def test_reliability_points_are_bin_means_with_exact_binomial_intervals() -> None:

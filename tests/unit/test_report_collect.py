@@ -13,14 +13,16 @@ import pytest
 from monitor.baselines import Baseline, edges_of
 from monitor.counts import Counts, bin_counts, pool
 from monitor.evaluation import Evaluated, SourceData, WindowCounts, evaluate
+from monitor.harm import HarmKind
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.selective import excess_errors, threshold_for
 from monitor.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
 from monitor.report.collect import collect_report
+from monitor.report.data import headline, now_text
 from monitor.report.html import html_report
 from monitor.rules.model import AutomationConfig, Config, EvaluationConfig, Rule, RuleMatch, SourceConfig
-from monitor.windows import before, day
+from monitor.windows import before, day, week
 from tests.fakes.report_data import NOW, RULES, UTC_ZONE, Story, rows, windows
 
 SPANS = windows(6)
@@ -202,6 +204,95 @@ def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store
     assert "No label was read in this window." in html_report(data)
 
 
+def test_a_report_of_a_past_week_shows_the_switch_at_its_run_and_now_apart(tmp_path: Path) -> None:
+    ran, later = NOW, NOW + timedelta(days=30)
+    lease = SPANS[-1].end + timedelta(days=9)
+    with Store.from_url(f"sqlite:///{tmp_path}/past.sqlite") as store:
+        window, part = SPANS[-1], judged(5)
+        store.begin_run(window, run="r", acts=True, rules_revision="1", now=ran)
+        store.save_reading(window, StoredReading("tickets", labels=WEEKS[5], versions={"v7": 4000}), ran)
+        store.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, part.shifts, ran)
+        store.finish_run(window, state="done", now=ran)
+        state = SwitchState("tickets", "billing")
+        before, after_it = window.start - timedelta(days=1), ran + timedelta(hours=1)
+        for at, kind, to_state, until in ((before, "enabled", "on", lease), (after_it, "disabled", "off", None)):
+            after = replace(
+                state, state=to_state, lease_until=until, changed_at=at, actor="ana", version=state.version + 1
+            )
+            event = SwitchEvent(
+                kind, "tickets", "billing", at, kind, state.state, to_state, "ana", "x", lease_until=until
+            )
+            store.apply_switch(state, after, event)
+            state = after
+        data = collect_report(store, CONFIG, window, later)
+    billing = next(r for r in data.subjects if r.subject.label == "billing")
+    account = next(r for r in data.subjects if r.subject.label == "account")
+    assert billing.switch is not None
+    assert billing.switch_now is not None
+    assert (billing.switch.words, billing.switch_now.words) == ("on", "off")
+    assert data.switched_at == ran
+    assert headline(data).endswith("automation off for 1 of 2 labels at the run (16 Nov 2026 06:30).")
+    assert now_text(data) == "Automation now (16 Dec 2026 06:30): off for 2 of 2 labels."
+    assert billing.detail is not None
+    assert billing.detail.harm is not None
+    assert billing.detail.harm.kind is HarmKind.HAPPENED
+    assert account.detail is not None
+    assert account.detail.harm is not None
+    assert account.detail.harm.kind is HarmKind.AVERTED
+    assert "would have been wrong" in account.detail.harm.sentence
+    whole = next(r for r in data.subjects if r.subject.label is None)
+    assert whole.detail is not None
+    assert whole.detail.harm is not None
+    assert whole.detail.harm.kind is HarmKind.ESTIMATED
+
+
+def test_only_traffic_seems_to_have_moved_but_the_model_version_is_another(tmp_path: Path) -> None:
+    with Store.from_url(f"sqlite:///{tmp_path}/versions.sqlite") as store:
+        store.save_baselines(list(BASELINES.values()))
+        for k, version in ((3, "v7"), (5, "v8")):
+            store.save_reading(SPANS[k], StoredReading("tickets", labels=WEEKS[k], versions={version: 4000}), NOW)
+        part = judged(5)
+        moved = [
+            replace(v, outcome="breach", reason=Reason.TRAFFIC_MIX)
+            if (v.rule, v.subject.label) == ("ece-increase", "billing") else v
+            for v in part.verdicts
+        ]  # fmt: skip
+        store.save_evaluation(SPANS[5], ["tickets"], part.estimates, moved, [], NOW)
+        data = collect_report(store, CONFIG, SPANS[5], NOW)
+    billing = next(r for r in data.subjects if r.subject.label == "billing")
+    assert billing.detail is not None
+    told = [one.sentence for one in billing.detail.conclusion.advice if one.reason == "version_changed"]
+    assert told == [
+        "compare the model versions: the main model version was v7 in 2026-W44 and is v8; no row is of v7 any more"
+    ]
+
+
+def test_windows_of_another_time_zone_are_named_and_not_drawn(tmp_path: Path) -> None:
+    berlin = CONFIG.model_copy(update={"timezone": "Europe/Berlin"})
+    last = week(SPANS[-1].name, berlin.zone)
+    with Store.from_url(f"sqlite:///{tmp_path}/zones.sqlite") as store:
+        for k, window in enumerate(SPANS[:5]):
+            store.save_evaluation(window, ["tickets"], judged(k).estimates, [], [], NOW)
+        mine = [replace(e, window=last) for e in judged(5).estimates]
+        store.save_evaluation(last, ["tickets"], mine, [], [], NOW)
+        data = collect_report(store, berlin, last, NOW)
+    trend = data.subjects[1].trend("ece")
+    assert trend is not None
+    assert sum(value is not None for value in trend.values) == 1
+    assert "Not in the trends: 5 windows of another time zone, 2026-W41 to 2026-W45." in data.notes
+
+
+def test_the_source_as_a_whole_without_rules_has_a_level_and_pairs_count_over_all_labels(store: Store) -> None:
+    data = collect_report(store, CONFIG.model_copy(update={"rules": ()}), SPANS[-1], NOW)
+    whole = replace(data.subjects[0], verdicts=())
+    assert whole.subject.label is None
+    assert whole.level != "grey"
+    account = data.subjects[1]
+    assert account.detail is not None
+    few = [band.sentence for band in account.detail.conclusion.bands if band.reason == "few_pairs"]
+    assert few == ["fewer than 10,000 pairs over all labels of this evaluation: 8,000"]
+
+
 def test_the_report_of_an_empty_history_is_empty() -> None:
     with Store.from_url("sqlite://") as empty:
         assert collect_report(empty, CONFIG, SPANS[-1], NOW).subjects == ()
@@ -218,12 +309,13 @@ def test_every_label_has_its_numbers_thresholds_and_advice_from_what_is_stored(s
         }
         assert detail.operating == threshold_for(counts, 0.8)
         assert detail.excess == excess_errors(counts)
-        assert detail.conclusion.light == report.light
+        assert detail.conclusion.level == report.level
         assert detail.automate_at == 0.8
     assert data.target == 0.8
     billing = data.subjects[2].detail
     assert billing is not None
-    assert "ece_rose" in [one.reason for one in billing.conclusion.advice]
+    assert "something_changed" in [one.reason for one in billing.conclusion.advice]
+    assert "ece_rose" in [one.reason for one in billing.conclusion.bands]
 
 
 def test_the_matrix_of_gaps_is_on_the_edges_of_the_baselines(store: Store) -> None:
@@ -234,7 +326,7 @@ def test_the_matrix_of_gaps_is_on_the_edges_of_the_baselines(store: Store) -> No
     assert gaps.rows[2, : len(bins.n)].tolist() == bins.n.tolist()
 
 
-def test_the_last_two_days_of_a_week_are_those_that_advice_looks_at(store: Store, tmp_path: Path) -> None:
+def test_the_last_two_days_of_a_week_are_those_that_a_band_looks_at(store: Store, tmp_path: Path) -> None:
     def daily(name: str, ece: float) -> Estimate:
         subject, where = Subject("tickets", "billing"), day(name, UTC_ZONE)
         return Estimate(subject, where, "ece", "all", Interval(ece, 0.0, 1.0, ece), 900, 90)
@@ -248,7 +340,7 @@ def test_the_last_two_days_of_a_week_are_those_that_advice_looks_at(store: Store
                 other.save_evaluation(made.window, ["tickets"], [made], [], [], NOW)
             detail = collect_report(other, CONFIG, week, NOW).subjects[2].detail
         assert detail is not None
-        return [one.reason for one in detail.conclusion.advice]
+        return [one.reason for one in detail.conclusion.bands]
 
     week = SPANS[-1]
     assert "ece_high_two_days" in advised(("2026-11-14", 0.09), ("2026-11-15", 0.1))

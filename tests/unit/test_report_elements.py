@@ -14,12 +14,13 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.estimates import Sample
+from monitor.harm import TimeOn
 from monitor.inference.selective import excess_errors, threshold_for
 from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import risk_coverage
 from monitor.recalibration.gain import gains
-from monitor.records import Estimate, Interval, Subject
+from monitor.records import Estimate, Interval, Reason, Subject, Verdict
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, only
 from monitor.report.detail import Detail, Known, detail_of
@@ -51,6 +52,12 @@ def sample(rows: int = 20_000, *, seed: int = 1) -> tuple[np.ndarray, np.ndarray
     return score, (rng.random(rows) < np.clip(score + 0.04, 0, 1)).astype(int)
 
 
+def verdict(outcome: str) -> Verdict:
+    return Verdict(
+        "v", "ece-increase", BILLING, WEEK, "ece", "all", outcome, Reason.WITHIN_THRESHOLD, "warning", 0.02  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def data() -> ReportData:
     return report_data()
@@ -78,10 +85,10 @@ def test_the_parts_of_a_label_are_those_of_the_functions_on_its_rows() -> None:
     assert found.roc.area == pytest.approx(roc_auc_score(sample()[1], sample()[0]), abs=1e-4)
 
 
-def test_a_threshold_that_was_found_is_advised_and_shown_with_what_it_leaves_to_people() -> None:
+def test_a_threshold_that_was_found_is_named_and_shown_with_what_it_leaves_to_people() -> None:
     counts = counts_from_rows(*sample(), automate_at=0.8)
     found = detail(counts, estimate("ece", 0.04), estimate("roc_auc", 0.9), estimate("mce", 0.1))
-    assert [one.reason for one in found.conclusion.advice] == ["threshold_known", "well_calibrated"]
+    assert [one.reason for one in found.conclusion.bands] == ["well_calibrated", "threshold_known"]
     assert found.operating is not None
     assert found.operating.threshold is not None
     (row,) = elements.thresholds([(SubjectReport(BILLING, ()), found)], 0.95).rows
@@ -96,33 +103,44 @@ def test_a_target_that_cannot_be_shown_is_said_by_its_reason_and_not_advised() -
     (row,) = elements.thresholds([(SubjectReport(BILLING, ()), found)], 0.9).rows
     assert row[1:5] == ("not shown", "–", "–", "–")
     assert elements.threshold_text(found, 0.9) == "90% accuracy: not shown"
-    assert "threshold_known" not in [one.reason for one in found.conclusion.advice]
+    assert "threshold_known" not in [one.reason for one in found.conclusion.bands]
 
 
 def test_errors_beyond_the_promised_are_told_in_a_sentence() -> None:
     counts = counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8)
     found = detail(counts, estimate("share_to_people", 0.25))
     assert elements.told(found).startswith(
-        "Of what acted alone, about 38 more wrong than promised (25 to 53): 58 of 400"
+        "About 38 more wrong than promised (25 to 53): 58 of 400 automated were wrong"
     )
-    assert elements.told(found).endswith("25% was left to people.")
+    assert elements.told(found).endswith("25% of the rows lie below 0.80.")
     none = detail(counts_from_rows([0.6] * 50, [1] * 50, automate_at=0.8), estimate("share_to_people", 1.0))
     assert elements.told(none) == ""
 
 
-def test_two_high_days_turn_the_automation_off_and_no_threshold_is_advised_then() -> None:
+def test_harm_is_what_automation_did_and_would_have_been_where_it_was_off() -> None:
+    counts = counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8)
+    off = detail(counts, estimate("share_to_people", 0.25), known=replace(KNOWN, on=TimeOn(0.0)))
+    assert elements.told(off).startswith(
+        "Automation was off the whole week: about 38 more would have been wrong than promised (25 to 53); 58 of 400"
+    )
+    half = detail(counts, estimate("share_to_people", 0.25), known=replace(KNOWN, on=TimeOn(0.5)))
+    assert elements.told(half).startswith("Automation was on for 50% of the week: an estimated 19 of about 38 more")
+
+
+def test_two_high_days_are_a_band_and_never_advice_beside_a_verdict_that_is_ok() -> None:
     counts = counts_from_rows(*sample(), automate_at=0.8)
-    known = replace(KNOWN, days=(0.09, 0.1), mce_rise=0.06)
-    reasons = [one.reason for one in detail(counts, estimate("ece", 0.04), known=known).conclusion.advice]
-    assert reasons[0] == "ece_high_two_days"
-    assert "mce_rose" in reasons
-    assert "threshold_known" not in reasons
+    known = replace(KNOWN, days=(0.09, 0.1), mce_rise=0.06, verdicts=(verdict("ok"),))
+    found = detail(counts, estimate("ece", 0.04), known=known).conclusion
+    assert {"ece_high_two_days", "mce_rose"} <= {one.reason for one in found.bands}
+    assert [(one.reason, one.basis) for one in found.advice] == [("all_ok", ("ok: its rule was evaluated",))]
 
 
-def test_a_label_that_was_not_judged_is_grey_and_advised_nothing() -> None:
-    found = detail(None, estimate("ece", 0.3), known=replace(KNOWN, evaluated=False))
+def test_a_label_without_a_rule_has_a_level_and_no_advice() -> None:
+    found = detail(None, estimate("ece", 0.3), known=KNOWN)
     (row,) = elements.advice([(SubjectReport(BILLING, ()), found)]).rows
-    assert row[1:] == ("grey", "–", "nothing can be concluded")
+    assert row[1:] == ("no_rule", "no rule: nothing is advised", "–")
+    (row,) = elements.levels([(SubjectReport(BILLING, ()), found)]).rows
+    assert row[1] == "red: red_ece"
 
 
 def test_what_recalibration_is_worth_is_told_before_and_after_with_the_choice() -> None:

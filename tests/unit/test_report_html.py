@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -133,13 +133,15 @@ def test_only_the_scripts_of_the_page_may_run(page: Page) -> None:
 def test_the_table_on_top_has_what_needs_somebody_first(data: ReportData, page: Page) -> None:
     assert [report.subject.label for report in data.by_attention][:2] == ["billing", "refund"]
     assert page.text.index("billing") < page.text.index("account")
-    assert "2 of 6 labels in breach; automation off for 1." in page.text
+    assert (
+        "2 of 6 labels in breach; 4 ok; automation off for 1 of 6 labels at the run (16 Nov 2026 06:30)." in page.text
+    )
 
 
 def test_breaches_are_told_in_words_with_reason_and_advice(page: Page) -> None:
     assert "billing calibration got worse: ECE" in page.text
-    assert "Roll that back, or recalibrate and pin a new baseline." in page.text
-    assert "above threshold" in page.text
+    assert "Find out what changed since the baseline" in page.text
+    assert "critical breach: automated-shortfall (above_threshold)" in page.text
 
 
 def test_rows_set_aside_shifts_and_switches_are_shown(page: Page) -> None:
@@ -154,15 +156,17 @@ def test_a_report_without_a_single_label_says_so_and_draws_nothing() -> None:
     assert seen.json("calmon-figures") == {}
 
 
-def test_a_label_that_could_not_be_judged_is_grey_with_its_reason(data: ReportData) -> None:
+def test_a_label_that_could_not_be_judged_says_so_with_its_reason_and_rules(data: ReportData) -> None:
     report = data.subjects[0]
     silent = replace(
         report,
         verdicts=tuple(replace(v, outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS) for v in report.verdicts),
     )
     seen = Page(html_report(replace(data, subjects=(silent,))))
-    assert silent.light == "grey"
-    assert "not evaluated: too few rows" in seen.text
+    assert silent.state.state == "not_evaluated"
+    rules = "automated-shortfall, mce-blocks-scores, auc-floor, ece-increase"
+    assert f"not evaluated: too_few_rows ({rules})" in seen.text
+    assert "with rules not evaluated" in seen.text
 
 
 def test_numbers_that_are_not_finite_become_null_in_the_page(data: ReportData) -> None:
@@ -198,7 +202,7 @@ def test_a_finding_says_how_many_windows_were_pooled_and_how_to_ask_why(data: Re
     breached = next(report for report in data.subjects if report.breaches)
     pooled = replace(breached.breaches[0], windows=3, id="0123456789abcdef")
     page = Page(html_report(replace(data, subjects=(replace(breached, verdicts=(pooled,)),))))
-    assert "(3 windows pooled)" in page.text
+    assert "(3 weeks pooled)" in page.text
     assert "calmon explain 0123456789ab" in page.text
 
 
@@ -214,10 +218,11 @@ def test_no_empty_figure_is_drawn(data: ReportData) -> None:
 def test_a_label_tells_what_to_do_with_its_reason_and_what_acting_alone_cost(data: ReportData, page: Page) -> None:
     for report in data.subjects:
         assert report.detail is not None
-        assert report.detail.excess is not None
-        assert report.detail.excess.sentence in page.text
+        assert report.detail.harm is not None
+        assert report.detail.harm.sentence[1:] in page.text
         for one in report.detail.conclusion.advice:
-            assert f"{one.sentence[:1].upper()}{one.sentence[1:]} ({one.reason.replace('_', ' ')})" in page.text
+            because = f"{one.reason.replace('_', ' ')}; {', '.join(one.basis)}"
+            assert f"{one.sentence[:1].upper()}{one.sentence[1:]} ({because})" in page.text
     assert "95% accuracy: not shown" in page.text
 
 
@@ -249,14 +254,56 @@ def test_a_lease_that_has_ended_shows_as_off() -> None:
 
 
 def test_blocked_scores_are_said_beside_on() -> None:
-    state = SwitchState("tickets", "billing", "on", blocked=((0.8, 0.85),))
+    state = SwitchState("tickets", "billing", "on", blocked=((0.8, 0.85),), lease_until=NOW + timedelta(days=1))
     assert switch_line(state, NOW).words == "on but 0.80 to 0.85"
 
 
-def test_the_headline_counts_labels_and_not_the_source_as_a_whole() -> None:
+def test_a_label_whose_source_is_off_shows_as_off() -> None:
+    state = SwitchState("tickets", "billing", "on", lease_until=NOW + timedelta(days=1))
+    whole = SwitchState("tickets", None, "off", changed_at=NOW)
+    assert switch_line(state, NOW, whole).words == "off (the whole source is off)"
+    assert switch_line(state, NOW, SwitchState("tickets", None)).words == "on"
+
+
+def test_the_headline_counts_labels_and_says_what_the_source_as_a_whole_is_in() -> None:
     whole = report_data([Story(None), Story("a")])
     assert whole.subjects[0].subject == Subject("tickets", None)
-    assert headline(whole).startswith("0 of 1 label in breach")
+    assert headline(whole).startswith(
+        "0 of 1 label in breach; 1 ok; tickets as a whole: ok: all 4 rules were evaluated"
+    )
+    bare = replace(whole, subjects=(replace(whole.subjects[0], verdicts=()), whole.subjects[1]))
+    assert "tickets as a whole: no rule, level " in headline(bare)
+    breach = replace(whole.subjects[0].verdicts[0], outcome="breach", reason=Reason.INCREASED)
+    hit = replace(whole, subjects=(replace(whole.subjects[0], verdicts=(breach,)), whole.subjects[1]))
+    assert "tickets as a whole: warning breach: ece-increase (increased)" in headline(hit)
+
+
+def test_a_past_week_shows_the_switch_of_its_run_and_that_of_now_apart(data: ReportData) -> None:
+    later = NOW + timedelta(days=30)
+    off = tuple(replace(line, state="off", reason="rebuilt") for line in data.automation)
+    subjects = tuple(replace(r, switch_now=line) for r, line in zip(data.subjects, off, strict=True))
+    seen = Page(html_report(replace(data, subjects=subjects, automation_now=off, generated_at=later)))
+    assert "automation off for 1 of 6 labels at the run (16 Nov 2026 06:30)" in seen.text
+    assert "Automation now (16 Dec 2026 06:30): off for 6 of 6 labels." in seen.text
+    assert "At the run (16 Nov 2026 06:30)" in seen.text
+    assert "Now (16 Dec 2026 06:30)" in seen.text
+
+
+def test_a_change_of_pooled_windows_is_beside_the_value_of_the_same_span(data: ReportData) -> None:
+    report = data.subjects[0]
+    pooled = tuple(replace(v, windows=4, value=0.0613) if v.metric == "ece" else v for v in report.verdicts)
+    found = replace(report, verdicts=pooled).change
+    assert (found.windows, found.value) == (4, 0.0613)
+    seen = Page(html_report(replace(data, subjects=(replace(report, verdicts=pooled),))))
+    assert "4 weeks pooled: 0.061" in seen.text
+
+
+def test_a_label_in_critical_breach_has_that_as_its_state_whatever_its_level(data: ReportData) -> None:
+    billing = next(report for report in data.subjects if report.subject.label == "billing")
+    assert (billing.state.state, billing.state.severity) == ("breach", "critical")
+    text = html_report(replace(data, subjects=(billing,)))
+    assert '<span class="state breach critical">' in text
+    assert text.index('<th scope="col">State</th>') < text.index('<th scope="col">Level</th>')
 
 
 def test_a_trend_in_words_names_first_last_and_baseline(data: ReportData) -> None:
