@@ -125,8 +125,8 @@ def first_day(schedule: Schedule, name: str) -> date:
     (datetime.date(2026, 11, 9), datetime.date(2026, 11, 16))
     """
     if schedule == "daily":
-        try:
-            return date.fromisoformat(name.strip())
+        try:  # not ISO's other forms: "2026-W46" is a week, and no day of it
+            return datetime.strptime(name.strip(), "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
         except ValueError as error:
             raise WindowError(f"{name!r} is not a date; write it like 2026-11-16") from error
     found = _WEEK.fullmatch(name.strip())

@@ -165,7 +165,7 @@ def test_history_comes_as_table_csv_json_and_parquet(world: World, tmp_path: Pat
     table = calmon(world, "history", "--metric", "ece")
     assert "steady" in table.stdout
     csv = calmon(world, "history", "--label", "steady", "--format", "csv").stdout.splitlines()
-    assert csv[0] == "window,source,label,metric,where,value,plug_in,low,high,n,positives"
+    assert csv[0] == "window,source,label,metric,where,value,plug_in,low,high,n,positives,start,end"
     assert [line.split(",")[0] for line in csv[1:]] == list(WEEKS[7:10])
     rows = json.loads(calmon(world, "history", "--label", "steady", "--format", "json").stdout)
     assert [row["window"] for row in rows] == list(WEEKS[7:10])
