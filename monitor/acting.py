@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor import messages
 from monitor.adapters import ActMode, Monitor
+from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
 from monitor.evaluation import Evaluated
 from monitor.incidents import Step, newest, retire, steps_of
-from monitor.records import Action, ActionKind, Incident, Verdict, Window
+from monitor.label_evidence import known_now, known_of
+from monitor.records import Action, ActionKind, Incident, RuleEvidence, Verdict, Window
 
 CONFLICT_RETRIES = 5
 #: More: composing takes a second or two where hundreds are open, and people press buttons meanwhile.
@@ -103,16 +105,54 @@ def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool)
     for verdict in part.verdicts:
         if scopes.get(verdict.rule) == ("source" if verdict.subject.label is None else "labels"):
             by_label.setdefault(verdict.subject.label, []).append(verdict)
+    known = _take_evidence(monitor, part.source, by_label)
     return {
-        (part.source, label): _switch_label(monitor, evidence_of(window, verdicts, told), part.source, label)
+        (part.source, label): _switch_label(
+            monitor, evidence_of(window, verdicts, told, known[label]), part.source, label
+        )
         for label, verdicts in by_label.items()
     }
 
 
-def evidence_of(window: Window, verdicts: Sequence[Verdict], told: bool) -> Evidence:
+def _take_evidence(
+    monitor: Monitor, source: str, by_label: Mapping[str | None, Sequence[Verdict]]
+) -> dict[str | None, tuple[RuleEvidence, ...]]:
+    """Store what these verdicts add to the evidence on each label, before any switch moves; give it back.
+
+    A rule that alerts.yaml has lost counts no longer, although its row stays.
+    """
+    for _ in range(CONFLICT_RETRIES):
+        stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
+        before = {label: known_of(monitor.config, source, label, stored, monitor.clock()) for label in by_label}
+        after = {label: _with_verdicts(known, by_label[label]) for label, known in before.items()}
+        changed = [
+            new
+            for label, known in after.items()
+            for old, new in zip(before[label], known, strict=True)
+            if new != old or not new.version
+        ]
+        if monitor.store.save_evidence(source, changed) == "applied":
+            saved = set(map(id, changed))
+            return {
+                label: tuple(replace(e, version=e.version + 1) if id(e) in saved else e for e in known)
+                for label, known in after.items()
+            }
+    raise RuntimeError(f"the evidence of {source} kept changing under {CONFLICT_RETRIES} tries; run again")
+
+
+def _with_verdicts(known: Sequence[RuleEvidence], verdicts: Sequence[Verdict]) -> list[RuleEvidence]:
+    by_rule = {verdict.rule: verdict for verdict in verdicts}
+    return [with_verdict(each, by_rule[each.rule]) if each.rule in by_rule else each for each in known]
+
+
+def evidence_of(
+    window: Window, verdicts: Sequence[Verdict], told: bool, known: Sequence[RuleEvidence] = ()
+) -> Evidence:
     """What the switch of one label is shown."""
     digest = hashlib.sha256(" ".join(sorted(v.id for v in verdicts)).encode()).hexdigest()[:12]
-    return Evidence(window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", told)
+    return Evidence(
+        window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", told, known
+    )
 
 
 def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str | None) -> str:
@@ -124,8 +164,9 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
         decision = after_run(before, evidence, automation, critical=critical, now=monitor.clock())
         if decision.event is None:
             return dry + decision.reason
-        if monitor.store.apply_switch(before, decision.after, decision.event) != "conflict":
+        if monitor.store.apply_switch(before, decision.after, decision.event, evidence=evidence.known) != "conflict":
             return dry + decision.reason
+        evidence = replace(evidence, known=known_now(monitor.store, monitor.config, source, label, monitor.clock()))
     raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
 
 

@@ -17,8 +17,9 @@ from monitor.metrics.discrimination import factor_correlations
 from monitor.recalibration.gain import gains
 from monitor.records import Comparison, Estimate, Interval, Quality, Reason, ShiftResult, Subject, Verdict, Window
 from monitor.rejection import Rejections
-from monitor.row_comparisons import WholeSource, costly, estimates_of_whole, gives, special
+from monitor.row_comparisons import WholeSource, costly, estimates_of_whole, special
 from monitor.rules.model import Config, EvaluationConfig, Rule, SourceConfig
+from monitor.rules.switching import gives
 from monitor.shift.counts_tests import source_shifts
 from monitor.verdicts import decide
 

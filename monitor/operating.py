@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from monitor.adapters import Monitor
 from monitor.automation.switch import operator_change
 from monitor.history.store import Store
+from monitor.label_evidence import known_now
 from monitor.records import DRILL_LABEL, SwitchEvent
-from monitor.rules.model import AutomationConfig
+from monitor.rules.model import Config
 
 
 class KeyReused(ValueError):
@@ -82,10 +83,10 @@ def change_switch(
     """
     opened.store.publish_thresholds(opened.config.thresholds, opened.clock())  # the gate needs them as well
     change = Change(source, label, enable, by, reason, until, key)
-    return operate(opened.store, opened.config.automation, change, opened.clock).words
+    return operate(opened.store, opened.config, change, opened.clock).words
 
 
-def operate(store: Store, automation: AutomationConfig, change: Change, clock: Callable[[], datetime]) -> Changed:
+def operate(store: Store, config: Config, change: Change, clock: Callable[[], datetime]) -> Changed:
     """Apply a change, once for each key, against whatever others do meanwhile.
 
     Raises :class:`ChangeRefused` or :class:`KeyReused`.
@@ -95,24 +96,27 @@ def operate(store: Store, automation: AutomationConfig, change: Change, clock: C
         stored = store.switch_events_of(once) if once else []
         if stored:
             return _already(stored[0], key)
-        event, state = _try(store, automation, change, key, once, clock())
+        event, state = _try(store, config, change, key, once, clock())
         if state == "applied":
             return Changed(event, already=False)
 
 
 def _try(
-    store: Store, automation: AutomationConfig, change: Change, key: str, once: str | None, now: datetime
+    store: Store, config: Config, change: Change, key: str, once: str | None, now: datetime
 ) -> tuple[SwitchEvent, str]:
-    before = store.switch(change.source, change.label)
+    before, known = (
+        store.switch(change.source, change.label),
+        known_now(store, config, change.source, change.label, now),
+    )
     try:
         decision = operator_change(
             before, enable=change.enable, by=change.by, reason=change.reason, now=now, until=change.until,
-            automation=automation, key=key,
+            automation=config.automation, key=key, known=known,
         )  # fmt: skip
     except ValueError as error:
         raise ChangeRefused(str(error)) from error
     assert decision.event is not None  # noqa: S101 - a person's change always has one
-    return decision.event, store.apply_switch(before, decision.after, decision.event, once=once)
+    return decision.event, store.apply_switch(before, decision.after, decision.event, once=once, evidence=known)
 
 
 def _event_key(change: Change) -> tuple[str | None, str]:

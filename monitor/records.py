@@ -301,12 +301,45 @@ class SwitchState:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowOutcome:
+    """What an acting rule found in one evaluated window. ``blocked``: the score ranges that a breach names.
+
+    A breach without any turns automation off.
+    """
+
+    window_end: datetime
+    outcome: Outcome
+    verdict: str
+    blocked: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEvidence:
+    """What one acting rule says about one label (None: the source as a whole), by the runs that may act.
+
+    ``windows`` are the newest evaluated ones, newest first. ``judged_until`` is the end of the newest window of which
+    there is any verdict but a failure to read, ``since`` when a run first asked for the rule; ``version`` makes updates
+    conditional: 0 is a row that does not exist yet.
+    """
+
+    source: str
+    label: str | None
+    rule: str
+    schedule: Schedule
+    windows: tuple[WindowOutcome, ...] = ()
+    judged_until: datetime | None = None
+    since: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchEvent:
     """One change of a switch. ``key`` makes it happen once, however often it is tried.
 
-    ``kind`` is one of: disabled, blocked, enabled, renewed, held, unblocked, counted (a good window on
-    the way back, or a breach that starts the count again); in a dry run also would_disable, would_block,
-    would_enable, would_unblock and would_hold, which change nothing but the lease.
+    ``kind`` is one of: disabled, blocked, enabled, renewed, not_renewed (evaluated, but the lease stays), held,
+    unblocked, counted (a good window on the way back, or a breach that starts the count again); in a dry run also
+    would_disable, would_block, would_enable, would_unblock and would_hold, which change nothing but the lease.
+    ``waits_for`` is the acting rule that was not judged for too long, so that the lease is shorter than it would be.
     """
 
     key: str
@@ -322,6 +355,7 @@ class SwitchEvent:
     lease_until: datetime | None = None
     until: datetime | None = None
     verdict: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

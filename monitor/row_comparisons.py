@@ -55,13 +55,6 @@ class WholeSource:
         return self.ranked[1].design_effect if 1 in self.ranked else 1.0
 
 
-def gives(rule: Rule, kind: SourceKind) -> bool:
-    """Whether a source of this kind has what the rule looks at; shift tests are of scores and labels."""
-    if rule.metric is None:
-        return kind != "regression"
-    return METRICS[rule.metric].needs in GIVES[kind]
-
-
 def special(
     rule: Rule, materials: Sequence[Material], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:

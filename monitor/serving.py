@@ -172,7 +172,7 @@ class Service:
         key = None if wanted.key is None else f"http:{wanted.key}"
         change = Change(wanted.source, wanted.label, wanted.enable, wanted.by, wanted.reason, wanted.until, key)
         try:
-            done = operate(store, config.automation, change, self._clock)
+            done = operate(store, config, change, self._clock)
         except KeyReused:
             raise Refused(_R.KEY_REUSED) from None
         except ChangeRefused as error:

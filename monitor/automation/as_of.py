@@ -20,7 +20,7 @@ from monitor.records import SwitchEvent, SwitchState, SwitchValue
 Key = tuple[str, str | None]
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
 _CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
-_KEEPS = frozenset({"renewed", "held", "counted"})
+_KEEPS = frozenset({"renewed", "not_renewed", "held", "counted"})
 _WOULD = "would_"  # of a dry run: only the lease moves
 
 

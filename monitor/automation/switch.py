@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from monitor.automation.evidence import breaches_of, is_against, lease_bound
 from monitor.ranges import Ranges, merged, outwards, told
-from monitor.records import Outcome, Schedule, SwitchEvent, SwitchState, Verdict
+from monitor.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
 from monitor.rules.model import AutomationConfig, ReEnableAfter
 
 HOLD = timedelta(hours=24)
@@ -37,6 +38,7 @@ class Evidence:
 
     ``key`` names the evaluation: together with the state it meets it makes a change happen once.
     ``told``: a person wants this window to act although it is older than the newest one (``--act``).
+    ``known`` is what each acting rule of the label found last, in both schedules and with these verdicts.
     """
 
     window_end: datetime
@@ -44,6 +46,7 @@ class Evidence:
     verdicts: Sequence[Verdict]
     key: str
     told: bool = False
+    known: Sequence[RuleEvidence] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,9 @@ def after_run(
 ) -> SwitchDecision:
     """What an evaluation does to a switch.
 
-    A breach turns off or blocks; an evaluated rule renews the lease; good windows turn on only what
-    the configuration lets come back by itself. A run never undoes an operator's off. Where the
+    A breach turns off or blocks; an evaluated rule renews the lease, unless another one was not judged for too long or
+    is in breach; good windows turn on only what the configuration lets come back by itself, and nothing of which an
+    acting rule is in breach. A run never undoes an operator's off. Where the
     configuration says ``dry_run``, the event tells what would have happened, and only the lease and
     the count of good windows move.
     """
@@ -84,17 +88,18 @@ def _decide(change: _Change) -> SwitchDecision:
     if change.is_older:
         return change.nothing("older window")
     breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach"]
-    if breaches:
-        return _after_breach(change, breaches)
+    return _after_breach(change, breaches) if breaches else _after_no_breach(change)
+
+
+def _after_no_breach(change: _Change) -> SwitchDecision:
     if change.is_behind:
         return change.nothing("older window: nothing is renewed")
-    return _after_no_breach(change, {verdict.outcome for verdict in evidence.verdicts})
-
-
-def _after_no_breach(change: _Change, outcomes: set[Outcome]) -> SwitchDecision:
-    if "unconfirmed" in outcomes:
-        return _after_unconfirmed(change)
-    return _after_ok(change) if "ok" in outcomes else _after_silence(change)
+    outcomes = {verdict.outcome for verdict in change.evidence.verdicts}
+    if outcomes == {"not_evaluated"}:
+        return _after_silence(change)
+    if change.is_overdue:
+        return _catch_up(change)
+    return _after_unconfirmed(change) if "unconfirmed" in outcomes else _after_ok(change)
 
 
 def _without_lapsed_off(state: SwitchState, evidence: Evidence, now: datetime) -> SwitchState:
@@ -114,29 +119,30 @@ def operator_change(
     until: datetime | None = None,
     automation: AutomationConfig,
     key: str,
+    known: Sequence[RuleEvidence] = (),
 ) -> SwitchDecision:
     """What a person does to a switch: on (with a fresh lease, nothing blocked) or off.
 
     ``until`` says how long the change holds against runs. An "on" holds for 24 hours by default, an
     "off" for ever; from ``until`` on, an off is one that good windows may undo where ``re_enable``
-    lets them, and it never ends by itself. An "on" against the last evaluation, which says off, ends
-    with its hold, unless a good window comes first. Raises ValueError for a missing name or reason,
-    and for an ``until`` that is over.
+    lets them, and it never ends by itself. An "on" against the last evaluation of any acting rule (``known``), which is
+    a breach, ends with its hold, unless a window within the threshold of the same rule comes first. Raises ValueError
+    for a missing name or reason, and for an ``until`` that is over.
     """
     if not by.strip() or not reason.strip():
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
-    against = is_against(state)
+    against = breaches_of(known)
     after = replace(
         state, state="off", blocked=(), lease_until=None, hold_until=until if _may_come_back(state) else None,
-        by_operator=True, actor=by, reason=reason, verdict=state.verdict if against else None, ok_streak=0,
+        by_operator=True, actor=by, reason=reason, verdict=against[0][1].verdict if against else None, ok_streak=0,
         changed_at=now, version=state.version + 1,
     )  # fmt: skip
     words = "turned off"
     if enable:
         hold, lease = until or now + HOLD, _later(state.lease_until, now + automation.lease)
-        words, lease = _on_against(min(hold, now + automation.lease)) if against else ("turned on", lease)
+        words, lease = _on_against(against, min(hold, now + automation.lease)) if against else ("turned on", lease)
         after = replace(after, state="on", lease_until=lease, hold_until=hold)
     event = SwitchEvent(
         key=key, source=state.source, label=state.label, at=now, kind="enabled" if enable else "disabled",
@@ -146,15 +152,15 @@ def operator_change(
     return SwitchDecision(after, event, words)
 
 
-def _on_against(end: datetime) -> tuple[str, datetime]:
-    words = f"turned on until {end.astimezone(UTC):%Y-%m-%d %H:%M} UTC: the last evaluation said off"
+def _on_against(against: Sequence[tuple[RuleEvidence, WindowOutcome]], end: datetime) -> tuple[str, datetime]:
+    rules = ", ".join(rule.rule for rule, _ in against)
+    words = f"turned on until {end.astimezone(UTC):%Y-%m-%d %H:%M} UTC: against the last evaluation ({rules})"
     return f"{words}, and only a good window makes it last", end
 
 
-def is_against(state: SwitchState) -> bool:
-    """Whether a verdict stands against an "on": the last evaluation said off, or would have but for an enable."""
-    stands = state.verdict is not None and state.ok_streak == 0
-    return stands and (state.state == "off" or (state.state == "on" and state.by_operator))
+def was_enabled_against(state: SwitchState) -> bool:
+    """Whether an operator turned this on, or holds it on, against a breach that nothing has cleared since."""
+    return state.state == "on" and state.by_operator and state.verdict is not None
 
 
 def _may_come_back(state: SwitchState) -> bool:
@@ -199,10 +205,53 @@ class _Change:
         return self.before.state == "on" and hold is not None and hold > self.now and not self.critical
 
     @property
+    def breaches(self) -> list[tuple[RuleEvidence, WindowOutcome]]:
+        """The acting rules in breach, of whatever window; in a dry run only where an enable was against one."""
+        asked = not self.automation.dry_run or was_enabled_against(self.before)
+        return breaches_of(self.evidence.known) if asked else []
+
+    @property
+    def is_against(self) -> bool:
+        """Whether the switch as it is lets act what a rule in breach forbids."""
+        return bool(self.breaches) and is_against(self.evidence.known, self.before.blocked)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether an earlier breach has yet to be acted on: it came while an enable held, or from another schedule."""
+        before, hold = self.before, self.before.hold_until
+        acts = before.state == "on" or (before.state == "never_set" and before.label is None)
+        return acts and self.is_against and not self.automation.dry_run and (hold is None or hold <= self.now)
+
+    @property
+    def bound(self) -> tuple[datetime, str] | None:
+        """The earliest end of a lease that a rule asks for which was not judged lately, and that rule."""
+        turned_on = self.before.changed_at if self.before.state == "on" and self.before.changed_at else self.now
+        bounds = [(lease_bound(each, turned_on, self.automation.lease), each.rule) for each in self.evidence.known]
+        return min(bounds, default=None)
+
+    @property
     def lease(self) -> datetime:
-        """The renewed lease; it never gets shorter, and an older window renews none."""
-        until = self.before.lease_until
-        return until if until and self.is_behind else _later(until, self.evidence.window_end + self.automation.lease)
+        """The renewed lease; it never gets shorter, and an older window renews none.
+
+        It ends where any acting rule of the label was judged too long ago by its own schedule.
+        """
+        until, end = self.before.lease_until, self.evidence.window_end + self.automation.lease
+        if self.bound is not None:
+            end = min(end, self.bound[0])
+        return until if until and self.is_behind else _later(until, end)
+
+    @property
+    def waits_for(self) -> str | None:
+        """The rule without which the lease is shorter than this window alone would make it."""
+        full = self.evidence.window_end + self.automation.lease
+        return self.bound[1] if self.bound is not None and self.lease < full and not self.is_behind else None
+
+    @property
+    def kept_off(self) -> str:
+        """Why good windows may not turn on now, however many there are; "" where they may."""
+        for rule, _ in breaches_of(self.evidence.known):
+            return f"{rule.rule} is still in breach"
+        return f"{self.waits_for} was not judged lately" if self.waits_for and self.lease <= self.now else ""
 
     @property
     def restrictor(self) -> str:
@@ -232,7 +281,14 @@ class _Change:
         return SwitchDecision(self.before, None, reason)
 
     def become(
-        self, after: SwitchState, kind: str, reason: str, *, why: str = "", verdict: str | None = None
+        self,
+        after: SwitchState,
+        kind: str,
+        reason: str,
+        *,
+        why: str = "",
+        verdict: str | None = None,
+        waits_for: str | None = None,
     ) -> SwitchDecision:
         """The decision for ``after``: an event exactly if it differs, ``why`` for the history."""
         if after.actor == self.run or not _is_restricted(after):  # else another run's windows are being counted
@@ -243,6 +299,7 @@ class _Change:
             key=f"{self.evidence.key}:{self.before.version}", source=after.source, label=after.label, at=self.now,
             kind=kind, from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
             blocked=after.blocked, lease_until=after.lease_until, until=after.hold_until, verdict=verdict,
+            waits_for=waits_for,
         )  # fmt: skip
         return SwitchDecision(replace(after, version=self.before.version + 1), event, reason)
 
@@ -256,48 +313,59 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
     unnamed = [] if disabling or named else blocking
     says_off = disabling or unnamed
     if change.is_held:
-        return _held(change, says_off, breaches)
+        return _held(change, [*says_off, *breaches][0], breaches)
     if change.before.state == "off":
         return _still_off(change, says_off)
     if says_off:
-        return _turn_off(change, says_off[0], _why(says_off) + ", and no score range could be named" * bool(unnamed))
-    return _block(change, blocking, named)
+        why = _why(says_off) + ", and no score range could be named" * bool(unnamed)
+        return _turn_off(change, says_off[0].id, why)
+    if change.is_overdue and any(not breach.blocked for _, breach in change.breaches):
+        return _catch_up(change)
+    return _block(change, blocking[0].id, _why(blocking), named)
 
 
-def _held(change: _Change, says_off: Sequence[Verdict], breaches: Sequence[Verdict]) -> SwitchDecision:
-    """An operator's enable stands against a breach until it ends; what was to be off is off from then on."""
+def _catch_up(change: _Change) -> SwitchDecision:
+    """Act on what an earlier breach asked for: nothing has cleared it, and no enable holds against it any more."""
+    why = "; ".join(f"{rule.rule}: no window within its threshold since its breach" for rule, _ in change.breaches)
+    _, first = change.breaches[0]
+    if not first.blocked:
+        return _turn_off(change, first.verdict, why)
+    return _block(change, first.verdict, why, merged(r for _, breach in change.breaches for r in breach.blocked))
+
+
+def _held(change: _Change, first: Verdict, breaches: Sequence[Verdict]) -> SwitchDecision:
+    """An operator's enable is on against a breach until it ends; what was to be off or blocked is off from then on."""
     before, reason = change.before, "an operator's enable holds"
-    why = f"{reason} until {before.hold_until:%Y-%m-%d %H:%M} UTC: {_why(breaches)}"
-    if not says_off or before.hold_until is None:
-        return _renew(change, reason, kind="held", why=why, verdict=breaches[0].id)
+    assert before.hold_until is not None  # noqa: S101 - else nothing holds
+    why = f"{reason} until {before.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC: {_why(breaches)}"
     ends = min(before.lease_until or before.hold_until, before.hold_until)
-    after = replace(before, lease_until=ends, verdict=says_off[0].id)
-    return change.become(after, "held", reason, why=why, verdict=says_off[0].id)
+    after = replace(before, lease_until=ends, verdict=first.id)
+    return change.become(after, "held", reason, why=why, verdict=first.id)
 
 
-def _turn_off(change: _Change, verdict: Verdict, why: str) -> SwitchDecision:
+def _turn_off(change: _Change, verdict: str, why: str) -> SwitchDecision:
     after = replace(
         change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=change.needs_operator,
-        actor=change.restrictor, reason=why, verdict=verdict.id, ok_streak=0, changed_at=change.now,
+        actor=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
-    return change.become(after, "disabled", "turned off", why=why, verdict=verdict.id)
+    return change.become(after, "disabled", "turned off", why=why, verdict=verdict)
 
 
 def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
-    """A breach of what is off already: it stands against an enable, and good windows count from the start again."""
+    """A breach of what is off already: good windows count from the start again. What it says is kept as evidence."""
     before = change.before
     counts = not before.by_operator and not math.isinf(change.streak_needed)
     after = replace(before, ok_streak=0, actor=change.restrictor if counts else before.actor)
-    if says_off and not is_against(before):
+    if says_off and (before.verdict is None or before.ok_streak):
         after = replace(after, verdict=says_off[0].id)
     if after == before and not counts:
         return change.nothing("already off")
     return change.become(after, "counted", "already off", why=f"already off; {_why(says_off)}" if says_off else "")
 
 
-def _block(change: _Change, breaches: Sequence[Verdict], named: Ranges) -> SwitchDecision:
+def _block(change: _Change, verdict: str, why: str, named: Ranges) -> SwitchDecision:
     """Block what the verdicts name. The source's own switch forbids, so it can block without being set."""
-    before, first = change.before, breaches[0]
+    before = change.before
     if before.state == "never_set" and before.label is not None:
         return change.nothing("never set")
     ranges = merged(before.blocked + named)
@@ -305,16 +373,21 @@ def _block(change: _Change, breaches: Sequence[Verdict], named: Ranges) -> Switc
         return _renew(change, "already blocked", ok_streak=0)
     after = replace(
         before, state="on", blocked=ranges, lease_until=change.lease, by_operator=False, actor=change.restrictor,
-        reason=_why(breaches), verdict=first.id, ok_streak=0, changed_at=change.now,
+        reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
-    return change.become(after, "blocked", "blocked", why=_why(breaches), verdict=first.id)
+    return change.become(after, "blocked", "blocked", why=why, verdict=verdict, waits_for=change.waits_for)
 
 
 def _after_ok(change: _Change) -> SwitchDecision:
     before = change.before
+    rejected = next((v for v in change.evidence.verdicts if v.reason == Reason.REJECTED_ROWS), None)
+    if rejected is not None:  # a rule is within its threshold, on rows that cannot be trusted: no good window
+        words = f"{rejected.rule} could not be evaluated: rows were rejected"
+        return _with_lease(change, before, f"renewed; {words}") if before.state == "on" else change.nothing(words)
     if before.state == "never_set":
-        first_ok = change.automation.initial == "on_first_ok"
-        return _turn_on(change, "first good window") if first_ok else change.nothing("never set")
+        if change.automation.initial != "on_first_ok":
+            return change.nothing("never set")
+        return change.nothing(change.kept_off) if change.kept_off else _turn_on(change, "first good window")
     if before.state == "off" and before.by_operator:
         return _noted(change, "off by an operator")
     return _count(change) if _is_restricted(before) else _renew(change, "renewed")
@@ -322,11 +395,16 @@ def _after_ok(change: _Change) -> SwitchDecision:
 
 def _after_unconfirmed(change: _Change) -> SwitchDecision:
     """Evaluated, so the lease is renewed; but neither a good nor a bad window, so nothing else moves."""
-    before = change.before
-    if before.state != "on":
-        return change.nothing("above the limit, not confirmed")
-    after = before if is_against(before) else replace(before, lease_until=change.lease)
-    return change.become(after, "renewed", "renewed: above the limit, not confirmed")
+    words = _unconfirmed_words(change.evidence.verdicts)
+    if change.before.state != "on":
+        return change.nothing(words)
+    return _with_lease(change, change.before, f"renewed: {words}")
+
+
+def _unconfirmed_words(verdicts: Sequence[Verdict]) -> str:
+    """On which side of their limits the values are that could not be confirmed."""
+    sides = {v.detail.get("condition") == "below" for v in verdicts if v.outcome == "unconfirmed"}
+    return f"{'below' if sides == {True} else 'above'} the limit, not confirmed"
 
 
 def _count(change: _Change) -> SwitchDecision:
@@ -334,19 +412,18 @@ def _count(change: _Change) -> SwitchDecision:
     before, streak = change.before, change.streak
     if math.isinf(change.streak_needed):
         return _renew(change, "renewed") if before.state == "on" else _noted(change, "off until an operator enables")
-    if streak >= change.streak_needed:
+    if streak >= change.streak_needed and not change.kept_off:
         return _turn_on(change, f"{streak} good windows in a row")
-    words = f"{streak} of {change.streak_needed:g} good windows"
+    words = f"{streak} of {change.streak_needed:g} good windows" + f"; {change.kept_off}" * bool(change.kept_off)
     if before.state == "on":
         return _renew(change, words, ok_streak=streak)
     return change.become(replace(before, ok_streak=streak), "counted", words)
 
 
 def _noted(change: _Change, words: str) -> SwitchDecision:
-    """A good window of what only a person may turn on: it is off still, but no verdict stands against them now."""
+    """A good window of what only a person may turn on: it is off still, but no rule is in breach any more."""
     before = change.before
-    counts = change.streak > 0 or before.actor not in _RUNS.values()  # a person's off asks for no schedule's windows
-    if before.verdict is None or before.ok_streak or not counts:
+    if before.verdict is None or before.ok_streak or breaches_of(change.evidence.known):
         return change.nothing(words)
     return change.become(replace(before, ok_streak=1), "counted", words, why=f"a good window; {words}")
 
@@ -357,8 +434,8 @@ def _turn_on(change: _Change, why: str) -> SwitchDecision:
         actor=change.run, reason=why, verdict=None, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
     if change.before.state == "on":
-        return change.become(after, "unblocked", "unblocked", why=why)
-    return change.become(after, "enabled", "turned on", why=why)
+        return change.become(after, "unblocked", "unblocked", why=why, waits_for=change.waits_for)
+    return change.become(after, "enabled", "turned on", why=why, waits_for=change.waits_for)
 
 
 def _after_silence(change: _Change) -> SwitchDecision:
@@ -371,24 +448,28 @@ def _after_silence(change: _Change) -> SwitchDecision:
     if change.is_held:
         return change.nothing("an operator's enable holds")
     first = change.evidence.verdicts[0]
-    return _turn_off(change, first, f"not evaluated: {first.reason.value}")
+    return _turn_off(change, first.id, f"not evaluated: {first.reason.value}")
 
 
-def _renew(
-    change: _Change,
-    reason: str,
-    *,
-    kind: str = "renewed",
-    why: str = "",
-    verdict: str | None = None,
-    ok_streak: int | None = None,
-) -> SwitchDecision:
-    """The same state with a renewed lease; what stood against an operator's enable stands no longer."""
+def _renew(change: _Change, reason: str, *, ok_streak: int | None = None) -> SwitchDecision:
+    """The same state with a renewed lease; of an operator's "on", nothing is against it any more."""
     before = change.before
     streak = before.ok_streak if ok_streak is None else ok_streak
-    stands = None if before.by_operator else before.verdict
-    after = replace(before, lease_until=change.lease, ok_streak=streak, verdict=stands)
-    return change.become(after, kind, reason, why=why, verdict=verdict)
+    verdict = None if before.by_operator and not change.is_against else before.verdict
+    return _with_lease(change, replace(before, ok_streak=streak, verdict=verdict), reason)
+
+
+def _with_lease(change: _Change, after: SwitchState, reason: str) -> SwitchDecision:
+    """``after`` with a renewed lease, or with the same one, and why, where a rule is in breach or was not judged."""
+    if change.is_against:
+        held = f"not renewed: {change.breaches[0][0].rule} is still in breach"
+        return change.become(after, "not_renewed", held)
+    before, waits_for = change.before, change.waits_for
+    late = f"{waits_for} was not judged lately"
+    if waits_for and change.lease == before.lease_until:
+        return change.become(after, "not_renewed", f"not renewed: {late}", waits_for=waits_for)
+    words = f"{reason}, less long than usual: {late}" if waits_for else reason
+    return change.become(replace(after, lease_until=change.lease), "renewed", words, waits_for=waits_for)
 
 
 def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> SwitchDecision:
@@ -401,7 +482,7 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
     lives = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
     evaluated = any(verdict.outcome != "not_evaluated" for verdict in change.evidence.verdicts)
     after = stored
-    if lives and evaluated and not is_against(stored):
+    if lives and evaluated and not was_enabled_against(stored):
         after = replace(stored, lease_until=change.lease)
     if stored.version and (after.actor == change.run or not _is_restricted(after)):
         after = replace(after, last_window_end=_later(change.newest, change.evidence.window_end))

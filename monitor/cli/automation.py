@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -18,15 +19,17 @@ from monitor.adapters import Monitor, utc_now
 from monitor.alerts.words import clean
 from monitor.automation import Gate
 from monitor.automation.board import Board, board_of, closed_by_history
+from monitor.automation.evidence import is_against
 from monitor.automation.state import Allowed, effective
-from monitor.automation.switch import is_against, operator_change
+from monitor.automation.switch import operator_change
 from monitor.cli import app as cli
 from monitor.drill import DrillRefused, Notice, Summary, check, limit, summaries
 from monitor.drill import drill as run_drill
 from monitor.environment import service_address
+from monitor.label_evidence import known_of
 from monitor.operating import change_switch, known_labels
 from monitor.ranges import told
-from monitor.records import DRILL_LABEL, LABEL_BYTES, SwitchEvent, SwitchState
+from monitor.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.report.terminal import plain_table
 from monitor.rules.model import Config
 from monitor.rules.problems import ConfigProblems
@@ -136,10 +139,17 @@ def status_rows(opened: Monitor, board: Board, source: str, label: str | None) -
     keys: list[str | None] = [name for name in known if label in (None, name)]
     if (source, None) in board.switches and label is None:
         keys.append(None)
-    return [_status_row(board, source, key, dry_run=opened.config.automation.dry_run) for key in keys]
+    stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
+    config = opened.config
+    return [
+        _status_row(board, source, key, known_of(config, source, key, stored, board.at), config.automation.dry_run)
+        for key in keys
+    ]
 
 
-def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) -> dict[str, Any]:
+def _status_row(
+    board: Board, source: str, label: str | None, known: Sequence[RuleEvidence], dry_run: bool
+) -> dict[str, Any]:
     state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
@@ -154,8 +164,8 @@ def _status_row(board: Board, source: str, label: str | None, *, dry_run: bool) 
         "why": found.reason, "until": found.until.isoformat(timespec="minutes") if found.until else None,
         "automate_at": least, "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
-        "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(state), "dry_run": dry_run,
-        "source_reason": whole.reason if forbidden and whole is not None else None,
+        "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(known, state.blocked),
+        "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
     }  # fmt: skip
 
 
@@ -225,23 +235,26 @@ def _change(
         for name, each in targets:
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold)
             shown = each if each is not None else "(the whole source)"
-            follows = _what_follows(opened.store.switch(name, each), config.zone)
+            settings = config.sources[name]
+            critical = settings.any_critical if each is None else settings.is_critical(each)
+            follows = _what_follows(opened.store.switch(name, each), config.zone, critical=critical)
             cli.out.print(Text(clean(f"{name}/{shown}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
     for name in asked or config.sources if every else ():
         if name not in dict(targets):
             cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
 
 
-def _what_follows(state: SwitchState, zone: ZoneInfo) -> str:
+def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     """Until when a change holds, and what then."""
     hold, lease = _local(state.hold_until, zone), _local(state.lease_until, zone)
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
-    if state.label is None and not is_against(state):
+    if state.label is None and state.verdict is None:
         return "; it forbids nothing, and its labels stand as they stood"
     if state.verdict is not None and state.by_operator:
-        return f" until {lease}, since the last evaluation said off; a good window before then makes it last"
-    return f" until {lease} unless an evaluation renews it; no run undoes that before {hold}"
+        return f" until {lease}, since the last evaluation said breach; a good window of the same rule makes it last"
+    holds = "a breach turns it off at once: it is critical" if critical else f"no run undoes that before {hold}"
+    return f" until {lease} unless an evaluation renews it; {holds}"
 
 
 def check_words(source: str | None, label: str | None, reason: str, *, every: bool) -> None:

@@ -44,5 +44,9 @@ class Ambiguous(HistoryError):
     """More than one thing begins with that id."""
 
 
+class LostRace(Exception):
+    """Somebody else changed the same rows first; the transaction must be rolled back, and all be decided again."""
+
+
 class VersionClash(HistoryError):
     """Somebody else stored this version in the meantime."""

@@ -10,8 +10,7 @@ from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time
 from monitor.history.delivery_rows import add_deliveries
-from monitor.history.errors import Ambiguous, NotFound
-from monitor.history.switches import LostRace
+from monitor.history.errors import Ambiguous, LostRace, NotFound
 from monitor.history.values import label_key, label_of, plain
 from monitor.records import MONITOR_RULE, Delivery, Incident, IncidentEvent, IncidentState
 

@@ -22,6 +22,7 @@ from monitor.baselines import Baseline
 from monitor.history import (
     delivery_rows,
     evaluations,
+    evidence_rows,
     identity,
     incident_rows,
     notes,
@@ -35,6 +36,7 @@ from monitor.history.errors import (
     Ambiguous,
     HistoryError,
     HistoryLost,
+    LostRace,
     NotFound,
     SchemaOutdated,
     StoreMissing,
@@ -58,6 +60,7 @@ from monitor.records import (
     Outcome,
     Quality,
     Reason,
+    RuleEvidence,
     Schedule,
     ShiftResult,
     SwitchEvent,
@@ -418,22 +421,43 @@ class Store:
             return switches.events_of(connection, beginning)
 
     def apply_switch(
-        self, before: SwitchState, after: SwitchState, event: SwitchEvent | None, *, once: str | None = None
+        self,
+        before: SwitchState,
+        after: SwitchState,
+        event: SwitchEvent | None,
+        *,
+        once: str | None = None,
+        evidence: Sequence[RuleEvidence] | None = None,
     ) -> Applied:
         """Store a change with its event: "already" if it was, "conflict" if ``before`` is no longer stored.
 
         ``event`` is None where only the bookkeeping moves (the streak of good windows). With ``once``,
-        "already" too where any event's key begins so.
+        "already" too where any event's key begins so. With ``evidence``, on which it was decided, "conflict" too where
+        that is no longer stored.
         """
         try:
             with self._write() as connection:
-                done = switches.apply(connection, before, after, event, once)
+                done = switches.apply(connection, before, after, event, once, evidence)
                 mark = None if done == "already" else identity.advance(connection, event.at if event else None)
-        except switches.LostRace:
+        except LostRace:
             return "conflict"
         if mark is not None:
             write_marker(self._marker, mark)
         return done
+
+    def evidence(self, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
+        """What each acting rule found last about each label, by source, label and rule."""
+        with self._read() as connection:
+            return evidence_rows.read(connection, source, label)
+
+    def save_evidence(self, source: str, changed: Sequence[RuleEvidence]) -> Literal["applied", "conflict"]:
+        """Store what was made of evidence that was read: all of it, or "conflict" where any of it is another now."""
+        try:
+            with self._write() as connection:
+                evidence_rows.save(connection, source, changed)
+        except LostRace:
+            return "conflict"
+        return "applied"
 
     def publish_thresholds(self, wanted: Thresholds, now: datetime) -> None:
         """Make these the scores from which labels may act alone; nothing is written where they already are."""
@@ -521,7 +545,7 @@ class Store:
         try:
             with self._write() as connection:
                 incident_rows.apply_incidents(connection, opened, updated, deliveries, events)
-        except switches.LostRace:
+        except LostRace:
             return "conflict"
         return "applied"
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
-from monitor.history import tables
+from monitor.history import evidence_rows, tables
 from monitor.history.connect import Row, insert, one_at_a_time
+from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
-from monitor.records import SwitchEvent, SwitchState
+from monitor.records import RuleEvidence, SwitchEvent, SwitchState
 
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
-
-
-class LostRace(Exception):
-    """Somebody else changed the switch first; the transaction must be rolled back."""
 
 
 def switches(connection: Connection) -> list[SwitchState]:
@@ -58,13 +56,17 @@ def apply(
     after: SwitchState,
     event: SwitchEvent | None,
     once: str | None = None,
+    evidence: Sequence[RuleEvidence] | None = None,
 ) -> Applied:
     """Store a change and its event together.
 
     "already" where the event, or with ``once`` any event whose key begins so, was stored before; raises
     :class:`LostRace` where ``before`` is no longer the stored state, so that the event is rolled back with it.
-    Where ``after`` is ``before`` the event stands alone: a dry run tells what it would have done.
+    Where ``after`` is ``before`` the event stands alone: a dry run tells what it would have done. ``evidence`` is what
+    the decision was made on: where it is not stored any more, that is a lost race as well.
     """
+    if evidence is not None:  # first, so that everybody takes the locks in the same order
+        evidence_rows.refuse_other(connection, before.source, before.label, evidence)
     if once is not None:
         one_at_a_time(connection, once)  # else two requests with one key could each change another label
         if events_of(connection, once):
@@ -131,7 +133,7 @@ def _event_row(event: SwitchEvent) -> Row:
         "key": event.key, "source": event.source, "label": label_key(event.label), "at": event.at,
         "kind": event.kind, "from_state": event.from_state, "to_state": event.to_state,
         "blocked": plain(event.blocked), "lease_until": event.lease_until, "until": event.until,
-        "actor": event.actor, "reason": event.reason, "verdict": event.verdict,
+        "actor": event.actor, "reason": event.reason, "verdict": event.verdict, "waits_for": event.waits_for,
     }  # fmt: skip
 
 
@@ -140,4 +142,5 @@ def _event(row: RowMapping) -> SwitchEvent:
         key=row["key"], source=row["source"], label=label_of(row["label"]), at=row["at"], kind=row["kind"],
         from_state=row["from_state"], to_state=row["to_state"], actor=row["actor"], reason=row["reason"],
         blocked=_ranges(row["blocked"]), lease_until=row["lease_until"], until=row["until"], verdict=row["verdict"],
+        waits_for=row["waits_for"],
     )  # fmt: skip

@@ -228,7 +228,16 @@ switch_events = Table(
     Column("from_state", String(16), nullable=False), Column("to_state", String(16), nullable=False),
     Column("blocked", JSON, nullable=False), Column("lease_until", _WHEN), Column("until", _WHEN),
     Column("actor", Text, nullable=False), Column("reason", Text, nullable=False), Column("verdict", String(32)),
+    Column("waits_for", String(80)),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
+)  # fmt: skip
+
+# What each acting rule found last about a label: `windows` are the newest evaluated ones, newest first.
+evidence = Table(
+    "evidence", metadata,
+    _key("source"), _key("label"), _key("rule", String(80)),
+    Column("schedule", String(16), nullable=False), Column("windows", JSON, nullable=False),
+    Column("judged_until", _WHEN), Column("since", _WHEN), Column("version", Integer, nullable=False),
 )  # fmt: skip
 
 # The newest published set; the gate reads it instead of alerts.yaml.

@@ -74,9 +74,7 @@ def make_place(folder: Path, store_url: str | None = None, *, tokens: bool = Tru
     config = load_config(folder / "alerts.yaml")
     with Store.from_url(url) as store:
         for label, enable in (("billing", True), (ODD, True), ("phishing", False)):
-            operate(
-                store, config.automation, Change("tickets", label, enable, "ann", "set up"), lambda: datetime.now(UTC)
-            )
+            operate(store, config, Change("tickets", label, enable, "ann", "set up"), lambda: datetime.now(UTC))
     return Place(folder, url, made)
 
 

@@ -34,7 +34,7 @@ from monitor.cli import app
 from monitor.history.store import Store
 from monitor.operating import Change, operate
 from monitor.records import LABEL_BYTES
-from monitor.rules.model import AutomationConfig
+from monitor.rules.load import load_config
 from monitor.serving import StoreDoor
 from tests.fakes.service import LONG, ODD, PATIENCE_S, Place, Running, make_place, running
 
@@ -568,7 +568,7 @@ def test_a_history_that_is_overwritten_is_not_answered_from_what_sqlite_remember
         file.write_bytes(backup)
         off = Change("tickets", "billing", False, "ann", "new")
         with Store.from_url(place.store_url) as store:
-            operate(store, AutomationConfig(when_not_evaluated="keep"), off, lambda: datetime.now(UTC))
+            operate(store, load_config(place.folder / "alerts.yaml"), off, lambda: datetime.now(UTC))
         for _ in range(3):
             assert client.get(path("billing"), params={"score": 0.93}).json().get("allowed") in (None, False)
 

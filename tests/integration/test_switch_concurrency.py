@@ -10,22 +10,23 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from monitor import acting
 from monitor.adapters import Monitor
+from monitor.automation.evidence import is_against
 from monitor.automation.switch import after_run, operator_change
 from monitor.evaluation import Evaluated
 from monitor.history.store import Store
 from monitor.operating import change_switch
-from monitor.records import Reason, Subject, SwitchEvent, SwitchState, Verdict, Window
+from monitor.records import Reason, RuleEvidence, Subject, SwitchEvent, SwitchState, Verdict, Window
 from monitor.rules.load import parse_config
 from monitor.settings import load_settings
 from monitor.warehouse.reader import Warehouse
@@ -42,6 +43,7 @@ rules:
 automation: {when_not_evaluated: keep, initial: on_first_ok, re_enable: {after: 2}, dry_run: DRY}
 """
 Outcome = tuple[str, str, list[list[float]]]
+Shown = dict[str, Sequence[RuleEvidence]]
 ASKS = {"turns-off": "disable_automation", "blocks": "block_scores"}
 FOUND: dict[str, list[Outcome]] = {
     "good": [("turns-off", "ok", []), ("blocks", "ok", [])],
@@ -88,17 +90,20 @@ class Conductor:
 class Paused:
     """A history that waits for the conductor before the calls that matter; all else is the history itself."""
 
-    def __init__(self, store: Store, pause: Callable[[], None]) -> None:
-        self._store, self._pause = store, pause
+    def __init__(self, store: Store, pause: Callable[[], None], shown: Shown) -> None:
+        self._store, self._pause, self._shown = store, pause, shown
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._store, name)
-        if name not in ("switch", "apply_switch"):
+        if name not in ("switch", "apply_switch", "evidence", "save_evidence"):
             return call
 
         def paused(*arguments: Any, **named: Any) -> Any:
             self._pause()
-            return call(*arguments, **named)
+            done = call(*arguments, **named)
+            if name == "apply_switch" and done == "applied":
+                self._shown[arguments[2].key] = named["evidence"]
+            return done
 
         return paused
 
@@ -135,24 +140,29 @@ class Actor:
             for rule, outcome, blocked in FOUND[self.found]
         )  # fmt: skip
 
-    def act(self, monitor: Monitor, label: str) -> None:
+    def act(self, monitor: Monitor, label: str, shown: Shown) -> None:
+        store: Any = monitor.store
+        if not isinstance(store, Paused):
+            monitor = replace(monitor, store=cast("Store", Paused(store, lambda: None, shown)))
         if not self.found:
             change_switch(monitor, "tickets", label, enable=self.enable, by=self.name, reason=f"says {self.name}")
             return
         part = Evaluated("tickets", self.window, (), self.verdicts(label), (), ())
         acting.switch_source(monitor, self.window, part, False)
 
-    def decide(self, monitor: Monitor, state: SwitchState, event: SwitchEvent | None) -> tuple[Any, Any]:
-        """What this actor makes of a state, worked out alone."""
+    def decide(
+        self, monitor: Monitor, state: SwitchState, event: SwitchEvent | None, known: Sequence[RuleEvidence]
+    ) -> tuple[Any, Any]:
+        """What this actor makes of a state and of the evidence, worked out alone."""
         automation = monitor.config.automation
         if not self.found:
             key = "" if event is None else event.key
             found = operator_change(
                 state, enable=self.enable, by=self.name, reason=f"says {self.name}", now=self.now,
-                automation=automation, key=key,
+                automation=automation, key=key, known=known,
             )  # fmt: skip
             return found.after, found.event
-        evidence = acting.evidence_of(self.window, self.verdicts(state.label or ""), False)
+        evidence = acting.evidence_of(self.window, self.verdicts(state.label or ""), False, known)
         found = after_run(state, evidence, automation, critical=False, now=self.now)
         return found.after, found.event
 
@@ -169,25 +179,26 @@ def actors_of(seed: int) -> list[Actor]:
     return [*runs, *(Actor(2 + i, week=1, enable=draw.random() < 0.5) for i in range(2))]
 
 
-def play(monitor: Monitor, seed: int, label: str) -> list[Actor]:
-    """One schedule: the switch is prepared, then all four act."""
+def play(monitor: Monitor, seed: int, label: str) -> tuple[list[Actor], Shown]:
+    """One schedule: the switch is prepared, then all four act. With the evidence that each event was decided on."""
+    shown: Shown = {}
     actors = actors_of(seed)
     draw = random.Random(f"before {seed}")  # noqa: S311 - a schedule, no secret
     for actor in draw.choice([[], BEFORE[:1], BEFORE]):
-        actor.act(replace(monitor, clock=lambda now=actor.now: now), label)
+        actor.act(replace(monitor, clock=lambda now=actor.now: now), label, shown)
     conductor = Conductor(seed, len(actors))
 
     def one(actor: Actor) -> None:
         try:
-            store: Any = Paused(monitor.store, lambda: conductor.pause(actor.number))
-            actor.act(replace(monitor, store=store, clock=lambda: actor.now), label)
+            store: Any = Paused(monitor.store, lambda: conductor.pause(actor.number), shown)
+            actor.act(replace(monitor, store=store, clock=lambda: actor.now), label, shown)
         finally:
             conductor.leave()
 
     with ThreadPoolExecutor(len(actors)) as pool:
         for done in [pool.submit(one, actor) for actor in actors]:
             done.result(timeout=60)
-    return actors
+    return actors, shown
 
 
 def writer(actors: list[Actor], event: SwitchEvent) -> Actor:
@@ -199,13 +210,17 @@ def writer(actors: list[Actor], event: SwitchEvent) -> Actor:
     raise AssertionError(f"nobody wrote {event}")
 
 
-def check(monitor: Monitor, actors: list[Actor], label: str) -> list[SwitchEvent]:
-    """The events, each decided anew and alone on the state that the one before left, give the stored state."""
+def check(monitor: Monitor, played: tuple[list[Actor], Shown], label: str) -> list[SwitchEvent]:
+    """The events, each decided anew and alone on the state that the one before left, give the stored state.
+
+    The evidence ends as the runs in the order of their windows leave it, and no "on" is against it for long.
+    """
+    (actors, shown), last = played, monitor.store.evidence("tickets", label)
     events, state = monitor.store.switch_events("tickets", label), SwitchState("tickets", label)
     states, wrote = [state], Counter[Actor]()
     for event in events:
         actor = writer(actors, event)
-        state, expected = actor.decide(monitor, state, event)
+        state, expected = actor.decide(monitor, state, event, shown[event.key])
         assert event == expected, "a serial history gives the same event"
         states.append(state)
         wrote[actor] += 1
@@ -214,7 +229,13 @@ def check(monitor: Monitor, actors: list[Actor], label: str) -> list[SwitchEvent
         if not actor.found:
             assert wrote[actor] == 1, "what a person did happened once"
         elif wrote[actor] == 0:
-            assert any(actor.decide(monitor, s, None)[1] is None for s in states), "there was nothing for it to do"
+            knowns = [*shown.values(), last]
+            nothing = any(actor.decide(monitor, s, None, known)[1] is None for s in states for known in knowns)
+            assert nothing, "there was nothing for it to do"
+    if not monitor.config.automation.dry_run and is_against(last, state.blocked) and state.state == "on":
+        assert state.lease_until is not None
+        assert state.hold_until is not None
+        assert state.lease_until <= state.hold_until, "what is against the evidence is on for as long as it holds"
     return events
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from monitor.automation.evidence import with_verdict
 from monitor.automation.state import effective, is_blocked
 from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change
-from monitor.records import Outcome, Reason, Schedule, Subject, SwitchState, Verdict, Window
+from monitor.records import Outcome, Reason, RuleEvidence, Schedule, Subject, SwitchState, Verdict, Window
 from monitor.rules.model import AutomationConfig, ReEnableAfter
 
 END = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday: the end of 2026-W46 and of Sunday
@@ -41,7 +42,10 @@ def verdict(
     rule: str = "automated-shortfall",
     blocked: Any = None,
 ) -> Verdict:
-    reasons = {"ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS}
+    reasons = {
+        "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS,
+        "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+    }  # fmt: skip
     return Verdict(
         id=f"{rule}-{outcome}", rule=rule, subject=Subject("tickets", "billing"),
         window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="shortfall", where="automated", outcome=outcome,
@@ -51,11 +55,21 @@ def verdict(
     )  # fmt: skip
 
 
-BREACH, OK, SILENT = verdict(), verdict("ok"), verdict("not_evaluated")
+BREACH, OK, SILENT, UNCONFIRMED = verdict(), verdict("ok"), verdict("not_evaluated"), verdict("unconfirmed")
 
 
 def block(*ranges: tuple[float, float]) -> Verdict:
     return verdict(actions=["slack", "block_scores"], rule="mce-blocks-scores", blocked=[list(r) for r in ranges])
+
+
+def found_before(*verdicts: Verdict, end: datetime = END, rules: Sequence[str] = ()) -> list[RuleEvidence]:
+    """The evidence after these verdicts, one window after another, the last one ending at ``end``."""
+    names = dict.fromkeys([*rules, *(v.rule for v in verdicts)])
+    known = {name: RuleEvidence("tickets", "billing", name, "weekly", since=END - 4 * WEEK) for name in names}
+    for back, each in enumerate(reversed(verdicts)):
+        window = replace(each.window, start=end - (back + 1) * WEEK, end=end - back * WEEK)
+        known[each.rule] = with_verdict(known[each.rule], replace(each, window=window))
+    return list(known.values())
 
 
 def run(
@@ -67,8 +81,9 @@ def run(
     critical: bool = False,
     now: datetime | None = None,
     told: bool = False,
+    known: Sequence[RuleEvidence] = (),
 ) -> SwitchDecision:
-    evidence = Evidence(end, schedule, verdicts, f"{schedule}:{end:%Y-%m-%d}", told)
+    evidence = Evidence(end, schedule, verdicts, f"{schedule}:{end:%Y-%m-%d}", told, known)
     ended = max(end, state.last_window_end or end)  # whatever was evaluated is over
     return after_run(state, evidence, automation, critical=critical, now=now or ended + timedelta(hours=7))
 
@@ -150,7 +165,6 @@ def test_a_breach_of_what_is_off_is_remembered_once_and_changes_nothing_else(sta
     assert (decision.event.kind, decision.event.to_state, decision.reason) == ("counted", "off", "already off")
     kept = {"verdict": None, "version": state.version, "last_window_end": state.last_window_end}
     assert replace(decision.after, **kept) == state
-    assert enable(decision.after).after.lease_until == NOW + timedelta(hours=24), "it stands against an enable"
     again = run(decision.after, BREACH, end=END + WEEK)
     assert (again.after, again.event, again.reason) == (decision.after, None, "already off")
 
@@ -179,7 +193,7 @@ def test_what_a_run_wanted_off_while_an_enable_held_is_off_from_its_end_on():
     assert not effective(decision.after, NOW + timedelta(hours=24), whole=None).allowed
     again = run(decision.after, BREACH, now=NOW + timedelta(hours=2))
     assert (again.after, again.event) == (decision.after, None)
-    longer = enable(decision.after, until=NOW + timedelta(hours=48)).after
+    longer = enable(decision.after, until=NOW + timedelta(hours=48), known=found_before(BREACH)).after
     assert longer.lease_until == longer.hold_until, "a second enable does not make the evidence go away"
 
 
@@ -195,10 +209,20 @@ def test_a_good_window_makes_an_enable_against_the_evidence_last():
     assert (good.after.state, good.after.lease_until, good.after.verdict) == ("on", END + WEEK + LEASE, None)
 
 
-def test_a_block_held_against_renews_since_it_would_not_have_turned_off():
-    held = enable(ON).after
-    decision = run(held, block((0.8, 0.9)), now=NOW + timedelta(hours=1))
-    assert (decision.after.blocked, decision.after.lease_until) == ((), max(held.lease_until, END + LEASE))
+def test_scores_that_a_run_wanted_blocked_while_an_enable_held_are_blocked_by_the_first_run_after_it():
+    held, found = enable(ON).after, block((0.8, 0.9))
+    decision = run(held, found, now=NOW + timedelta(hours=1), known=found_before(found))
+    assert (decision.after.blocked, decision.after.lease_until) == ((), held.hold_until)
+    tuesday, wednesday = (END + timedelta(days=n) for n in (1, 2))
+    good_day = verdict("ok", rule="ece-two-days")
+    known = found_before(found, rules=["ece-two-days"])
+    within = run(decision.after, good_day, end=tuesday, schedule="daily", now=NOW + timedelta(hours=23), known=known)
+    assert within.event is not None
+    assert (within.event.kind, within.after.lease_until) == ("not_renewed", held.hold_until)
+    after = run(within.after, good_day, end=wednesday, schedule="daily", known=known)
+    assert (after.after.state, after.after.blocked, after.reason) == ("on", ((0.8, 0.9),), "blocked")
+    assert after.after.reason == "mce-blocks-scores: no window within its threshold since its breach"
+    assert after.after.lease_until == END + LEASE, "a week of the other rule is what the lease counts from"
 
 
 def test_for_critical_labels_nothing_holds_against_a_breach():
@@ -241,9 +265,13 @@ def test_a_breach_of_what_is_blocked_starts_the_count_again(found: Verdict):
     assert run(counted, found, automation=AFTER_TWO).after.ok_streak == 0
 
 
-def test_a_block_is_no_word_for_off_so_an_enable_against_it_has_a_whole_lease():
-    blocked = run(ON, block((0.8, 0.9))).after
-    assert (blocked.by_operator, enable(blocked).after.lease_until) == (False, NOW + LEASE)
+def test_an_enable_unblocks_for_a_day_what_the_last_evaluation_blocked():
+    found = block((0.8, 0.9))
+    blocked = run(ON, found, known=found_before(found)).after
+    assert (blocked.by_operator, blocked.blocked, blocked.lease_until) == (False, ((0.8, 0.9),), END + LEASE)
+    unblocked = enable(blocked, known=found_before(found)).after
+    assert (unblocked.blocked, unblocked.lease_until) == ((), NOW + timedelta(hours=24))
+    assert enable(blocked, known=found_before(found, replace(found, outcome="ok"))).after.lease_until == NOW + LEASE
 
 
 def test_a_day_that_blocks_more_than_a_week_had_asks_for_good_weeks():
@@ -537,43 +565,161 @@ def test_an_operator_turns_on_with_a_fresh_lease_and_a_hold():
 
 
 def test_an_enable_against_the_last_evaluation_lasts_as_long_as_it_holds():
-    off = run(ON, BREACH).after
-    assert enable(off).after.lease_until == NOW + timedelta(hours=24)
-    assert enable(off, until=NOW + timedelta(days=3)).after.lease_until == NOW + timedelta(days=3)
-    assert enable(off, until=NOW + timedelta(days=30)).after.lease_until == NOW + LEASE
-    assert enable(off).reason.startswith("turned on until 2026-11-17 07:00 UTC: the last evaluation said off")
-    assert enable(disable(off)).after.lease_until == NOW + timedelta(hours=24), "an off in between changes no evidence"
+    off, known = run(ON, BREACH).after, found_before(BREACH)
+    assert enable(off, known=known).after.lease_until == NOW + timedelta(hours=24)
+    assert enable(off, known=known).after.verdict == BREACH.id
+    assert enable(off, until=NOW + timedelta(days=3), known=known).after.lease_until == NOW + timedelta(days=3)
+    assert enable(off, until=NOW + timedelta(days=30), known=known).after.lease_until == NOW + LEASE
+    assert enable(off, known=known).reason == (
+        "turned on until 2026-11-17 07:00 UTC: against the last evaluation (automated-shortfall), "
+        "and only a good window makes it last"
+    )
+    again = enable(disable(off), known=known).after
+    assert again.lease_until == NOW + timedelta(hours=24), "an off in between changes no evidence"
+
+
+@pytest.mark.parametrize("before", [NEVER, ON, OFF_BY_RUN, OFF_BY_OPERATOR, replace(NEVER, label=None)])
+def test_an_enable_of_whatever_was_is_against_a_breach_of_any_acting_rule(before: SwitchState):
+    weekly, daily = verdict(rule="weekly"), verdict("ok", rule="daily")
+    known = found_before(weekly, daily)
+    assert enable(before, known=known).after.verdict == weekly.id
+    assert enable(before, known=known).after.lease_until == NOW + timedelta(hours=24)
+    assert enable(before, known=found_before(daily)).after.verdict is None
+
+
+def test_what_is_not_confirmed_clears_no_evidence_and_renews_no_enable_against_it():
+    known = found_before(BREACH, UNCONFIRMED, end=END + WEEK)
+    against = enable(OFF_BY_RUN, known=known).after
+    assert against.lease_until == NOW + timedelta(hours=24)
+    again = run(against, UNCONFIRMED, end=END + timedelta(days=1), now=NOW + timedelta(hours=23), known=known)
+    assert (again.reason, again.after.lease_until) == (
+        "not renewed: automated-shortfall is still in breach", against.lease_until,
+    )  # fmt: skip
+    cleared = run(against, OK, end=END + WEEK, known=found_before(BREACH, OK, end=END + WEEK)).after
+    assert (cleared.verdict, cleared.lease_until) == (None, END + WEEK + LEASE)
+
+
+@pytest.mark.parametrize("before", [ON, replace(NEVER, label=None), replace(ON, blocked=((0.1, 0.2),))])
+def test_a_breach_that_no_switch_shows_is_acted_on_by_the_next_evaluated_run(before: SwitchState):
+    day, weekly = verdict("ok", rule="day"), verdict(rule="week")
+    decision = run(before, day, schedule="daily", known=found_before(weekly, rules=["day"]))
+    assert (decision.after.state, decision.after.verdict) == ("off", weekly.id)
+    assert decision.after.reason == "week: no window within its threshold since its breach"
+    named = found_before(replace(block((0.8, 0.9)), rule="week"), weekly, rules=["day"])
+    if before.label is not None:  # what only blocks is not enough where another rule turns off
+        both = [*found_before(block((0.8, 0.9))), *found_before(weekly)]
+        assert run(before, block((0.8, 0.9)), known=both).after.state == "off"
+    assert run(before, SILENT, known=named).event is None, "what could not be evaluated moves nothing"
+
+
+def test_good_windows_turn_nothing_on_while_another_rule_is_in_breach():
+    other = verdict(rule="other")
+    known = found_before(other, OK, end=END)
+    first = run(NEVER, OK, automation=FIRST_OK, known=known)
+    assert (first.after, first.event, first.reason) == (NEVER, None, "other is still in breach")
+    state = OFF_BY_RUN
+    for week in (0, 1, 2):
+        state = run(state, OK, end=END + week * WEEK, automation=AFTER_TWO, known=known).after
+    assert (state.state, state.ok_streak) == ("off", 3)
+    good = found_before(other, replace(other, outcome="ok"), end=END + 3 * WEEK)
+    assert run(state, OK, end=END + 3 * WEEK, automation=AFTER_TWO, known=good).after.state == "on"
+
+
+def test_a_window_with_rejected_rows_turns_nothing_on_whatever_another_rule_found():
+    rejected = replace(verdict("not_evaluated", rule="other"), reason=Reason.REJECTED_ROWS)
+    decision = run(NEVER, OK, rejected, automation=FIRST_OK)
+    assert (decision.after, decision.reason) == (NEVER, "other could not be evaluated: rows were rejected")
+    once = run(OFF_BY_RUN, OK, automation=AFTER_TWO).after
+    assert run(once, OK, rejected, end=END + WEEK, automation=AFTER_TWO).after == once
+    assert run(once, OK, SILENT, end=END + WEEK, automation=AFTER_TWO).after.state == "on"
+    assert run(ON, OK, rejected).after.lease_until == END + LEASE, "what is on was evaluated"
+    assert run(ON, rejected, automation=DISABLE).after.state == "off"
+    assert run(ON, rejected).after == ON
+
+
+def test_a_lease_is_renewed_only_as_far_as_every_acting_rule_was_judged_lately():
+    day, week = (RuleEvidence("tickets", "billing", n, s) for n, s in (("day", "daily"), ("week", "weekly")))  # type: ignore[arg-type]
+    week = replace(week, judged_until=END)
+    state, leases, ok = replace(ON, changed_at=END - 8 * WEEK), [], verdict("ok", rule="day")
+    for n in range(1, 36):
+        end = END + timedelta(days=n)
+        decision = run(state, ok, end=end, schedule="daily", known=[replace(day, judged_until=end), week])
+        assert decision.event is not None
+        kind = "renewed" if n == 1 else "not_renewed"
+        assert (decision.event.kind, decision.event.waits_for) == (kind, "week")
+        state = decision.after
+        leases.append(state.lease_until)
+    assert set(leases) == {END + LEASE}, "however many days are judged"
+    alive = run(
+        state, ok, end=end, schedule="daily", known=[replace(day, judged_until=end), replace(week, judged_until=end)]
+    )
+    assert (alive.after.lease_until, alive.event.waits_for) == (end + LEASE, None)  # type: ignore[union-attr]
+
+
+def test_a_rule_that_was_never_judged_counts_from_when_it_was_first_asked_or_the_label_turned_on():
+    new = RuleEvidence("tickets", "billing", "new", "weekly", since=END)
+    late = [replace(new, since=END - 9 * WEEK)]
+    ok, on = verdict("ok", rule="day"), replace(ON, changed_at=END - 3 * WEEK, lease_until=END)
+    end = END + timedelta(days=8)
+    assert run(on, ok, end=end, schedule="daily", known=[new]).after.lease_until == END + LEASE
+    assert run(on, ok, end=end, schedule="daily", known=late).after.lease_until == END
+    turned_on = replace(on, changed_at=END)
+    assert run(turned_on, ok, end=end, schedule="daily", known=late).after.lease_until == END + LEASE
+
+
+def test_a_lease_shorter_than_a_week_does_not_end_between_two_weekly_windows():
+    short = KEEP.model_copy(update={"lease": timedelta(days=2)})
+    week = RuleEvidence("tickets", "billing", "week", "weekly", judged_until=END)
+    for n, days in ((5, 7), (6, 7.5), (9, 7.5)):
+        state = replace(ON, lease_until=END)
+        after = run(
+            state,
+            verdict("ok", rule="d"),
+            end=END + timedelta(days=n),
+            schedule="daily",
+            automation=short,
+            known=[week],
+        )
+        assert after.after.lease_until == END + timedelta(days=days)
+
+
+def test_nothing_comes_back_by_itself_for_a_lease_that_is_over():
+    dead = RuleEvidence("tickets", "billing", "week", "weekly", judged_until=END - 4 * WEEK)
+    once = run(OFF_BY_RUN, OK, automation=AFTER_TWO).after
+    kept = run(once, OK, end=END + WEEK, automation=AFTER_TWO, known=[dead])
+    assert (kept.after.state, kept.reason) == ("off", "2 of 2 good windows; week was not judged lately")
 
 
 @pytest.mark.parametrize("before", [ON, NEVER], ids=["turned off", "never set"])
 def test_after_a_good_window_no_verdict_stands_against_an_enable(before: SwitchState):
-    off = run(before, BREACH).after
-    good = run(off, OK, end=END + WEEK)
+    off = run(before, BREACH, known=found_before(BREACH)).after
+    known = found_before(BREACH, OK, end=END + WEEK)
+    good = run(off, OK, end=END + WEEK, known=known)
     assert (good.after.state, good.after.ok_streak) == ("off", 1)
     assert good.event is not None
     assert good.event.kind == "counted"
-    second = run(good.after, OK, end=END + 2 * WEEK)
+    second = run(good.after, OK, end=END + 2 * WEEK, known=known)
     assert (second.after, second.event) == (good.after, None)
-    assert enable(good.after, now=NOW + WEEK).after.lease_until == NOW + WEEK + LEASE
-    breached = run(second.after, BREACH, end=END + 3 * WEEK).after
-    assert enable(breached, now=NOW + 3 * WEEK).after.lease_until == NOW + 3 * WEEK + timedelta(hours=24)
+    assert enable(good.after, now=NOW + WEEK, known=known).after.lease_until == NOW + WEEK + LEASE
 
 
 def test_a_good_window_also_answers_a_breach_found_while_a_person_had_it_off():
-    breached = run(OFF_BY_OPERATOR, BREACH).after
-    good = run(breached, OK, end=END + WEEK).after
+    breached = run(OFF_BY_OPERATOR, BREACH, known=found_before(BREACH)).after
+    good = run(breached, OK, end=END + WEEK, known=found_before(BREACH, OK, end=END + WEEK)).after
     assert (good.state, good.by_operator) == ("off", True)
     assert enable(good, now=NOW + WEEK).after.lease_until == NOW + WEEK + LEASE
 
 
 def test_a_good_day_answers_no_breach_of_a_week():
     off = run(ON, BREACH).after
-    day = run(off, OK, end=END + timedelta(days=1), schedule="daily")
+    good_day = verdict("ok", rule="ece-two-days")
+    known = found_before(BREACH, rules=["ece-two-days"])
+    day = run(off, good_day, end=END + timedelta(days=1), schedule="daily", known=known)
     assert (day.after, day.event) == (off, None)
 
 
 def test_a_source_enabled_against_the_evidence_closes_its_labels_at_the_end_of_the_hold():
-    whole = enable(run(replace(NEVER, label=None), BREACH).after).after
+    whole = enable(run(replace(NEVER, label=None), BREACH).after, known=found_before(BREACH)).after
     label = replace(ON, lease_until=NOW + LEASE)
     assert effective(label, NOW + timedelta(hours=23), whole=whole).until == NOW + timedelta(hours=24)
     assert not effective(label, NOW + timedelta(hours=24), whole=whole).allowed
@@ -664,7 +810,7 @@ def test_in_a_dry_run_a_good_window_is_a_renewal_as_ever():
 def test_in_a_dry_run_a_breach_opens_nothing_that_is_closed():
     ended = replace(ON, lease_until=NOW)
     assert run(ended, BREACH, automation=dry(), now=NOW).after.lease_until == NOW
-    against = enable(run(ON, BREACH).after).after
+    against = enable(run(ON, BREACH).after, known=found_before(BREACH)).after
     assert run(against, BREACH, end=END + WEEK, now=NOW + timedelta(hours=1), automation=dry()).after.lease_until == (
         against.lease_until
     )

@@ -1,0 +1,94 @@
+"""What each acting rule found last about one label: the evidence that an "on" may be against. Pure.
+
+A breach counts until a window of the *same* rule is within its threshold again. What is above the limit without
+proof, or was not evaluated, clears nothing. Only the standard library: routers import this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from monitor.ranges import outwards
+from monitor.records import Reason, RuleEvidence, Schedule, Verdict, WindowOutcome
+
+KEPT = 8
+"""Newest windows that are kept of a rule, beside the newest one that decides; a window is rarely judged again later."""
+PERIOD: dict[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
+GRACE = timedelta(hours=12)
+NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
+_DECIDES = ("ok", "breach")
+
+
+def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
+    """The evidence after one more verdict of its rule; the same window again replaces what it had said.
+
+    Windows keep their order whatever the order of their runs. Only ``ok`` clears a breach: judged again as unconfirmed
+    or not evaluated, it is a breach still; but an ``ok`` that is not found again no longer clears the breach before it.
+    """
+    if verdict.reason in NOT_READ:
+        return evidence
+    end = verdict.window.end
+    found = next((each for each in evidence.windows if each.window_end == end), None)
+    judged_until = end if evidence.judged_until is None else max(end, evidence.judged_until)
+    kept = found if found is not None and found.outcome == "breach" and verdict.outcome not in _DECIDES else None
+    new = kept or _outcome_of(verdict)
+    others = [each for each in evidence.windows if each.window_end != end]
+    windows = sorted([*others, *([new] if new else [])], key=lambda each: each.window_end, reverse=True)
+    return replace(evidence, windows=_newest(windows), judged_until=judged_until)
+
+
+def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
+    """What a window adds; None where nothing was evaluated."""
+    if verdict.outcome == "not_evaluated":
+        return None
+    if verdict.outcome != "breach":
+        return WindowOutcome(verdict.window.end, verdict.outcome, verdict.id)
+    blocked = outwards((float(low), float(high)) for low, high in verdict.detail.get("blocked", ()))
+    turns_off = "disable_automation" in verdict.actions or not blocked
+    return WindowOutcome(verdict.window.end, "breach", verdict.id, () if turns_off else blocked)
+
+
+def _newest(windows: list[WindowOutcome]) -> tuple[WindowOutcome, ...]:
+    """The newest windows, and of the older ones the newest that decides: so many unconfirmed ones hide no breach."""
+    older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
+    return (*windows[:KEPT], *([older] if older else []))
+
+
+def breach_of(evidence: RuleEvidence) -> WindowOutcome | None:
+    """The last breach of the rule, where no window within its threshold came after it."""
+    last = next((each for each in evidence.windows if each.outcome in _DECIDES), None)
+    return last if last is not None and last.outcome == "breach" else None
+
+
+def breaches_of(known: Iterable[RuleEvidence]) -> list[tuple[RuleEvidence, WindowOutcome]]:
+    """The rules in breach, those that turn off before those that block scores."""
+    found = [(each, breach) for each in known if (breach := breach_of(each)) is not None]
+    return sorted(found, key=lambda pair: (bool(pair[1].blocked), pair[0].rule))
+
+
+def is_against(known: Iterable[RuleEvidence], blocked: Iterable[tuple[float, float]]) -> bool:
+    """Whether an "on" with these blocked ranges is against the last evaluation of any rule.
+
+    A breach that names score ranges is answered where they are blocked.
+    """
+    ranges = tuple(blocked)
+    return any(not _is_answered(breach, ranges) for _, breach in breaches_of(known))
+
+
+def _is_answered(breach: WindowOutcome, ranges: tuple[tuple[float, float], ...]) -> bool:
+    def covered(low: float, high: float) -> bool:
+        return any(begin <= low and high <= end for begin, end in ranges)
+
+    return bool(breach.blocked) and all(covered(low, high) for low, high in breach.blocked)
+
+
+def lease_bound(evidence: RuleEvidence, turned_on: datetime, lease: timedelta) -> datetime:
+    """Until when a lease may last as far as this rule goes: its last judged window must not be too long ago.
+
+    A rule that was never judged counts from the moment it was first asked for, or the label was turned on.
+    """
+    since = evidence.since or turned_on
+    reference = evidence.judged_until or max(since, turned_on)
+    return reference + max(lease, PERIOD[evidence.schedule] + GRACE)
