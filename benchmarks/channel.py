@@ -79,8 +79,9 @@ class Year:
         return [each for each in self.deliveries if each.operation == "post" and each.kind == "incidents"]
 
     def thread(self, root: str) -> list[Delivery]:
-        """The replies to one message."""
-        return [each for each in self.deliveries if each.operation == "reply" and each.root == root]
+        """The replies to one message but its numbers."""
+        mine = [each for each in self.deliveries if each.operation == "reply" and each.root == root]
+        return [each for each in mine if each.payload["metadata"]["event_payload"].get("change") != "numbers"]
 
     def last_edit(self, root: Delivery) -> Delivery:
         """The message as it stands in the end."""
@@ -224,12 +225,12 @@ def _row(year: Year, trouble: Trouble) -> str:
 
 def told_of(delivery: Delivery, label: str) -> bool:
     """Whether a message is about a label."""
-    return f" {label} " in delivery.payload["text"]
+    return f"{label} " in delivery.payload["text"]
 
 
 def _thread(year: Year, root: Delivery, number: int) -> str:
     """One message with its replies, and how it ends."""
-    end = str(year.last_edit(root).payload["text"]).split("\n", 1)[0].rpartition(": ")[2]
+    end = str(year.last_edit(root).payload["blocks"][0]["text"]["text"]).removeprefix(":large_green_circle: ")
     lines = [f"**{number}. {root.created_at:%a %Y-%m-%d %H:%M}** {plain(root.payload['text'])}", ""]
     lines += [f"- {reply.created_at:%m-%d}: {short(reply)}" for reply in year.thread(root.id)]
     return "\n".join([*lines, f"- In the end: {plain(end)}"])
@@ -249,9 +250,12 @@ def short(reply: Delivery) -> str:
     """What is new in a reply: the rules of each label by what happened to them."""
     texts = [str(block["text"]["text"]) for block in reply.payload["blocks"] if block["type"] == "section"]
     found: dict[str, dict[str, list[str]]] = {}
-    for name, rule, news in re.findall(r"(?m)^:\w+: \*(.+), ([a-z0-9-]+)\*: (.+)$", "\n".join(texts)):
-        what = re.sub(r", (\d+ \w+) in breach since .*", "", news)
-        found.setdefault(name.partition("/")[2], {}).setdefault(what, []).append(rule)
+    name = ""
+    for line in "\n".join(texts).split("\n"):
+        if label := re.match(r":\w+: \*(.+)\*$", line):
+            name = label[1].partition("/")[2]
+        if told := re.match(r"• ([a-z0-9-]+): (.+?)\. ", line):
+            found.setdefault(name, {}).setdefault(told[2], []).append(told[1])
     return "; ".join(
         f"{label} " + ", ".join(f"{what} ({', '.join(rules)})" for what, rules in by_news.items())
         for label, by_news in found.items()

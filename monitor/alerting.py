@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 
 from monitor import incidents, messages, watching
 from monitor.adapters import Monitor
-from monitor.alerts.message import delivery_of, repeat_message
+from monitor.alerts.incident_message import repeat_message
+from monitor.alerts.message import delivery_of
 from monitor.findings import Desk
 from monitor.incidents import IncidentDecision, Step
 from monitor.records import Delivery, Incident, IncidentEvent, Subject
@@ -158,8 +159,9 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
     desk = Desk(monitor)
+    shown = [each for each in desk.incidents() if each.root == root]
     payload = repeat_message(
-        [desk.brief(each) for each in waiting], window=waiting[0].opened_window, channel=post.channel, root=root,
+        [desk.brief(each, desk.last(each)) for each in shown], channel=post.channel, root=root,
         number=1 + sum(_change_of(each) == "repeat" for each in calls), mention=route.mention,
     )  # fmt: skip
     payload["incidents"] = [each.id for each in waiting]

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from monitor import alerting
 from monitor.adapters import Monitor
-from monitor.alerts.message import escape
+from monitor.alerts.blocks import escape
 from monitor.alerts.slack import TransportError
 from monitor.alerts.words import clean
 from monitor.history.errors import HistoryError

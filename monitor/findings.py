@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from monitor import windows
 from monitor.adapters import Monitor
 from monitor.alerts.causes import Context, causes
-from monitor.alerts.message import Finding
+from monitor.alerts.labels import Finding, Now, SwitchLine
 from monitor.alerts.slack import MESSAGE_DELETED
-from monitor.automation.state import effective
+from monitor.automation.as_of import by_switch, time_on
 from monitor.baselines import Baseline, edges_of
 from monitor.counts import bin_counts
 from monitor.estimates import Sample, estimate
 from monitor.figures.png import incident_png
 from monitor.figures.reliability import Reliability, reliability_data
 from monitor.figures.trend import Trend, trend_data
+from monitor.harm import Harm
+from monitor.history.errors import HistoryError
 from monitor.history.readings import StoredReading
+from monitor.incidents import last_told
 from monitor.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Verdict, Window
+from monitor.switch_line import switch_line
 
 #: How many windows before a verdict's own are looked at for a new model version, and drawn as its trend.
 VERSIONS_BACK, TREND = 4, 26
@@ -36,20 +40,39 @@ class Desk:
         """The incident with its last breach, and what decides its place in a message: for one line."""
         verdict = self.monitor.store.verdict(incident.last_verdict)
         estimates = self._estimates(verdict, segments=False, metric="shortfall")
-        return Finding(verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last)
-
-    def finding(self, incident: Incident, last: IncidentEvent | None = None) -> Finding:
-        """The incident with its last breach and all that is known around that. ``last``: what happened last."""
-        verdict = self.monitor.store.verdict(incident.last_verdict)
-        estimates = self._estimates(verdict, segments=True)
-        state, words = self._switch(verdict)
         return Finding(
-            verdict=verdict, incident=incident,
+            verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last, latest=self._latest(last),
             rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None),
-            baseline_interval=self._baseline_interval(verdict), switch_state=words,
-            excess_errors=excess_errors(verdict, estimates), causes=self._causes(verdict, estimates),
-            last=last, automation=state,
+            window=self._window_of(incident, last),
         )  # fmt: skip
+
+    def finding(self, brief: Finding) -> Finding:
+        """The same with all that is known around its last breach."""
+        verdict = brief.verdict
+        estimates = self._estimates(verdict, segments=True)
+        return replace(
+            brief, baseline_interval=self._baseline_interval(verdict), switch=self.switch(verdict, brief),
+            harm=self._harm(verdict, estimates), causes=self._causes(verdict, estimates),
+        )  # fmt: skip
+
+    def last(self, incident: Incident, event: IncidentEvent | None = None) -> IncidentEvent | None:
+        """What says how it is: ``event``, which has just happened and is not stored yet, or what is stored."""
+        stored = self.monitor.store.incident_events(incident.id)
+        return last_told(incident, [*stored, *([event] if event is not None else [])])
+
+    def _latest(self, last: IncidentEvent | None) -> Verdict | None:
+        """What the newest evaluation of the incident said; None where its verdict is not stored."""
+        if last is None or last.verdict is None:
+            return None
+        try:
+            return self.monitor.store.verdict(last.verdict)
+        except HistoryError:
+            return None
+
+    def _window_of(self, incident: Incident, last: IncidentEvent | None) -> Window | None:
+        if last is None or not last.window:
+            return None
+        return windows.named(incident.schedule, last.window, self.monitor.config.zone)
 
     def picture(self, verdict: Verdict) -> tuple[str, bytes] | None:
         """(what it shows, a PNG): the reliability diagram of the verdict's window, and the trend up to it."""
@@ -98,24 +121,33 @@ class Desk:
         known = self._once("baselines", verdict.subject.source, verdict.subject.label, make=newest_of)
         return next((b for b in known if b.version == verdict.baseline_version), None)
 
-    def _switch(self, verdict: Verdict) -> tuple[Literal["on", "off"] | None, str]:
-        """What the switch says now, for a button and for people: it has acted before the message is written."""
-        source, label, now = verdict.subject.source, verdict.subject.label, self.monitor.clock()
-        state = self.monitor.store.switch(source, label)
-        whole = None if label is None else self.monitor.store.switch(source, None)
-        found = effective(state, now, whole=whole)
-        dry = self.monitor.config.automation.dry_run
-        told = " (dry run: this finding has not touched the switch)" if dry else ""
-        if state.state == "never_set" and found.reason == "never set":
-            return None, f"automation is off (never set){told}"
-        if not found.allowed:
-            since = f" since {state.changed_at:%Y-%m-%d %H:%M} UTC" if state.changed_at and state.state == "off" else ""
-            why = "" if since and found.reason == "off" else f" ({found.reason})"
-            return "off", f"automation is off{since}{why}{told}"
-        if found.blocked:
-            ranges = ", ".join(f"{low:g} to {high:g}" for low, high in found.blocked)
-            return "on", f"automation is on, but blocked for scores {ranges}{told}"
-        return "on", f"automation is still on{told}"
+    def switch(self, verdict: Verdict, finding: Finding) -> SwitchLine | None:
+        """What the switch of its label says now: it has acted before the message is written.
+
+        None for a source's own switch that was never set: that forbids nothing.
+        """
+        source, label = verdict.subject.source, verdict.subject.label
+        if label is None and self.monitor.store.switch(source, None).state == "never_set":
+            return None
+        against = finding.rule is not None and finding.rule.acts and finding.now == Now.IN_BREACH
+        return switch_line(
+            self.monitor.store.switch(source, label), self.monitor.clock(),
+            whole=None if label is None else self.monitor.store.switch(source, None),
+            against=against, dry_run=self.monitor.config.automation.dry_run,
+        )  # fmt: skip
+
+    def _harm(self, verdict: Verdict, estimates: Sequence[Estimate]) -> Harm | None:
+        """What automation that was wrong did in the verdict's window: counted for the time that it was on."""
+        found = _automated(verdict, estimates)
+        if found is None or found.interval.value is None:
+            return None
+        source, window = verdict.subject.source, verdict.window
+        events = self._once("switch events", source, make=self._events)
+        on = time_on(events, (source, verdict.subject.label), window.start, window.end)
+        return Harm(found.interval.value * found.n, on, window.schedule, rows=found.n)
+
+    def _events(self, source: str) -> Any:
+        return by_switch(self.monitor.store.switch_events(source))
 
     def _reading(self, window: Window, source: str) -> StoredReading | None:
         def load(window: Window, source: str) -> StoredReading | None:
@@ -180,10 +212,12 @@ class Desk:
         return self._seen[key]
 
 
+def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:
+    wanted = (verdict.subject, "shortfall", "automated")
+    return next((each for each in estimates if (each.subject, each.metric, each.where) == wanted), None)
+
+
 def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | None:
-    """How many more of the automated items were wrong than their scores promised."""
-    for each in estimates:
-        if (each.subject, each.metric, each.where) == (verdict.subject, "shortfall", "automated"):
-            value = each.interval.value
-            return None if value is None else value * each.n
-    return None
+    """How many more of the items from ``automate_at`` on were wrong than their scores claimed."""
+    found = _automated(verdict, estimates)
+    return None if found is None or found.interval.value is None else found.interval.value * found.n

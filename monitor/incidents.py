@@ -102,8 +102,8 @@ class Step:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it leaves nothing to tell: no change, and no open incident that could not be evaluated."""
-        told = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED)
+        """Whether it leaves nothing to report: no change, and no open incident without a verdict for or against it."""
+        told = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.UNCONFIRMED_OPEN)
         return not self.decision.changes and self.decision.kind != "refuse" and self.decision.reason not in told
 
 

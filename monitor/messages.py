@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 from monitor import windows
 from monitor.adapters import Monitor
-from monitor.alerts.message import (
+from monitor.alerts.incident_message import (
     IN_FULL,
-    Finding,
-    delivery_of,
     edited_message,
-    in_order,
     incident_message,
-    news_line,
     news_message,
+    numbers_message,
     picture,
 )
+from monitor.alerts.labels import Finding, by_label
+from monitor.alerts.links import Links, links_of
+from monitor.alerts.message import delivery_of
 from monitor.findings import Desk
 from monitor.incidents import IncidentReason, Step, event_of, last_told
 from monitor.records import Delivery, Incident, IncidentEvent, Severity, Window
@@ -30,7 +30,6 @@ from monitor.rules.model import Config, Route
 log = logging.getLogger(__name__)
 
 _RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
-_NOT_EVALUATED = (IncidentReason.NOT_EVALUATED_OPEN, IncidentReason.DISAPPEARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def compose(
     noticed. ``window`` is that of an evaluation, whose news are replies; what a person did only shows
     in the message itself.
     """
-    told = [step for step in steps if not step.is_quiet and not _is_known(monitor, step)]
+    told = [step for step in steps if not step.is_quiet]
     events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
     composer = _Composer(monitor, Desk(monitor), {event.incident: event for event in events}, edits)
     roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
@@ -81,14 +80,6 @@ def route_of(config: Config, incident: Incident) -> Route | None:
 
 def _incidents(steps: Iterable[Step]) -> list[Incident]:
     return [step.decision.incident for step in steps if step.decision.incident is not None]
-
-
-def _is_known(monitor: Monitor, step: Step) -> bool:
-    """Whether it was told already that an incident cannot be evaluated: that is news once, until it is otherwise."""
-    if step.decision.reason not in _NOT_EVALUATED or step.decision.incident is None:
-        return False
-    before = last_told(step.decision.incident, monitor.store.incident_events(step.decision.incident.id))
-    return before is not None and before.reason == step.decision.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,8 @@ class _Composer:
             findings = self._findings(members)
             post = self._post(findings, window, route)
             roots |= {incident.id: post.id for incident in members}
-            found += [post, *self._pictures(findings, window, route.channel, post.id)]
+            found += [post, *self._numbers(findings, window, route.channel, post.id)]
+            found += self._pictures(findings, window, route.channel, post.id)
         return roots, found
 
     def _placed(self, opened: Sequence[Incident]) -> tuple[dict[str, str], dict[int, list[Incident]]]:
@@ -154,14 +146,25 @@ class _Composer:
         return None
 
     def _post(self, findings: Sequence[Finding], window: Window, route: Route) -> Delivery:
-        payload = incident_message(findings, window=window, route=route, public_url=self.monitor.settings.public_url)
+        payload = incident_message(findings, window=window, route=route, links=self.links)
         # kept beside, not sent
         payload |= {"incidents": [f.incident.id for f in findings], "window": [window.schedule, window.name]}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock())
 
+    @property
+    def links(self) -> Links:
+        """Where the pages are that messages link to."""
+        return links_of(self.monitor.settings)
+
+    def _numbers(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
+        """The statistics, for the thread."""
+        payload = numbers_message(findings, window=window, channel=channel, root=root, links=self.links)
+        payload["incidents"] = [each.incident.id for each in findings]
+        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+
     def _pictures(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
         """The picture of the worst finding; one that cannot be drawn must not keep the message back."""
-        worst = in_order(findings)[0]
+        worst = by_label(findings)[0].lead
         try:
             drawn = self.desk.picture(worst.verdict)
         except Exception:  # whatever matplotlib or odd data raise: words matter more than the picture
@@ -208,14 +211,15 @@ class _Composer:
         return windows.named(schedule, name, self.monitor.config.zone)
 
     def _findings(self, incidents: Sequence[Incident]) -> list[Finding]:
-        """In their order; with all that is known around them as far as a message has room for that."""
-        brief = in_order([self.desk.brief(each, self._last(each)) for each in incidents])
-        return [self.desk.finding(each.incident, each.last) for each in brief[:IN_FULL]] + brief[IN_FULL:]
+        """What the message is about; with all that is known around the worst of each label that it describes."""
+        labels = by_label([self.desk.brief(each, self._last(each)) for each in incidents])
+        full = [self.desk.finding(label.lead) for label in labels[:IN_FULL]]
+        rest = [each for label in labels[:IN_FULL] for each in label.findings[1:]]
+        return [*full, *rest, *(each for label in labels[IN_FULL:] for each in label.findings)]
 
     def _last(self, incident: Incident) -> IncidentEvent | None:
         """What says how it stands: just now, or as it is stored."""
-        now = self.events.get(incident.id)
-        return last_told(incident, [*self.monitor.store.incident_events(incident.id), *([now] if now else [])])
+        return self.desk.last(incident, self.events.get(incident.id))
 
     def _route(self, root: str, members: Sequence[Incident]) -> Route:
         """Where the message stands, whatever the routes say by now, with the mention of the gravest of ``members``."""
@@ -226,21 +230,34 @@ class _Composer:
     def _news(self, root: str, steps: Sequence[Step], window: Window) -> list[Delivery]:
         """The one reply to an evaluation; nothing is said of what is silenced, or goes on from day to day."""
         graver = {id(step) for step in steps if self._is_graver(step)}
-        loud = [s for s in steps if (id(s) in graver or not _is_routine(s)) and not self._is_silent(s)]
+        loud = [s for s in steps if (id(s) in graver or not self._is_routine(s)) and not self._is_silent(s)]
         members = _incidents(loud)
         if not members:
             return []
         calling = _incidents(s for s in loud if id(s) in graver or s.decision.kind in ("reopen", "open"))
         route = self._route(root, calling or members)
-        briefs = [self.desk.brief(each, self._last(each)) for each in members]
-        lines = [news_line(brief, step.verdict) for brief, step in zip(briefs, loud, strict=True)]
+        told = [
+            (self.desk.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
+        ]
         payload = news_message(
-            lines, window=window, channel=route.channel, root=root, mention=route.mention,
+            told, window=window, channel=route.channel, root=root, mention=route.mention,
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
             calls=bool(calling),
         )  # fmt: skip
         payload["incidents"] = [incident.id for incident in members]
         return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+
+    def _is_routine(self, step: Step) -> bool:
+        """What only the message itself shows: the end of a silence, and one more window of what is known.
+
+        A breach that goes on is news once a week; that a window could not be judged, or confirmed, is news once.
+        """
+        kind, incident = step.decision.kind, step.decision.incident
+        if kind == "nothing" and incident is not None:
+            before = last_told(incident, self.monitor.store.incident_events(incident.id))
+            weekly = step.decision.reason == IncidentReason.UNCONFIRMED_OPEN and incident.schedule == "weekly"
+            return not weekly and before is not None and before.reason == step.decision.reason
+        return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")
 
     def _is_graver(self, step: Step) -> bool:
         """Whether what goes on has become graver than its message was written for: its route may call others."""
@@ -251,12 +268,6 @@ class _Composer:
     def _is_silent(self, step: Step) -> bool:
         until = step.decision.incident.silenced_until if step.decision.incident else None
         return until is not None and until > self.monitor.clock()
-
-
-def _is_routine(step: Step) -> bool:
-    """What only the message itself shows: the end of a silence, and one more day of what is known."""
-    kind, incident = step.decision.kind, step.decision.incident
-    return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")
 
 
 def _with_root(step: Step, roots: Mapping[str, str]) -> Step:

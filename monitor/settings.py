@@ -30,6 +30,7 @@ class Settings(BaseSettings):
     store_url: SecretStr = SecretStr(STORE_URL)
     config: Path = Path("alerts.yaml")
     public_url: str | None = None
+    docs_url: str | None = None
     slack_bot_token: SecretStr | None = None
     slack_app_token: SecretStr | None = None
     slack_api_url: str = "https://slack.com/api/"
@@ -67,7 +68,7 @@ class Settings(BaseSettings):
     def _is_time(cls, value: object) -> int:
         return environment.whole_seconds(value, 86_400, " (a day); write it like 900")
 
-    @field_validator("public_url", "slack_api_url")
+    @field_validator("public_url", "docs_url", "slack_api_url")
     @classmethod
     def _is_web_address(cls, value: str | None) -> str | None:
         return environment.web_address(value) if value is not None else None

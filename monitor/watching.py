@@ -14,7 +14,9 @@ from itertools import takewhile
 
 from monitor import incidents, watch
 from monitor.adapters import Monitor
-from monitor.alerts.message import Payload, delivery_of
+from monitor.alerts.blocks import Payload
+from monitor.alerts.links import links_of
+from monitor.alerts.message import delivery_of
 from monitor.health import message, troubles
 from monitor.health.message import View, automation_now
 from monitor.health.troubles import Change, Group
@@ -253,8 +255,8 @@ class Look:
         return [_delivery(changed, self.now, operation="edit", root=root, sequence=sequence)]
 
     def _living(self, change: Change, channel: str, mention: str | None) -> Payload:
-        public_url = self.monitor.settings.public_url
-        return message.living_message(self._view(change), channel=channel, mention=mention, public_url=public_url)
+        links = links_of(self.monitor.settings)
+        return message.living_message(self._view(change), channel=channel, mention=mention, links=links)
 
     def _replies(self, change: Change, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
         """What is worth a reply: that it is over, back or graver, and each stage of a lease once."""

@@ -136,7 +136,7 @@ def standing(incident: Incident, breach: Verdict, last: IncidentEvent | None) ->
     """
     if incident.state == "resolved":
         return _ended(incident, last)
-    so_far = [_by_whom(incident), in_breach(incident, breach.window.name), _latest(incident, last)]
+    so_far = [by_whom(incident), in_breach(incident, breach.window.name), _latest(incident, last)]
     told = "; ".join(part for part in so_far if part)
     return told[:1].upper() + told[1:]
 
@@ -171,7 +171,8 @@ def reason_of(event: IncidentEvent | None) -> IncidentReason | None:
     return None if event is None else known.get(event.reason)
 
 
-def _by_whom(incident: Incident) -> str:
+def by_whom(incident: Incident) -> str:
+    """Who has it, or who silenced it until when; "" where nobody did."""
     if incident.state == "acknowledged" and incident.acknowledged_at is not None:
         return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
     if incident.state == "silenced" and incident.silenced_until is not None:
@@ -213,8 +214,8 @@ def _latest(incident: Incident, last: IncidentEvent | None) -> str:
         return f"within the limit in {window}; {_HELD_BACK[unit]}"
     told = {
         _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
-        _R.NOT_EVALUATED_OPEN: f"not judged since {window}",
-        _R.DISAPPEARED: f"no outcome of this label has arrived since {window}",
+        _R.NOT_EVALUATED_OPEN: f"not judged in {window}",
+        _R.DISAPPEARED: f"no outcome of this label arrived in {window}",
     }
     return told.get(reason, "") if reason else ""
 
@@ -241,22 +242,28 @@ def plain_words(verdict: Verdict) -> str:
     ...     "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32, detail={"promised": 0.91, "kept": 0.59}))
     'billing is overconfident: 59% correct, scores claimed 91%'
     """
-    return f"{who(verdict.subject)} {ending(verdict)}"
+    return f"{who(verdict.subject)} {ending(verdict)}{_pooled(verdict)}"
 
 
 def ending(verdict: Verdict) -> str:
-    """The same sentence without its subject."""
+    """The same sentence without its subject, and without how many windows were pooled."""
     if verdict.outcome == "breach":
-        return _breach(verdict) + _pooled(verdict)
+        return _breach(verdict)
     told = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)
     tell = told.get(verdict.reason)
     return tell(verdict) if tell else verdict.reason.value.replace("_", " ")
 
 
-def _pooled(verdict: Verdict) -> str:
-    """Said wherever a value is not of its window alone."""
+def pooled(verdict: Verdict) -> str:
+    """Said wherever a value is not of its window alone; "" where it is."""
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
-    return f" ({verdict.windows} {unit} pooled)" if verdict.windows > 1 else ""
+    judged = verdict.outcome != "not_evaluated"
+    return f"{verdict.windows} {unit} pooled" if verdict.windows > 1 and judged else ""
+
+
+def _pooled(verdict: Verdict) -> str:
+    found = pooled(verdict)
+    return f" ({found})" if found else ""
 
 
 def amount(verdict: Verdict, value: float | None) -> str:
@@ -376,7 +383,7 @@ def _beyond(verdict: Verdict) -> str:
 
 def _not_significant(verdict: Verdict) -> str:
     p = "unknown" if verdict.p_adjusted is None else format(verdict.p_adjusted, ".2g")
-    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}{_pooled(verdict)}, adjusted p {p}"
+    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, adjusted p {p}"
 
 
 def _streak_incomplete(verdict: Verdict) -> str:
@@ -387,7 +394,7 @@ def _streak_incomplete(verdict: Verdict) -> str:
 
 def _within(verdict: Verdict) -> str:
     return (
-        f"is within the limit: {_beyond(verdict)}{_pooled(verdict)}"
+        f"is within the limit: {_beyond(verdict)}"
         if verdict.value is not None
         else (f"is within the limit: {title(verdict.metric)}")
     )

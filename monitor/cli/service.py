@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 import uvicorn
 
+from monitor.alerts.links import links_of
 from monitor.automation.http import Guard, create_app, is_loopback
 from monitor.automation.tokens import SCOPES, TokensBroken, TokensFile
 from monitor.cli import app as cli
@@ -83,7 +84,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.socket, *, access_log: bool) -> None:
-    docs = f"{settings.public_url.rstrip('/')}/docs/http.md" if settings.public_url else None
+    docs = links_of(settings).page("http")
     logging.getLogger("monitor.http").setLevel(logging.INFO if access_log else logging.WARNING)
     server = uvicorn.Server(
         uvicorn.Config(

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.alerts.message import EVENT_TYPE, Block, Payload, escape
+from monitor.alerts.blocks import EVENT_TYPE, Block, Payload, escape, link
+from monitor.alerts.links import Links
 from monitor.alerts.words import clean, count_of, moment
 from monitor.automation.state import effective
 from monitor.health.troubles import Trouble, is_trouble
@@ -119,12 +120,12 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     return f"{on} {ended[0].upper()}{ended[1:]}{last}." if over else on
 
 
-def living_message(view: View, *, channel: str, mention: str | None, public_url: str | None) -> Payload:
+def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
     """The message of an incident as it is now: the post, and with another id each edit."""
     over = view.incident.state == "resolved"
     blocks = [_header(f"{DONE} {view.title}" if over else view.title)]
     blocks += _mention_block(mention) if view.incident.state == "open" else []
-    blocks += _over(view) if over else _under_way(view, public_url)
+    blocks += _over(view) if over else _under_way(view, links)
     told = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
     text = " ".join(part for part in (f"{escape(view.title)}{'' if over else f': {told}'}", _mention(mention)) if part)
     payload = _payload(channel, text, blocks, _hash("watch", view.incident.id, str(view.incident.version)))
@@ -169,8 +170,8 @@ def stages(view: View) -> list[str]:
     return sorted({stage_of(finding) for finding in view.findings if finding.until is not None})
 
 
-def _under_way(view: View, public_url: str | None) -> list[Block]:
-    blocks = [_section("\n".join(_findings(view.findings, public_url)))] if view.findings else []
+def _under_way(view: View, links: Links | None) -> list[Block]:
+    blocks = [_section("\n".join(_findings(view.findings, links)))] if view.findings else []
     blocks += [_section(_automation(view)), *_to_do(view)]
     blocks += [_section(f"*{escape(state)}*")] if (state := _state(view)) else []
     return [*blocks, _buttons(view.incident), _context(_footer(view))]
@@ -202,17 +203,18 @@ def _length(span: timedelta) -> str:
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
 
 
-def _findings(findings: Sequence[Finding], public_url: str | None) -> list[str]:
+def _findings(findings: Sequence[Finding], links: Links | None) -> list[str]:
     lines = [
-        f"{_EMOJI[f.severity]} {escape(redacted(f.text))}{_runbook(f, public_url)}" for f in findings[:SHOWN]
+        f"{_EMOJI[f.severity]} {escape(redacted(f.text))}{_runbook(f, links)}" for f in findings[:SHOWN]
     ]  # fmt: skip
     more = len(findings) - SHOWN
     return [*lines, f"and {more} more: `calmon health` lists all"] if more > 0 else lines
 
 
-def _runbook(finding: Finding, public_url: str | None) -> str:
+def _runbook(finding: Finding, links: Links | None) -> str:
     page = f"docs/runbook/{finding.reason.value}.md"
-    return f" <{escape(public_url.rstrip('/'))}/{page}|runbook>" if public_url else f" (`{page}`)"
+    url = links.runbook(finding.reason.value) if links is not None else None
+    return f" {link(url, 'runbook')}" if url else f" (`{page}`)"
 
 
 def _automation(view: View) -> str:

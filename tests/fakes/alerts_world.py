@@ -42,8 +42,12 @@ routes:
 """
 _REASONS = {
     ("ok", None): Reason.WITHIN_THRESHOLD, ("breach", "above"): Reason.ABOVE_THRESHOLD,
+    ("unconfirmed", None): Reason.NOT_SIGNIFICANT_IN_FAMILY,
     ("breach", "increase"): Reason.INCREASED, ("gone", None): Reason.NO_ROWS, ("few", None): Reason.TOO_FEW_ROWS,
 }  # fmt: skip
+
+
+SEEN = ("ok", "unconfirmed", "breach")
 
 
 @dataclass
@@ -58,7 +62,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Judged:
-    """One line of an evaluation: what a rule said of a label; ``outcome`` is ok, breach, gone or few."""
+    """One line of an evaluation: what a rule said of a label; ``outcome`` is ok, unconfirmed, breach, gone or few."""
 
     label: str
     rule: str
@@ -90,7 +94,7 @@ class AlertsWorld:
         """What judging would have given back."""
         rules = {rule.id: rule for rule in self.monitor.config.rules}
         verdicts = tuple(verdict_of(rules[line.rule], window, line) for line in judged)
-        estimates = tuple(e for line in judged if line.outcome in ("ok", "breach") for e in estimates_of(window, line))
+        estimates = tuple(e for line in judged if line.outcome in SEEN for e in estimates_of(window, line))
         return Evaluated("tickets", window, estimates, verdicts, (), ())
 
     def drain(self, at: datetime) -> None:

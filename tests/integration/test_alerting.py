@@ -39,7 +39,12 @@ def world(tmp_path: Path) -> Iterator[AlertsWorld]:
 
 
 def kinds(world: AlertsWorld) -> list[tuple[str, str]]:
-    return [(delivery.operation, delivery.channel) for delivery in world.deliveries()]
+    """What was written but the numbers of a message, which are always its first reply."""
+    return [(delivery.operation, delivery.channel) for delivery in world.deliveries() if change(delivery) != "numbers"]
+
+
+def change(delivery: Delivery) -> str:
+    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))
 
 
 def newest_edit(world: AlertsWorld, root: str) -> Delivery:
@@ -88,8 +93,9 @@ def test_a_lesser_finding_on_a_label_that_is_told_of_joins_its_message_and_a_gra
     assert (joined.rule, joined.opened_window) == ("ece-increase", "2026-W12")
     assert [d.channel for d in world.deliveries() if d.id == joined.root] == ["#ml-oncall"]
     edit = as_read(newest_edit(world, str(joined.root)).payload)
-    assert "Calibration 2026-W03: 2 findings, 1 critical" in edit
-    assert "*Since 2026-W12*" in edit
+    assert "[header] refund in breach: critical (2026-W12)" in edit
+    assert "In breach in 3 of 10 weeks since 2026-W03, last in 2026-W12" in edit
+    assert "Also failing: ece-increase." in edit
     assert "new" in as_read(world.deliveries()[-1].payload)
 
 
@@ -142,7 +148,7 @@ def test_a_further_week_edits_the_message_and_replies_once(world: AlertsWorld) -
     root = world.incident("billing").root
     assert root == world.incident("other").root is not None
     edit = as_read(newest_edit(world, str(root)).payload)
-    assert "2 findings, 1 critical, 1 resolved" in edit
+    assert "1 label in breach, 1 resolved, 1 critical (2026-W03)" in edit
     assert "In breach for 2 weeks (since 2026-W02)" in edit
     reply = as_read(world.deliveries()[-1].payload)
     assert "still in breach" in reply
@@ -155,7 +161,7 @@ def test_the_message_is_green_when_all_is_resolved_and_a_much_later_breach_opens
     world.evaluate("2026-W03", [fine(BILLING)])
     root = str(world.incident("billing").root)
     assert newest_edit(world, root).payload["blocks"][0]["text"]["text"] == (
-        ":large_green_circle: Calibration 2026-W02: resolved"
+        ":large_green_circle: billing resolved (2026-W03)"
     )
     offered = [b for b in newest_edit(world, root).payload["blocks"] if b["type"] == "actions"]
     assert [e["action_id"] for b in offered for e in b["elements"]] == ["automation_on"]  # it is off all the same
@@ -171,7 +177,7 @@ def test_what_comes_back_soon_is_told_in_its_old_thread_and_calls_people(world: 
     assert [kind for kind, _ in kinds(world)].count("post") == 1
     reply = world.deliveries()[-1]
     assert (reply.operation, reply.root) == ("reply", world.incident("billing").root)
-    assert reply.payload["text"].startswith("<!subteam^S0123>")
+    assert reply.payload["text"] == "billing back in breach: reopened (2026-W04) <!subteam^S0123>"
 
 
 def test_a_person_edits_the_message_once_and_is_told_in_words(world: AlertsWorld) -> None:
@@ -205,7 +211,7 @@ def test_edits_of_one_message_come_in_order_and_the_last_says_it_all(world: Aler
     root = str(world.incident("billing").root)
     edits = [d for d in world.monitor.store.thread(root) if d.operation == "edit"]
     assert [d.sequence for d in edits] == [1, 2]
-    assert "1 acknowledged, 1 silenced" in edits[-1].payload["text"]
+    assert "1 acknowledged, 1 silenced" in as_read(edits[-1].payload)
 
 
 def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world: AlertsWorld) -> None:
@@ -219,7 +225,7 @@ def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world:
     assert store.apply_incidents(stale.opened, stale.updated, stale.deliveries, stale.events) == "conflict"
     assert world.incident("other").breaches == 1
     world.evaluate("2026-W03", [Judged("other", "automated-shortfall", "breach", 0.2)])
-    assert "1 acknowledged" in newest_edit(world, str(world.incident("other").root)).payload["text"]
+    assert "1 acknowledged" in as_read(newest_edit(world, str(world.incident("other").root)).payload)
 
 
 def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(world: AlertsWorld) -> None:
@@ -247,7 +253,10 @@ def test_people_are_called_every_repeat_until_somebody_acknowledges(world: Alert
     world.clock.now += timedelta(seconds=1)
     (call,) = alerting.due_repeats(world.monitor)
     assert (call.operation, call.root) == ("reply", world.incident("billing").root)
-    assert call.payload["text"].startswith("<!subteam^S0123> Not acknowledged yet: 1 finding of 2026-W02")
+    assert call.payload["text"] == "billing: not acknowledged yet <!subteam^S0123>"
+    read = as_read(call.payload)
+    assert f"`{world.incident('billing').id[:8]}`" in read
+    assert "Press *Acknowledge* above" in read
     assert alerting.due_repeats(world.monitor) == []
     world.clock.now += DAY
     assert len(alerting.due_repeats(world.monitor)) == 1
@@ -263,17 +272,31 @@ def test_a_label_that_disappears_is_told_once(world: AlertsWorld) -> None:
     assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "reply"]
     assert "no outcome of this label arrived in 2026-W03: stays open" in as_read(world.deliveries()[-1].payload)
     world.evaluate("2026-W04", [gone])
-    assert len(kinds(world)) == 4
+    assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "reply", "edit"]  # the newest week, no reply
+    assert "refund not judged: warning (2026-W04)" in read_edit(world, "refund")
+
+
+def test_what_is_above_the_limit_but_not_confirmed_stays_open_and_says_so_with_its_numbers(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", [replace(BILLING, outcome="unconfirmed", value=0.07)])
+    found = world.incident("billing")
+    assert (found.state, found.ok_windows) == ("open", 0)
+    shown, reply = read_edit(world, "billing"), as_read(world.deliveries()[-1].payload)
+    assert "[header] billing above the limit, not confirmed: critical (2026-W03)" in shown
+    assert "is above the limit, not confirmed: overconfident by 7.0 points (limit 5.0 points)" in shown
+    assert "Last breach: is overconfident" in shown
+    assert "above the limit, not confirmed in 2026-W03: stays open" in reply
+    assert "esolved" not in shown.replace("resolves it", "") + reply
 
 
 def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
     world.evaluate("2026-W03", [BILLING])
     post = next(d for d in world.deliveries() if d.operation == "post")
-    assert "[Turn automation on]" in as_read(post.payload)
+    assert "[Turn on]" in as_read(post.payload)
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
     (edit,) = alerting.refresh(world.monitor, world.incident("billing").id)
-    assert "[Turn automation off]" in as_read(edit.payload)
+    assert "[Turn off]" in as_read(edit.payload)
 
 
 def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_path: Path) -> None:
@@ -332,9 +355,8 @@ def test_a_message_stays_that_of_its_evaluation_where_its_incident_is_older(worl
     world.evaluate("2026-W03", [BILLING])
     world.person("acknowledges", "billing", "ana")
     shown = read_edit(world, "billing")
-    assert "Calibration 2026-W03: 1 finding, 1 critical, 1 acknowledged" in shown
-    assert "weekly evaluation of 2026-W03" in shown
-    assert "n breach for 2 weeks (since 2026-W02)" in shown
+    assert "[header] billing in breach: critical, acknowledged (2026-W03)" in shown
+    assert "in breach for 2 weeks (since 2026-W02)" in shown
 
 
 def test_what_was_refused_later_does_not_hide_why_an_incident_was_resolved(world: AlertsWorld) -> None:
@@ -343,7 +365,7 @@ def test_what_was_refused_later_does_not_hide_why_an_incident_was_resolved(world
     world.person("resolves", "refund", "ana", why="recalibrated")
     assert world.person("acknowledges", "refund", "ben").refused
     world.person("acknowledges", "other", "ana")
-    assert "Resolved by ana: recalibrated." in read_edit(world, "refund")
+    assert "resolved by ana: recalibrated." in read_edit(world, "refund")
 
 
 def test_a_label_that_disappeared_is_told_once_also_where_somebody_acknowledges_it_then(world: AlertsWorld) -> None:
@@ -352,10 +374,10 @@ def test_a_label_that_disappeared_is_told_once_also_where_somebody_acknowledges_
     world.evaluate("2026-W03", [gone])
     world.person("acknowledges", "refund", "ana")
     world.evaluate("2026-W04", [gone])
-    assert [d.operation for d in world.deliveries()].count("reply") == 1
+    assert [kind for kind, _ in kinds(world)].count("reply") == 1
     shown = read_edit(world, "refund")
     assert "Acknowledged by ana" in shown
-    assert "no outcome of this label has arrived since 2026-W03" in shown
+    assert "was not judged: no item with a known outcome arrived (2026-W04)" in shown
     assert f"calmon incidents resolve {world.incident('refund').id[:8]}" in shown
 
 
@@ -378,7 +400,7 @@ def test_what_comes_back_calls_its_own_people_also_beside_a_lesser_finding(world
     world.evaluate("2026-W03", [also, fine(BILLING)])
     world.evaluate("2026-W04", [also, BILLING])
     assert "back in breach: reopened" in world.deliveries()[-1].payload["text"]
-    assert world.deliveries()[-1].payload["text"].startswith("<!subteam^S0123>")
+    assert world.deliveries()[-1].payload["text"].endswith("<!subteam^S0123>")
 
 
 @pytest.mark.parametrize("gone", ["rule", "source"])
@@ -398,8 +420,9 @@ def test_an_incident_that_nothing_judges_any_more_ends_and_says_why(
     found = world.incident("refund")
     assert (found.state, found.resolved_by, found.resolved_window) == ("resolved", "calmon", None)
     what = "weekly rule ece-increase" if gone == "rule" else "source tickets"
-    assert f"Resolved by calmon: alerts.yaml has no {what} any more" in read_edit(world, "refund")
-    replies = [d.payload["text"] for d in world.deliveries() if d.operation == "reply" and d.root == found.root]
+    assert f"resolved by calmon: alerts.yaml has no {what} any more" in read_edit(world, "refund")
+    mine = [d for d in world.deliveries() if d.operation == "reply" and d.root == found.root]
+    replies = [d.payload["text"] for d in mine if change(d) == "news"]
     assert len(replies) == 1
     assert "no rule watches it any more" in replies[0]
     assert [i.state for i in world.monitor.store.incidents() if i.label == "billing"] == [
@@ -421,11 +444,11 @@ def test_a_green_message_says_that_automation_is_still_off_and_offers_to_turn_it
     world.evaluate("2026-W04", [fine(BILLING)])
     shown = read_edit(world, "billing")
     assert ":large_green_circle:" in shown
-    assert "*Still:* automation is off since 2026-01-19 06:05 UTC" in shown
-    assert "[Turn automation on]" in shown
+    assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)." in shown
+    assert "[Turn on]" in shown
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="mended")
     alerting.refresh(world.monitor, world.incident("billing").id)
-    assert "*Still:*" not in read_edit(world, "billing")
+    assert "Automation is off" not in read_edit(world, "billing")
 
 
 def test_a_label_with_neither_switch_nor_baseline_disappears_not_unseen_either(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_anybody_turns_automation_off_and_an_operator_on_again_with_a_reason(
     buttons.handle(modal(slack, "looked at it: a bad import"))
     assert switch(monitor) == ("on", ADA, "looked at it: a bad import")
     assert "automation of tickets/slipping: turned on" in slack.private[-1]["text"]
-    assert "automation is still on" in living(slack)
+    assert "Automation is left on" in living(slack)
 
 
 def test_a_member_of_a_group_of_operators_is_one(monitor: Monitor, slack: FakeSlack, buttons: Buttons) -> None:

@@ -66,6 +66,14 @@ def test_a_message_that_went_out_is_well_formed(world: World, tmp_path: Path) ->
         run(fresh(world, tmp_path), server)
     message = server.messages[0]
     assert 0 < len(message["blocks"]) <= 50
-    text = str(message["blocks"])
-    for part in ("slipping", "n = ", "detectable change", "automation is", "Do now", "calmon explain", "docs/runbook/"):
+    text = str([each["blocks"] for each in server.messages])  # the numbers are in its thread
+    for part in (
+        "slipping",
+        "n = ",
+        "detectable change",
+        "Automation is",
+        "Tonight",
+        "calmon explain",
+        "docs/runbook/",
+    ):
         assert part in text, part

@@ -22,7 +22,9 @@ def test_what_goes_wrong_is_told_in_one_message_of_its_label_and_ends_green(year
     (root,) = year.roots
     assert told_of(root, TROUBLE.label)
     assert year.windows[2].start < root.created_at < year.windows[4].end
-    assert plain(year.last_edit(root).payload["text"]).startswith("(green)")
+    last = year.last_edit(root).payload
+    assert plain(last["blocks"][0]["text"]["text"]).startswith("(green) ")
+    assert last["text"].startswith(f"{TROUBLE.label} resolved")
 
 
 def test_days_that_only_go_on_make_no_replies(year: Year) -> None:

@@ -10,9 +10,26 @@ from typing import Any
 
 import pytest
 
+from monitor import documents
+from monitor.alerts import incident_message as incidents
 from monitor.alerts import message, words
-from monitor.alerts.message import Finding, WorstRange, advice, delivery_id, incident_message, plain_words
-from monitor.records import Action, Incident, Interval, Outcome, Reason, Severity, Subject, Verdict, Window
+from monitor.alerts.incident_message import IN_FULL, delivery_id, incident_message
+from monitor.alerts.labels import Finding, SwitchLine, WorstRange
+from monitor.alerts.links import Links
+from monitor.alerts.words import advice, plain_words
+from monitor.harm import Harm, TimeOn
+from monitor.incidents import IncidentReason
+from monitor.records import (
+    Incident,
+    IncidentEvent,
+    Interval,
+    Outcome,
+    Reason,
+    Severity,
+    Subject,
+    Verdict,
+    Window,
+)
 from monitor.rules.model import Route
 from tests.fakes.reading import as_read
 from tests.fakes.slack import _form_problem
@@ -45,7 +62,9 @@ def finding(told: Verdict, **given: Any) -> Finding:
     return Finding(told, incident, **given)
 
 
-SHORTFALL = finding(verdict(), switch_state="automation off since 2026-11-16 06:00 UTC", excess_errors=37.8)
+OFF = SwitchLine("Automation is off since Mon 2026-11-16 06:00 UTC (weekly run)", "off")
+LINKS = Links("https://calmon.example.org/", pages=documents.pages())
+SHORTFALL = finding(verdict(), switch=OFF, excess_errors=37.8, harm=Harm(37.8, TimeOn(1.0), "weekly", rows=118))
 INCREASE = finding(
     verdict(
         "refund", rule="ece-increase", metric="ece", where="all", reason=Reason.INCREASED, severity="warning",
@@ -75,20 +94,16 @@ GOING_ON = replace(
         reopened=1,
     ),
     causes=("the model version changed from v3 to v4 in 2026-W46", "its scores lie elsewhere (KS distance 0.18)"),
-    automation="off",
+    switch=OFF,
 )  # fmt: skip
 ENDED = replace(
     INCREASE,
     incident=replace(INCREASE.incident, state="resolved", resolved_window="2026-W48", ok_windows=1, breaches=2),
+    window=Window(datetime(2026, 11, 23, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC), "2026-W48", "weekly"),
 )
 HOSTILE = finding(
     verdict("<!channel> `rm` \u202e@here\n*bold*\x07" + "x" * 300, detail={"promised": 0.9, "kept": 0.5}),
-    switch_state="automation off <@U1>",
-)
-ACTIONS = (
-    Action("slack", "tickets", "phishing", "sent"),
-    Action("block_scores", "tickets", "phishing", "blocked 0.74 to 0.83"),
-    Action("disable_automation", "tickets", "other", "off"),
+    switch=SwitchLine("Automation is off <@U1>", "off"),
 )
 
 
@@ -96,23 +111,51 @@ def many(count: int) -> list[Finding]:
     return [finding(verdict(f"label_{i:03d}", severity="warning" if i % 3 else "critical")) for i in range(count)]
 
 
+W47 = Window(datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC), "2026-W47", "weekly")
+UNCONFIRMED = replace(
+    INCREASE,
+    incident=replace(INCREASE.incident, state="acknowledged", acknowledged_by="ana", acknowledged_at=WEEK.end),
+    latest=replace(
+        INCREASE.verdict, window=W47, outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, value=0.05,
+        change=0.031, p_adjusted=0.03, actions=(), detail={"condition": "increase"},
+    ),
+    last=IncidentEvent("k", INCREASE.incident.id, W47.end, "continued", IncidentReason.UNCONFIRMED_OPEN.value, "run",
+                       W47.name, "v2"),
+    window=W47,
+)  # fmt: skip
+HELD = replace(
+    SHORTFALL,
+    switch=SwitchLine(
+        "Automation is left on against this finding: enabled by ana until Tue 2026-11-17 09:00 UTC: a bad import",
+        "on", allowed=True, held_until=datetime(2026, 11, 17, 9, tzinfo=UTC),
+    ),
+)  # fmt: skip
+ALSO = finding(
+    verdict(rule="mce-increase", metric="mce", where="all", reason=Reason.INCREASED, severity="warning", value=0.31,
+            baseline=0.014, change=0.296, windows=1, n=2394,
+            detail={"worst_range": [0.68, 0.79], "worst_gap": -0.33, "worst_n": 201}),
+    switch=OFF,
+)  # fmt: skip
 MESSAGES = {
     "one_critical": lambda: incident_message([SHORTFALL], window=WEEK, route=ONCALL),
-    "three_with_links": lambda: incident_message(
-        [SHIFT, INCREASE, SHORTFALL], window=WEEK, route=ONCALL, public_url="https://calmon.example.org/"
-    ),
-    "blocked_scores_and_mix": lambda: incident_message([MIX, BLOCKED], window=WEEK, route=QUIET, actions=ACTIONS),
+    "three_with_links": lambda: incident_message([SHIFT, INCREASE, SHORTFALL], window=WEEK, route=ONCALL, links=LINKS),
+    "one_label_two_rules": lambda: incident_message([ALSO, SHORTFALL], window=WEEK, route=ONCALL, links=LINKS),
+    "left_on": lambda: incident_message([HELD], window=WEEK, route=ONCALL),
+    "unconfirmed": lambda: incident_message([UNCONFIRMED], window=WEEK, route=QUIET, links=LINKS),
+    "blocked_scores_and_mix": lambda: incident_message([MIX, BLOCKED], window=WEEK, route=QUIET),
     "hostile_label": lambda: incident_message([HOSTILE], window=WEEK, route=QUIET),
     "twenty_four": lambda: incident_message(many(24), window=WEEK, route=ONCALL),
     "going_on": lambda: incident_message([ENDED, GOING_ON], window=WEEK, route=ONCALL),
     "all_resolved": lambda: incident_message([ENDED], window=WEEK, route=ONCALL),
-    "news": lambda: message.news_message(
-        [message.news_line(GOING_ON, GOING_ON.verdict), message.news_line(HOSTILE, None)], window=WEEK,
+    "numbers": lambda: incidents.numbers_message(
+        [SHORTFALL, ALSO, GOING_ON, INCREASE], window=WEEK, channel="#ml-oncall", root="r", links=LINKS
+    ),
+    "news": lambda: incidents.news_message(
+        [(GOING_ON, GOING_ON.verdict), (HOSTILE, None), (UNCONFIRMED, UNCONFIRMED.latest)], window=WEEK,
         channel="#ml-oncall", root="r", changes=["a:2", "b:3"], mention="<!subteam^S0123>", calls=True,
     ),
-    "repeat": lambda: message.repeat_message(
-        [SHORTFALL, GOING_ON, HOSTILE], window="2026-W46", channel="#ml-oncall", root="r", number=1,
-        mention="<!subteam^S0123>",
+    "repeat": lambda: incidents.repeat_message(
+        [SHORTFALL, UNCONFIRMED, HOSTILE], channel="#ml-oncall", root="r", number=1, mention="<!subteam^S0123>"
     ),
     "trial": lambda: message.trial_message("#ml-oncall", "critical", "ana <!here>", WEEK.end, "<!subteam^S0123>"),
     "monitor_failed": lambda: message.monitor_failed_message(
@@ -141,7 +184,9 @@ def test_slack_accepts_the_form_of_every_message(name: str) -> None:
 def test_any_number_of_incidents_stays_within_slacks_bounds(count: int) -> None:
     long = "a very long <label> & more " * 30
     payload = incident_message(
-        [finding(verdict(f"{long}{i}"), switch_state=long) for i in range(count)], window=WEEK, route=ONCALL
+        [finding(verdict(f"{long}{i}"), switch=SwitchLine(long, "off")) for i in range(count)],
+        window=WEEK,
+        route=ONCALL,
     )
     assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
     assert len(message.mark_possible_repeat(payload)["blocks"]) <= 50
@@ -164,24 +209,57 @@ def test_a_rule_on_windows_running_says_how_many(schedule: Window, groups: list[
     assert "in a row" not in plain_words(replace(given, detail={"asks": 1, "groups": []}))
 
 
-def test_every_incident_is_told_or_counted() -> None:
-    read = as_read(incident_message(many(24), window=WEEK, route=ONCALL))
-    in_full = read.count("[section] *:")
-    assert 1 <= in_full <= 8
-    assert f"*and {24 - in_full} more:*" in read
-    assert all(f"label_{i:03d} is overconfident" in read for i in range(24))
+def test_at_most_five_labels_are_described_in_full_and_the_rest_has_a_line_each() -> None:
+    payload = incident_message(many(24), window=WEEK, route=ONCALL)
+    read = as_read(payload)
+    assert sum(block["type"] == "actions" for block in payload["blocks"]) == IN_FULL == 5
+    assert "*and 19 more labels:*" in read
+    assert all(f"label_{i:03d}* is overconfident" in read for i in range(24))
 
 
-def test_the_wrong_items_are_said_to_be_automated_ones_where_the_numbers_are_of_other_rows() -> None:
-    read = as_read(incident_message([replace(INCREASE, excess_errors=38.0)], window=WEEK, route=QUIET))
-    assert "About 38 more wrong than promised among the automated items." in read
-    assert "About 38 more wrong than promised." in as_read(incident_message([SHORTFALL], window=WEEK, route=QUIET))
+def test_a_label_has_one_block_and_one_row_of_buttons_however_many_rules_fail() -> None:
+    read = as_read(incident_message([ALSO, SHORTFALL], window=WEEK, route=ONCALL))
+    assert read.count("[actions]") == 1
+    assert read.count("*billing*") == 1
+    assert "Also failing: mce-increase." in read
+    assert "adjusted p" not in read
+
+
+def test_harm_is_said_of_the_time_that_automation_was_on() -> None:
+    read = as_read(incident_message([SHORTFALL], window=WEEK, route=QUIET))
+    assert "118 items reached `automate_at`: about 38 more wrong than promised." in read
+    never = replace(SHORTFALL, harm=Harm(37.8, TimeOn(0.0), "weekly", rows=118))
+    read = as_read(incident_message([never], window=WEEK, route=QUIET))
+    assert "automation was off the whole week: about 38 more would have been wrong than promised." in read
+
+
+def test_the_notification_begins_with_the_label_and_the_mention_comes_last() -> None:
+    text = incident_message([SHORTFALL], window=WEEK, route=ONCALL)["text"]
+    assert text.startswith("billing is overconfident")
+    assert text.endswith("<!subteam^S0123>")
+
+
+def test_above_the_limit_and_not_confirmed_is_said_with_its_numbers_and_week_and_resolves_nothing() -> None:
+    read = as_read(incident_message([UNCONFIRMED], window=WEEK, route=QUIET))
+    assert "[header] refund above the limit, not confirmed: warning, acknowledged (2026-W47)" in read
+    said = (
+        "*refund* is above the limit, not confirmed: ECE 0.050, +0.031 from the baseline (limit 0.02), adjusted p 0.03"
+    )
+    assert f"{said} (2026-W47).\nLast breach: calibration got worse: ECE 0.061" in read
+    assert "It stays open" in read
+    assert "esolved" not in read
+
+
+def test_what_is_left_on_against_a_finding_says_by_whom_until_when_and_why() -> None:
+    read = as_read(incident_message([HELD], window=WEEK, route=QUIET))
+    assert "left on against this finding: enabled by ana until Tue 2026-11-17 09:00 UTC: a bad import." in read
+    assert "[Turn off]" in read
 
 
 def test_critical_findings_come_first_then_those_with_the_most_wrong_items() -> None:
     few, most = finding(verdict("few"), excess_errors=3.0), finding(verdict("most"), excess_errors=90.0)
     read = as_read(incident_message([SHIFT, INCREASE, few, most], window=WEEK, route=QUIET))
-    places = [read.index(f" {name} ") for name in ("most", "few", "refund")]
+    places = [read.index(f"*{name}*") for name in ("most", "few", "refund")]
     assert places == sorted(places)
 
 
@@ -217,10 +295,10 @@ def test_foreign_text_mentions_nobody_in_any_kind_of_message(name: str) -> None:
 @pytest.mark.parametrize("count", [1, 40, 400])
 def test_any_number_of_news_and_reminders_stays_within_slacks_bounds(count: int) -> None:
     long = [finding(verdict("a very long <label> & more " * 30 + str(i))) for i in range(count)]
-    lines = [message.news_line(each, each.verdict) for each in long]
+    told = [(each, each.verdict) for each in long]
     for payload in (
-        message.news_message(lines, window=WEEK, channel="#c", root="r", changes=["x"]),
-        message.repeat_message(long, window="2026-W46", channel="#c", root="r", number=2, mention=None),
+        incidents.news_message(told, window=WEEK, channel="#c", root="r", changes=["x"]),
+        incidents.repeat_message(long, channel="#c", root="r", number=2, mention=None),
     ):
         assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
         assert len(payload["blocks"]) <= 49
@@ -228,7 +306,7 @@ def test_any_number_of_news_and_reminders_stays_within_slacks_bounds(count: int)
 
 def test_an_edit_has_an_id_of_its_own_and_says_what_the_message_would() -> None:
     post = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
-    first, second = (message.edited_message(post, "root", number) for number in (1, 2))
+    first, second = (incidents.edited_message(post, "root", number) for number in (1, 2))
     ids = {p["metadata"]["event_payload"]["delivery_id"] for p in (post, first, second)}
     assert len(ids) == 3
     assert first["blocks"] == second["blocks"] == post["blocks"]
@@ -242,8 +320,8 @@ def test_the_buttons_offer_what_can_be_done_now_and_carry_the_incident() -> None
         return [e["action_id"] for e in elements]
 
     quiet = ["incident_silence_day", "incident_silence_week"]
-    assert offered(SHORTFALL) == ["incident_ack", *quiet]
-    assert offered(replace(SHORTFALL, automation="on")) == ["incident_ack", *quiet, "automation_off"]
+    assert offered(replace(SHORTFALL, switch=None)) == ["incident_ack", *quiet]
+    assert offered(replace(SHORTFALL, switch=HELD.switch)) == ["incident_ack", *quiet, "automation_off"]
     assert offered(GOING_ON) == [*quiet, "automation_on"]
     assert offered(ENDED) == []
 
@@ -377,8 +455,8 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
             verdict(outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, metric="ece", where="all",
                     value=0.05, threshold=0.02, change=0.031, baseline=0.019, p_adjusted=0.03, windows=4,
                     detail={"condition": "increase"}),
-            "billing is above the limit, not confirmed: ECE 0.050, +0.031 from the baseline (limit 0.02) "
-            "(4 weeks pooled), adjusted p 0.03",
+            "billing is above the limit, not confirmed: ECE 0.050, +0.031 from the baseline (limit 0.02), "
+            "adjusted p 0.03 (4 weeks pooled)",
         ),
         (
             verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
@@ -417,8 +495,8 @@ def test_a_verdict_in_plain_words(given: Verdict, sentence: str) -> None:
 @pytest.mark.parametrize("severity", ["info", "warning", "critical"])
 def test_the_severity_shows_in_the_message(severity: Severity) -> None:
     read = as_read(incident_message([finding(verdict(severity=severity))], window=WEEK, route=QUIET))
-    assert f"({severity})" in read
-    assert message._EMOJI[severity] in read
+    assert f"billing in breach: {severity} (2026-W46)" in read
+    assert incidents.EMOJI[severity] in read
 
 
 def test_a_foreign_text_is_one_short_printable_line() -> None:

@@ -1,0 +1,259 @@
+"""The incidents of one message put together by label: one state, one set of facts and one row of buttons each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from monitor.alerts.blocks import plain
+from monitor.alerts.words import advice, clean, count_of, reason_of, who
+from monitor.harm import Harm
+from monitor.incidents import IncidentReason
+from monitor.ranges import Ranges
+from monitor.records import Incident, IncidentEvent, Interval, Severity, Verdict, Window
+from monitor.rules.model import Rule
+
+RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+RULES_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchLine:
+    """The state of a label's switch at one moment.
+
+    ``words`` is a sentence without its full stop. ``button`` is what the message offers to undo: "on" offers to
+    turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act. ``held_until``: an operator's
+    enable against the evidence ends then. ``ended_by`` is whose enable has ended by itself, "" where none has.
+    """
+
+    words: str
+    button: Literal["on", "off"] | None = None
+    allowed: bool = False
+    blocked: Ranges = ()
+    held_until: datetime | None = None
+    ended_by: str = ""
+
+
+class WorstRange(NamedTuple):
+    """The score range (low, high] that is most wrong; ``gap`` is hit rate minus mean score."""
+
+    low: float
+    high: float
+    n: int
+    gap: float
+
+
+class Now(StrEnum):
+    """What the newest evaluation says of an incident or a label; the worst first."""
+
+    IN_BREACH = "in breach"
+    UNCONFIRMED = "above the limit, not confirmed"
+    NOT_JUDGED = "not judged"
+    HELD_BACK = "within the limit, not resolved yet"
+    RESOLVED = "resolved"
+
+
+_ORDER = {now: place for place, now in enumerate(Now)}
+_BY_REASON = {
+    IncidentReason.UNCONFIRMED_OPEN: Now.UNCONFIRMED,
+    IncidentReason.NOT_EVALUATED_OPEN: Now.NOT_JUDGED,
+    IncidentReason.DISAPPEARED: Now.NOT_JUDGED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One incident of a message with its last breach and what is known around that.
+
+    ``latest`` is the verdict of the newest evaluation that said something of it, ``window`` the window of that
+    (None: that of ``verdict``). ``switch`` is what its switch says now, ``harm`` what automation that was wrong has
+    done, ``excess_errors`` how many more of the items that may be automated were wrong than their scores claimed.
+    ``causes`` changed at the same time; ``last`` is what happened to the incident last.
+    """
+
+    verdict: Verdict
+    incident: Incident
+    rule: Rule | None = None
+    baseline_interval: Interval | None = None
+    switch: SwitchLine | None = None
+    harm: Harm | None = None
+    excess_errors: float | None = None
+    worst: WorstRange | None = None
+    causes: tuple[str, ...] = ()
+    last: IncidentEvent | None = None
+    latest: Verdict | None = None
+    window: Window | None = None
+
+    @property
+    def newest(self) -> Window:
+        """The newest window that an evaluation saw for this incident."""
+        seen = self.window or (self.latest.window if self.latest is not None else self.verdict.window)
+        return max(seen, self.verdict.window, key=lambda window: window.end)
+
+    @property
+    def now(self) -> Now:
+        """What the newest evaluation says of it."""
+        if self.incident.state == "resolved":
+            return Now.RESOLVED
+        if self.incident.ok_windows:
+            return Now.HELD_BACK
+        reason = reason_of(self.last)
+        return _BY_REASON.get(reason, Now.IN_BREACH) if reason is not None else Now.IN_BREACH
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFindings:
+    """All incidents of one label in one message; the first of ``findings`` is the one that the message describes."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def lead(self) -> Finding:
+        """The worst of them."""
+        return self.findings[0]
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """(source, label)."""
+        return self.lead.incident.source, self.lead.incident.label
+
+    @property
+    def name(self) -> str:
+        """The label as sentences begin with it."""
+        return who(self.lead.verdict.subject)
+
+    @property
+    def now(self) -> Now:
+        """The worst that the newest evaluations say."""
+        return min((each.now for each in self.findings), key=_ORDER.__getitem__)
+
+    @property
+    def severity(self) -> Severity:
+        """The gravest of what is not resolved, else of all."""
+        return min((f.verdict.severity for f in self.unresolved or self.findings), key=RANK.__getitem__)
+
+    @property
+    def unresolved(self) -> tuple[Finding, ...]:
+        """Those that are not over."""
+        return tuple(each for each in self.findings if each.now != Now.RESOLVED)
+
+    @property
+    def state(self) -> str:
+        """Who has it: open, acknowledged, silenced or resolved; open where anything still calls people."""
+        states = {each.incident.state for each in self.findings}
+        return next(each for each in ("open", "acknowledged", "silenced", "resolved") if each in states)
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether a rule that turns automation off is in breach."""
+        return any(f.now == Now.IN_BREACH and f.rule is not None and f.rule.acts for f in self.findings)
+
+    def others(self) -> str:
+        """The other rules by name, by what the newest evaluation says of them; "" where there are none."""
+        said = []
+        for now, words in _OTHERS.items():
+            names = [clean(each.incident.rule) for each in self.findings[1:] if each.now == now]
+            if names:
+                more = f" and {len(names) - RULES_NAMED} more" if len(names) > RULES_NAMED else ""
+                said.append(f"{words}: {', '.join(names[:RULES_NAMED])}{more}.")
+        return " ".join(said)
+
+
+_OTHERS = {
+    Now.IN_BREACH: "Also failing",
+    Now.UNCONFIRMED: "Above the limit, not confirmed",
+    Now.NOT_JUDGED: "Not judged",
+    Now.HELD_BACK: "Within the limit, not resolved yet",
+    Now.RESOLVED: "Resolved",
+}
+
+
+def by_label(findings: Sequence[Finding]) -> list[LabelFindings]:
+    """The labels of a message: the worst first, what is resolved last; in each, the worst finding first."""
+    groups: dict[tuple[str, str | None], list[Finding]] = {}
+    for finding in sorted(findings, key=_place):
+        groups.setdefault((finding.incident.source, finding.incident.label), []).append(finding)
+    return sorted((LabelFindings(tuple(each)) for each in groups.values()), key=lambda each: _place(each.lead))
+
+
+def _place(finding: Finding) -> tuple[bool, int, int, float, str, str, bool, str]:
+    verdict, excess = finding.verdict, finding.excess_errors or 0.0
+    return (
+        finding.now == Now.RESOLVED, RANK[verdict.severity], _ORDER[finding.now], -excess, verdict.subject.source,
+        verdict.subject.label or "", verdict.metric != "shortfall", verdict.rule,
+    )  # fmt: skip
+
+
+def newest_window(findings: Sequence[Finding], schedule: str | None = None) -> Window | None:
+    """The newest window that any of them was seen in; of one schedule, where that is asked for."""
+    seen = [window for each in findings for window in (each.newest, each.verdict.window)]
+    mine = [window for window in seen if schedule in (None, window.schedule)]
+    return max(mine, key=lambda window: (window.end, window.schedule == "weekly"), default=None)
+
+
+def headline(labels: Sequence[LabelFindings], window: Window) -> str:
+    """What the message says in one line of plain text: the label or how many, what they are now, the newest window."""
+    if all(each.now == Now.RESOLVED for each in labels):
+        what = f"{plain(labels[0].name)} resolved" if len(labels) == 1 else f"all {len(labels)} labels resolved"
+    elif len(labels) == 1:
+        (only,) = labels
+        marks = [only.severity, *([only.state] if only.state != "open" else [])]
+        what = f"{plain(only.name)} {only.now.value}: {', '.join(marks)}"
+    else:
+        what = ", ".join(_counts(labels))
+    return f"{what} ({window.name})"
+
+
+def _counts(labels: Sequence[LabelFindings]) -> Iterator[str]:
+    by_now = [(now, sum(each.now == now for each in labels)) for now in Now]
+    (first, number), *rest = [(now, number) for now, number in by_now if number]
+    yield f"{count_of(number, 'label')} {first.value}"
+    yield from (f"{number} {now.value}" for now, number in rest)
+    critical = sum(each.severity == "critical" and each.now != Now.RESOLVED for each in labels)
+    if critical:
+        yield f"{critical} critical"
+    by_state = [(state, sum(each.state == state for each in labels)) for state in ("acknowledged", "silenced")]
+    yield from (f"{number} {state}" for state, number in by_state if number)
+
+
+def tonight(label: LabelFindings) -> str:
+    """What a person on call does at any hour: as little as is safe."""
+    switch, lead = label.lead.switch, label.lead.verdict
+    first = "look through recent items for missed ones; " if lead.metric == "false_negative_rate" else ""
+    return first + _about_the_switch(label, switch)
+
+
+def _about_the_switch(label: LabelFindings, switch: SwitchLine | None) -> str:
+    if switch is not None and not switch.allowed:
+        waits = "people decide these items: check that somebody does"
+        return waits if switch.button is not None else "nothing acts alone, nothing to do"
+    if switch is not None and switch.held_until is not None:
+        return "automation goes on as its operator wants: turn it off if their reason no longer holds"
+    if switch is not None and switch.blocked:
+        return "people decide the items in the blocked scores: check that somebody does"
+    critical = switch is not None and label.severity == "critical"
+    return "turn automation off if wrong items do harm" if critical else "nothing to do"
+
+
+def tomorrow(label: LabelFindings) -> str:
+    """What the team does in working hours: find the cause, then fix it."""
+    lead = label.lead
+    if reason_of(lead.last) == IncidentReason.DISAPPEARED and lead.now == Now.NOT_JUDGED:
+        ids = " or ".join(each.incident.id[:8] for each in label.unresolved)
+        return (
+            "check whether outcomes of this label still reach the warehouse. If it is gone for good: "
+            f'`calmon incidents resolve {ids} --reason "..."`.'
+        )
+    said = _TOMORROW.get((lead.verdict.metric, lead.verdict.reason.value)) or advice(lead.verdict)
+    return said[:1].lower() + said[1:]
+
+
+_TOMORROW = {
+    ("shortfall", "above_threshold"): "Read some wrong items (`calmon examples`), then raise `automate_at` or "
+    "recalibrate, then turn automation on.",
+    ("mce", "above_threshold"): "Recalibrate if the next window is as wrong.",
+    ("false_negative_rate", "above_threshold"): "Lower the decision threshold or retrain.",
+}
