@@ -13,6 +13,7 @@ from monitor.adapters import Monitor
 from monitor.automation.switch import operator_change
 from monitor.history.store import Store
 from monitor.label_evidence import known_now
+from monitor.publishing import publish
 from monitor.records import DRILL_LABEL, SwitchEvent
 from monitor.rules.model import Config
 
@@ -81,7 +82,8 @@ def change_switch(
     With a ``key``, a retry changes nothing and says "already turned on"; raises :class:`KeyReused`
     where the key belongs to another change.
     """
-    opened.store.publish_thresholds(opened.config.thresholds, opened.clock())  # the gate needs them as well
+    if not opened.store.thresholds():  # the gate needs them; else runs and the service publish, and no other command
+        publish(opened.store, opened.config, opened.clock())
     change = Change(source, label, enable, by, reason, until, key)
     return operate(opened.store, opened.config, change, opened.clock).words
 

@@ -21,6 +21,7 @@ from monitor.alerts.words import clean
 from monitor.document import run_document
 from monitor.evaluation import Evaluated, evaluate
 from monitor.heartbeat import beat
+from monitor.publishing import publish
 from monitor.records import Action, Delivery, Window
 from monitor.redaction import without_secrets
 
@@ -100,7 +101,7 @@ def new_run(monitor: Monitor, window: Window) -> str:
 def begin(monitor: Monitor, window: Window, act: ActMode) -> str:
     """Write down that a window is being judged, before anything else happens."""
     run = new_run(monitor, window)
-    monitor.store.publish_thresholds(monitor.config.thresholds, monitor.clock())
+    publish(monitor.store, monitor.config, monitor.clock())
     monitor.store.begin_run(
         window, run=run, acts=act != "never", rules_revision=monitor.config.revision, now=monitor.clock()
     )

@@ -31,6 +31,7 @@ from monitor.history.errors import HistoryError, StoreMissing
 from monitor.history.store import Store
 from monitor.operating import Change, ChangeRefused, KeyReused, operate
 from monitor.prometheus import exposition
+from monitor.publishing import publish
 from monitor.records import SwitchState, Window
 from monitor.report.collect import collect_report
 from monitor.report.dashboard import SwitchRow, dashboard_html
@@ -165,7 +166,7 @@ class Service:
         with self._history() as store:
             _check_known(store, config, wanted)
             if config is not None:
-                store.publish_thresholds(config.thresholds, self._clock())
+                publish(store, config, self._clock(), actor="the service")
             return self._apply(store, config or self._config, wanted)
 
     def _apply(self, store: Store, config: Config, wanted: Wanted) -> Stored:
@@ -234,7 +235,7 @@ class Service:
 
     def _publish(self, store: Store) -> None:
         """A gate needs the thresholds; a history from a backup may have none, or old ones."""
-        store.publish_thresholds((self._newest_config() or self._config).thresholds, self._clock())
+        publish(store, self._newest_config() or self._config, self._clock(), actor="the service")
 
     def _zone(self) -> ZoneInfo:
         return self._config.zone

@@ -15,6 +15,7 @@ from monitor.cli import (  # noqa: F401 - they add commands
     runs,
     service,
     slack,
+    thresholds,
 )
 from monitor.cli.app import app, main
 

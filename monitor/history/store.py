@@ -6,7 +6,8 @@ still what the caller saw. What each does in detail stands in the module it call
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -46,7 +47,7 @@ from monitor.history.errors import (
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
-from monitor.history.thresholds import Thresholds
+from monitor.history.thresholds import Publication, Publisher, Thresholds
 from monitor.history.values import ANY, LabelFilter
 from monitor.records import (
     Delivery,
@@ -459,15 +460,39 @@ class Store:
             return "conflict"
         return "applied"
 
-    def publish_thresholds(self, wanted: Thresholds, now: datetime) -> None:
-        """Make these the scores from which labels may act alone; nothing is written where they already are."""
+    def publish_thresholds(
+        self,
+        wanted: Thresholds,
+        now: datetime,
+        by: Publisher | None = None,
+        *,
+        anyway: bool = False,
+        reason: str = "",
+        notices: Callable[[Publication], Sequence[Delivery]] = lambda _: (),
+    ) -> Publication | None:
+        """Make these the scores from which labels may act alone, if ``by`` is of the newest rules revision.
+
+        An older revision only raises scores; ``anyway`` makes it the newest. Gives the entry that was made, None where
+        nothing was to be done. ``notices`` are stored with it, so that a lowered score is never published unnoticed.
+        Without ``by`` the set is a revision of its own.
+        """
+        publisher = by or Publisher(_digest_of(wanted), "", "")
         with self._read() as connection:
-            if thresholds.read(connection) == dict(wanted):
-                return
+            if not anyway and thresholds.is_settled(connection, wanted, publisher.revision):
+                return None
         with self._write() as connection:
-            thresholds.publish(connection, wanted, now)
+            done = thresholds.publish(connection, wanted, publisher, now, anyway=anyway, reason=reason)
+            if done is None or done.kind == "refused":
+                return done
+            delivery_rows.add_deliveries(connection, list(notices(done)))
             mark = identity.advance(connection)
         write_marker(self._marker, mark)
+        return done
+
+    def publications(self, limit: int | None = None) -> list[Publication]:
+        """Who published which scores, raised some, or was refused; the newest first."""
+        with self._read() as connection:
+            return thresholds.publications(connection, limit)
 
     def thresholds(self) -> dict[tuple[str, str | None], float]:
         """(source, label) -> the score from which it may act alone; label None is the source's."""
@@ -654,6 +679,10 @@ def _create_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnreachable(f"cannot make the folder {folder} of the history: {error.strerror}") from error
+
+
+def _digest_of(wanted: Thresholds) -> str:
+    return hashlib.sha256(repr(sorted(wanted.items(), key=repr)).encode()).hexdigest()[:16]
 
 
 def _unreachable(url: URL, error: DatabaseError) -> StoreUnreachable:

@@ -1,20 +1,70 @@
-"""The score from which each label may act alone, as the newest run, command or service said.
+"""The score from which each label may act alone, by the newest rules revision that a run or the service published.
 
-A gate asks the history only: it does not read alerts.yaml, which may be on another machine.
+A gate asks the history only: it does not read alerts.yaml, which may be on another machine. There may be several
+such files: a revision that another has superseded is an older file somewhere, and may raise a score, never lower one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, delete, select
 
 from monitor.history import tables
-from monitor.history.connect import insert
+from monitor.history.connect import insert, one_at_a_time
 from monitor.history.values import label_key, label_of
 
-Thresholds = Mapping[tuple[str, str | None], float]
+Thresholds: TypeAlias = Mapping[tuple[str, str | None], float]
+Kind = Literal["published", "raised", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Whose alerts.yaml it is: its revision, the machine, and the system user."""
+
+    revision: str
+    host: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdChange:
+    """The score from which a label acts (label None: labels without their own): None is never, the gate is closed."""
+
+    source: str
+    label: str | None
+    before: float | None
+    after: float | None
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether more would act than before."""
+        return _or_never(self.after) < _or_never(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One entry: *published* by the newest revision (or on purpose), *raised* by an older one, or *refused*.
+
+    The ``changes`` of a refused one are those that were not made.
+    """
+
+    sequence: int
+    kind: Kind
+    by: Publisher
+    at: datetime
+    reason: str
+    changes: tuple[ThresholdChange, ...]
+
+    @property
+    def lowered(self) -> tuple[ThresholdChange, ...]:
+        """The labels that act at lower scores than before; not those of a source that is new."""
+        done = self.kind != "refused"
+        return tuple(c for c in self.changes if done and c.is_lowered and c.before is not None)
 
 
 def read(connection: Connection) -> dict[tuple[str, str | None], float]:
@@ -23,13 +73,117 @@ def read(connection: Connection) -> dict[tuple[str, str | None], float]:
     return {(row["source"], label_of(row["label"])): row["automate_at"] for row in rows}
 
 
-def publish(connection: Connection, wanted: Thresholds, now: datetime) -> None:
-    """Make these the only ones; what is no longer wanted closes its gate."""
-    table = tables.thresholds
-    connection.execute(delete(table))
+def publications(connection: Connection, limit: int | None = None) -> list[Publication]:
+    """Every entry, the newest first."""
+    table = tables.publications
+    rows = connection.execute(select(table).order_by(table.c.sequence.desc()).limit(limit)).mappings()
+    return [
+        Publication(
+            row["sequence"], row["kind"], Publisher(row["revision"], row["host"], row["actor"]), row["at"],
+            row["reason"], tuple(ThresholdChange(*change) for change in row["changes"]),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def is_settled(connection: Connection, wanted: Thresholds, revision: str) -> bool:
+    """Whether nothing is to be done: these are stored, and nobody has to learn of a newer revision."""
+    newest = _newest_revision(connection)
+    return read(connection) == dict(wanted) and (newest == revision or _is_superseded(connection, revision, newest))
+
+
+def publish(
+    connection: Connection, wanted: Thresholds, by: Publisher, now: datetime, *, anyway: bool = False, reason: str = ""
+) -> Publication | None:
+    """Make these the only ones, if ``by`` is of the newest revision; what is no longer wanted closes its gate.
+
+    An older revision only raises; ``anyway`` makes it the newest. None where nothing changes and nothing is new.
+    Whoever publishes at the same moment waits for the end of this transaction, so that one whole set is stored.
+    """
+    one_at_a_time(connection, "thresholds")
+    before, newest = read(connection), _newest_revision(connection)
+    if anyway or not before or not _is_superseded(connection, by.revision, newest):
+        if before == dict(wanted) and newest == by.revision:
+            return None
+        _replace(connection, wanted, now)
+        return _note(connection, "published", by, now, reason, _changes(before, wanted))
+    kept = _raised(before, wanted)
+    refused = [change for change in _changes(kept, wanted) if change.is_lowered]
+    if kept != before:
+        _replace(connection, kept, now)
+        return _note(connection, "raised", by, now, reason, _changes(before, kept))
+    return _refused(connection, by, now, refused) if refused else None
+
+
+def _raised(before: Thresholds, wanted: Thresholds) -> dict[tuple[str, str | None], float]:
+    """What is stored, with the scores that ``wanted`` has higher; of sources that both know."""
+    shared = {source for source, _ in before} & {source for source, _ in wanted}
+    found = dict(before)
+    for key in {*before, *wanted}:
+        score = _effective(wanted, *key)
+        if key[0] in shared and _effective(before, *key) < score < math.inf:
+            found[key] = score
+    return found
+
+
+def _refused(connection: Connection, by: Publisher, now: datetime, changes: list[ThresholdChange]) -> Publication:
+    """The entry of a refusal; the same one twice in a row is one entry."""
+    last = next(iter(publications(connection, 1)), None)
+    if last is not None and (last.kind, last.by, last.changes) == ("refused", by, tuple(changes)):
+        return last
+    return _note(connection, "refused", by, now, "superseded by a newer rules revision", changes)
+
+
+def _newest_revision(connection: Connection) -> str | None:
+    table = tables.publications
+    published = select(table.c.revision).where(table.c.kind == "published").order_by(table.c.sequence.desc())
+    found: str | None = connection.execute(published.limit(1)).scalar_one_or_none()
+    return found
+
+
+def _is_superseded(connection: Connection, revision: str, newest: str | None) -> bool:
+    """Whether a revision was published once and another one after it."""
+    table = tables.publications
+    known = select(table.c.sequence).where(table.c.kind == "published", table.c.revision == revision).limit(1)
+    return newest != revision and connection.execute(known).first() is not None
+
+
+def _effective(scores: Thresholds, source: str, label: str | None) -> float:
+    own = scores.get((source, label))
+    return _or_never(scores.get((source, None)) if own is None else own)
+
+
+def _or_never(score: float | None) -> float:
+    return math.inf if score is None else score
+
+
+def _changes(before: Thresholds, after: Thresholds) -> list[ThresholdChange]:
+    """What differs for anybody: a label that loses its own score acts from its source's."""
+    found = []
+    for source, label in sorted({*before, *after}, key=lambda key: (key[0], key[1] or "")):
+        was, becomes = _effective(before, source, label), _effective(after, source, label)
+        if was != becomes:
+            found.append(ThresholdChange(source, label, *(None if math.isinf(s) else s for s in (was, becomes))))
+    return found
+
+
+def _replace(connection: Connection, wanted: Thresholds, now: datetime) -> None:
+    connection.execute(delete(tables.thresholds))
     rows = [
         {"source": source, "label": label_key(label), "automate_at": score, "published_at": now}
         for (source, label), score in wanted.items()
     ]
     if rows:
-        connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
+        connection.execute(insert(connection, tables.thresholds).on_conflict_do_nothing(), rows)
+
+
+def _note(
+    connection: Connection, kind: Kind, by: Publisher, now: datetime, reason: str, changes: list[ThresholdChange]
+) -> Publication:
+    row = {
+        "revision": by.revision, "kind": kind, "at": now, "host": by.host, "actor": by.actor, "reason": reason,
+        "changes": [[c.source, c.label, c.before, c.after] for c in changes],
+    }  # fmt: skip
+    table = tables.publications
+    sequence: int = connection.execute(insert(connection, table).values(row).returning(table.c.sequence)).scalar_one()
+    return Publication(sequence, kind, by, now, reason, tuple(changes))

@@ -1,0 +1,63 @@
+"""``calmon automation thresholds list|publish``: from which score labels act, and who published that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from monitor.adapters import utc_now
+from monitor.cli import app as cli
+from monitor.cli.automation import ReasonOption, automation_app
+from monitor.history.thresholds import Publication
+from monitor.publishing import publish as publish_scores
+from monitor.publishing import words_of
+from monitor.report.terminal import plain_table
+
+thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")
+automation_app.add_typer(thresholds_app, name="thresholds")
+
+
+@thresholds_app.command(
+    "list", epilog="Examples:  calmon automation thresholds list  ·  calmon automation thresholds list --last 5 --json"
+)
+def list_command(
+    last: Annotated[int, typer.Option(min=1, help="Only so many, the newest.")] = 20, json_output: cli.JsonFlag = False
+) -> None:
+    """Who published which scores, raised some, or was refused since a newer rules revision had replaced theirs."""
+    with cli.store() as store:
+        found = store.publications(last)
+    if json_output:
+        typer.echo(json.dumps([asdict(each) | {"at": each.at.isoformat()} for each in found], indent=1))
+        return
+    table = plain_table("at (UTC)", "what", "rules revision", "by", "why", "changes")
+    for each in found:
+        table.add_row(*cli.cells(*_cells(each)))
+    cli.out.print(table if found else Text("nothing has been published yet"))
+
+
+def _cells(each: Publication) -> tuple[str, ...]:
+    by = f"{each.by.actor} on {each.by.host}" if each.by.host else each.by.actor
+    changes = "; ".join(words_of(each, each.changes))
+    return f"{each.at:%Y-%m-%d %H:%M}", each.kind, each.by.revision, by, each.reason, changes
+
+
+@thresholds_app.command(
+    epilog="Example:  calmon automation thresholds publish --reason 'back to the rules of last week on purpose'"
+)
+def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
+    """Publish the scores of alerts.yaml, even where a newer rules revision has replaced it. Lower ones are notified."""
+    if not reason.strip():
+        raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
+    with cli.plain_errors():
+        config = cli.configuration()
+        with cli.store(writes=True) as store:
+            done = publish_scores(store, config, utc_now(), actor=cli.who(by), anyway=True, reason=reason)
+    if done is None:
+        cli.out.print("nothing to do: these are the newest already")
+        return
+    for line in words_of(done, done.changes) or ["no score has changed; this rules revision is the newest now"]:
+        cli.out.print(Text(line), soft_wrap=True)
