@@ -67,17 +67,51 @@ def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: 
     monitor.store.apply_incidents([], [], [], [event])
 
 
-def refresh(monitor: Monitor, incident_id: str) -> list[Delivery]:
-    """Edit the living message to what holds now, as after automation was turned on or off by hand."""
+def acknowledge_label(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
+    """Somebody has the label: every incident of it in the same message or on the same route. Raises as above."""
+    return _change_label(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
+
+
+def silence_label(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
+    """Quiet until then, for every incident of the label in the same message or on the same route. Raises as above."""
+    return _change_label(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
+
+
+def _change_label(
+    monitor: Monitor, incident_id: str, decide: Callable[[Incident, datetime], IncidentDecision], actor: str
+) -> Outcome:
     for _ in range(TRIES):
-        edits = monitor.store.last_edits()
-        root = monitor.store.incident(incident_id).root
-        if root is None:
-            return []
-        deliveries = messages.refreshed(monitor, root, edits)
-        if monitor.store.apply_incidents([], [], deliveries) == "applied":
-            return deliveries
+        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
+        first, now = monitor.store.incident(incident_id), monitor.clock()
+        if first.is_of_monitor:
+            return _change(monitor, incident_id, decide, actor)
+        decisions = [decide(each, now) for each in _of_label(monitor, first)]
+        stored = _store(monitor, [Step(each, actor=actor) for each in decisions], edits)
+        if stored is not None:
+            return Outcome(next((d for d in decisions if d.changes), decisions[0]), _label_words(decisions), stored)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+
+
+def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
+    """What a button of a label is about: ``first``, and what is not resolved of its label beside it."""
+    route = messages.route_of(monitor.config, first)
+    others = [
+        each for each in monitor.store.incidents()
+        if each.id != first.id and each.state != "resolved" and (each.source, each.label) == (first.source, first.label)
+        and (each.root == first.root or messages.route_of(monitor.config, each) == route)
+    ]  # fmt: skip
+    return [first, *others]
+
+
+def _label_words(decisions: Sequence[IncidentDecision]) -> str:
+    """What was done, with the rules that it was done for."""
+    done = [each for each in decisions if each.changes]
+    if len(done) < 2:
+        return _words(done[0] if done else decisions[0])
+    rules = ", ".join(each.incident.rule for each in done if each.incident is not None)
+    first = done[0].incident
+    name = "" if first is None else Subject(first.source, first.label).name
+    return f"{name}: {done[0].words} ({rules})"
 
 
 def _change(
@@ -117,11 +151,11 @@ def _words(decision: IncidentDecision) -> str:
 
 
 def due_repeats(monitor: Monitor) -> list[Delivery]:
-    """What time alone asks for: silences that have ended, and one more call for what nobody has acknowledged.
+    """What time alone asks for: silences and switches that have ended, one more call for what nobody has acknowledged.
 
     Stored as pending, each once whoever else does the same at the same time. To be called before each drain.
     """
-    return [*end_silences(monitor), *_repeats(monitor), *watching.reminders(monitor)]
+    return [*end_silences(monitor), *messages.show_switches(monitor), *_repeats(monitor), *watching.reminders(monitor)]
 
 
 def end_silences(monitor: Monitor) -> list[Delivery]:

@@ -338,9 +338,9 @@ class Buttons:
     def _mark(self, press: Press) -> str:
         """Acknowledge or silence; a silence counts from the press, so that a late delivery makes it no longer."""
         if press.action in SILENCES:
-            done = alerting.silence(self._monitor, press.incident, press.at + SILENCES[press.action], press.actor)
+            done = alerting.silence_label(self._monitor, press.incident, press.at + SILENCES[press.action], press.actor)
         else:
-            done = alerting.acknowledge(self._monitor, press.incident, press.actor)
+            done = alerting.acknowledge_label(self._monitor, press.incident, press.actor)
         if done.refused:
             raise Refused(Refusal.NOT_POSSIBLE, done.words)
         return done.words
@@ -368,9 +368,8 @@ class Buttons:
         until = ""
         try:
             until = self._until(incident)
-            alerting.refresh(self._monitor, incident.id)
         except Exception:  # the switch has changed: whatever breaks now, nobody may be told that it has not
-            log.exception("automation was changed; the message does not show it yet")
+            log.exception("automation was changed; until when is not known")
         return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
 
     def _until(self, incident: Incident) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from monitor import windows
 from monitor.adapters import Monitor
 from monitor.alerts.incident_message import (
     IN_FULL,
     edited_message,
+    ended_message,
     incident_message,
     news_message,
     numbers_message,
@@ -24,11 +26,12 @@ from monitor.alerts.links import Links, links_of
 from monitor.alerts.message import delivery_of
 from monitor.findings import Desk
 from monitor.incidents import IncidentReason, Step, event_of, last_told
-from monitor.records import Delivery, Incident, IncidentEvent, Severity, Window
+from monitor.records import Delivery, Incident, IncidentEvent, Severity, SwitchState, Window
 from monitor.rules.model import Config, Route
 
 log = logging.getLogger(__name__)
 
+SHOW_TRIES = 20
 _RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -65,10 +68,66 @@ def compose(
     )  # fmt: skip
 
 
-def refreshed(monitor: Monitor, root: str, edits: Mapping[str, int]) -> list[Delivery]:
-    """The edit that brings a living message to what holds now, as after somebody turned automation on."""
-    composer = _Composer(monitor, Desk(monitor), {}, edits)
-    return composer.edit(root, {}) if composer.desk.lives(root) else []
+def show_switches(monitor: Monitor, source: str | None = None, label: str | None = None) -> list[Delivery]:
+    """Bring the messages to what switches say now; the edits are pending, and whoever drains next sends them.
+
+    Called wherever a switch changes, and before each drain for what changed by itself. Never raises: the switch has
+    changed already, and the next drain tries again.
+    """
+    try:
+        for _ in range(SHOW_TRIES):
+            edits = monitor.store.last_edits()
+            made = switch_edits(monitor, edits, source=source, label=label)
+            if not made or monitor.store.apply_incidents([], [], made) == "applied":
+                return made
+    except Exception:
+        log.exception("a message does not show the change of a switch yet; the next drain tries again")
+    return []
+
+
+def switch_edits(
+    monitor: Monitor, edits: Mapping[str, int], *, source: str | None = None, label: str | None = None
+) -> list[Delivery]:
+    """The edits that bring every living message to what its switches say now, and the replies that this calls for.
+
+    Whatever moved a switch since a message was composed last: a person anywhere, a run, or time (a lease or an
+    operator's enable that has ended). ``source`` and ``label`` narrow it to one switch (label None: the source's own,
+    which is about all of its labels). A message that says the same already is left alone, so doing this twice does
+    nothing twice. ``edits`` is ``store.last_edits()`` read before.
+    """
+    desk = Desk(monitor)
+    mine = [
+        incident for incident in desk.incidents()
+        if incident.root is not None and source in (None, incident.source) and label in (None, incident.label)
+    ]  # fmt: skip
+    shown = monitor.store.compositions(_current_roots(mine))
+    switches = {(state.source, state.label): state for state in monitor.store.switches()}
+    found: list[Delivery] = []
+    for root, last in shown.items():
+        labels = {(each.source, each.label) for each in mine if each.root == root}
+        moved = any(_has_moved(switches, key, last.created_at, monitor.clock()) for key in labels)
+        if moved and desk.lives(root):
+            made = _Composer(monitor, desk, {}, edits).edit(root, {})
+            found += [
+                each for each in made if each.operation != "edit" or each.payload["blocks"] != last.payload["blocks"]
+            ]
+    return found
+
+
+def _current_roots(incidents: Sequence[Incident]) -> set[str]:
+    """The messages of what is not resolved, and of each label the newest one."""
+    newest = {(each.source, each.label): each for each in sorted(incidents, key=lambda i: (i.opened_at, i.id))}
+    current = [each for each in incidents if each.state != "resolved"] + list(newest.values())
+    return {each.root for each in current if each.root is not None}
+
+
+def _has_moved(
+    switches: Mapping[tuple[str, str | None], SwitchState], key: tuple[str, str | None], since: datetime, now: datetime
+) -> bool:
+    """Whether a label's switch, or that of its source, has changed or ended since then."""
+    states = [switches[each] for each in {key, (key[0], None)} if each in switches]
+    moments = [moment for state in states for moment in (state.changed_at, state.lease_until) if moment is not None]
+    return any(since <= moment <= now for moment in moments)
 
 
 def route_of(config: Config, incident: Incident) -> Route | None:
@@ -196,12 +255,24 @@ class _Composer:
         findings = self._findings(members)
         payload = self._post(findings, self._window(root, members), self._route(root, members)).payload
         sequence = self.edits.get(root, 0) + 1
-        return [
-            delivery_of(
-                edited_message(dict(payload), root, sequence), kind="incidents", now=self.monitor.clock(),
-                operation="edit", root=root, sequence=sequence,
-            )
-        ]  # fmt: skip
+        edit = delivery_of(
+            edited_message(dict(payload), root, sequence), kind="incidents", now=self.monitor.clock(),
+            operation="edit", root=root, sequence=sequence,
+        )  # fmt: skip
+        return [edit, *self._ended(root, findings, members)]
+
+    def _ended(self, root: str, findings: Sequence[Finding], members: Sequence[Incident]) -> list[Delivery]:
+        """The reply that an operator's enable has ended: once, where its incident is, with the right advice."""
+        found = []
+        for label in by_label(findings):
+            if label.lead.switch is None or not label.lead.switch.ended_by:
+                continue
+            route = self._route(root, [each for each in members if each.label == label.key[1]] or members)
+            calls = route.mention if label.state == "open" else None
+            payload = ended_message(label, channel=route.channel, root=root, mention=calls)
+            payload["incidents"] = [each.incident.id for each in label.findings]
+            found.append(delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root))
+        return found
 
     def _window(self, root: str, members: Sequence[Incident]) -> Window:
         """The evaluation a message is of: its first incident may be older, where that one could not be told."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from monitor import messages
 from monitor.adapters import Monitor
 from monitor.automation.switch import operator_change
 from monitor.history.store import Store
@@ -84,8 +85,9 @@ def change_switch(
     """
     if not opened.store.thresholds():  # the gate needs them; else runs and the service publish, and no other command
         publish(opened.store, opened.config, opened.clock())
-    change = Change(source, label, enable, by, reason, until, key)
-    return operate(opened.store, opened.config, change, opened.clock).words
+    done = operate(opened.store, opened.config, Change(source, label, enable, by, reason, until, key), opened.clock)
+    messages.show_switches(opened, source, label)
+    return done.words
 
 
 def operate(store: Store, config: Config, change: Change, clock: Callable[[], datetime]) -> Changed:

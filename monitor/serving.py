@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from monitor.adapters import utc_now
+from monitor.adapters import Monitor, open_warehouse, utc_now
 from monitor.automation.board import Board, GateReason, board_of
 from monitor.automation.http import Stored, Wanted
 from monitor.automation.past import Past
@@ -29,6 +29,7 @@ from monitor.automation.state import effective
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import HistoryError, StoreMissing
 from monitor.history.store import Store
+from monitor.messages import show_switches
 from monitor.operating import Change, ChangeRefused, KeyReused, operate
 from monitor.prometheus import exposition
 from monitor.publishing import publish
@@ -178,11 +179,21 @@ class Service:
             raise Refused(_R.KEY_REUSED) from None
         except ChangeRefused as error:
             raise Refused(_R.UNTIL_PAST, str(error)) from None
+        self._show(store, config, wanted)
         event = done.event
         return Stored(
             event.source, event.label, event.to_state, event.actor, event.reason, event.at, event.until,
             event.lease_until, done.already,
         )  # fmt: skip
+
+    def _show(self, store: Store, config: Config, wanted: Wanted) -> None:
+        """Bring the messages about the label to what its switch says now; the switch has changed already."""
+        try:
+            with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
+                monitor = Monitor(config, self._settings, warehouse, store, None, self._clock)
+                show_switches(monitor, wanted.source, wanted.label)
+        except Exception:
+            log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
     def page(self, week: str | None) -> str:
         """The dashboard: every switch, and the report of ``week`` (None: the newest)."""

@@ -120,7 +120,8 @@ class Observed:
     """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began.
 
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
-    ``notes`` are what the flows have left (``monitor.records.Note``), by key.
+    ``notes`` are what the flows have left (``monitor.records.Note``), by key; ``in_threads`` the labels (source,
+    label) of which a message tells already.
     """
 
     zone: ZoneInfo
@@ -136,6 +137,7 @@ class Observed:
     identity: Identity | None = None
     judged: Sequence[JudgedSeen] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
+    in_threads: frozenset[tuple[str, str | None]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,7 +469,7 @@ def _is_refused(delivery: Delivery) -> bool:
 
 
 def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
-    on = [s for s in seen.switches if s.state == "on" and s.lease_until is not None]
+    on = [s for s in seen.switches if s.state == "on" and s.lease_until is not None and not _is_told(s, seen)]
     for_a_time = {(s.source, s.lease_until) for s in on if _is_for_a_time(s)}
     for (source, until), labels in _by_lease(on):
         hours = (until - now) / timedelta(hours=1)
@@ -506,6 +508,11 @@ def _turned_off(seen: Observed) -> Iterable[Finding]:
             "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "
             "turn it on where `re_enable` says so", source,
         )  # fmt: skip
+
+
+def _is_told(state: SwitchState, seen: Observed) -> bool:
+    """Whether the end of an operator's enable is told in the thread of the incident that it was against."""
+    return _is_for_a_time(state) and (state.source, state.label) in seen.in_threads
 
 
 def _is_for_a_time(state: SwitchState) -> bool:

@@ -65,6 +65,11 @@ def observed(store: Store, config: Config, now: datetime) -> Observed:
         identity=store.identity(),
         judged=[each for schedule in scheduled for each in _judged(store, runs, schedule)],
         notes=store.notes(),
+        in_threads=frozenset(
+            (each.source, each.label)
+            for each in store.incidents()
+            if each.root is not None and each.state != "resolved"
+        ),
     )
 
 

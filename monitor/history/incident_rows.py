@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
 
@@ -16,6 +16,7 @@ from monitor.records import MONITOR_RULE, Delivery, Incident, IncidentEvent, Inc
 
 _OPEN_KEY_LENGTH = 400
 _SHOWN_CANDIDATES = 5
+_ROOTS_AT_ONCE = 400  # SQLite takes 999 parameters
 
 
 def apply_incidents(
@@ -43,6 +44,11 @@ def apply_incidents(
     add_deliveries(connection, deliveries)
 
 
+def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """The items in parts of at most ``size``."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
 def _update(connection: Connection, incident: Incident) -> None:
     table = tables.incidents
     as_seen = and_(table.c.id == incident.id, table.c.version == incident.version - 1)
@@ -63,6 +69,23 @@ def last_edits(connection: Connection) -> dict[str, int]:
     table = tables.deliveries
     statement = select(table.c.root, func.max(table.c.sequence)).where(table.c.operation == "edit")
     return {str(root): int(last) for root, last in connection.execute(statement.group_by(table.c.root))}
+
+
+def compositions(connection: Connection, roots: Collection[str]) -> dict[str, Delivery]:
+    """Root -> how that message was composed last: its newest edit, else the message itself."""
+    table, found = tables.deliveries, dict[str, str]()
+    of_root = func.coalesce(table.c.root, table.c.id)
+    columns = (table.c.id, of_root.label("of"))
+    for part in batched(sorted(roots), _ROOTS_AT_ONCE):
+        mine = and_(of_root.in_(part), table.c.operation.in_(["post", "edit"]))
+        ordered = select(*columns).where(mine).order_by(table.c.sequence, table.c.created_at, table.c.id)
+        found |= {str(row.of): str(row.id) for row in connection.execute(ordered)}
+    newest: dict[str, Delivery] = {}
+    for part in batched(sorted(found.values()), _ROOTS_AT_ONCE):
+        for row in connection.execute(select(table).where(table.c.id.in_(part))).mappings():
+            delivery = Delivery(**row)
+            newest[delivery.root or delivery.id] = delivery
+    return newest
 
 
 def thread(connection: Connection, root: str) -> list[Delivery]:

@@ -542,6 +542,11 @@ class Store:
         with self._read() as connection:
             return incident_rows.thread(connection, root)
 
+    def compositions(self, roots: Collection[str]) -> dict[str, Delivery]:
+        """Root -> how that living message was composed last: its newest edit, else the message itself."""
+        with self._read() as connection:
+            return incident_rows.compositions(connection, roots)
+
     def last_edits(self) -> dict[str, int]:
         """The sequence of the newest edit of each message that was edited.
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from monitor import acting, alerting, messages
+from monitor import acting, alerting, messages, watch
 from monitor.history.errors import NotFound
 from monitor.history.readings import StoredReading
 from monitor.incidents import newest, steps_of
-from monitor.operating import change_switch
+from monitor.operating import Change, change_switch, operate
 from monitor.records import Delivery, Incident, Window
 from monitor.rules.load import load_config
 from monitor.run import run_window
-from monitor.watching import watch_data
+from monitor.watching import observed, watch_data
 from monitor.windows import week
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
@@ -295,8 +295,70 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     post = next(d for d in world.deliveries() if d.operation == "post")
     assert "[Turn on]" in as_read(post.payload)
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
-    (edit,) = alerting.refresh(world.monitor, world.incident("billing").id)
-    assert "[Turn off]" in as_read(edit.payload)
+    shown = read_edit(world, "billing")  # written by the change itself
+    assert "[Turn off]" in shown
+    until = "Tue 2026-01-20 06:05 UTC"
+    assert f"Automation is left on against this finding: enabled by ana until {until}: looked at it." in shown
+    assert messages.show_switches(world.monitor) == []  # it says so already
+
+
+@pytest.mark.parametrize("label", ["billing", None])
+def test_a_switch_of_the_label_or_its_source_turned_by_anybody_edits_the_message_once(
+    world: AlertsWorld, label: str | None
+) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [replace(BILLING, rule="ece-increase", value=0.07)])
+    world.clock.now += timedelta(hours=1)
+    operate(  # as another process would, which writes no message: the next drain does
+        world.monitor.store, world.monitor.config, Change("tickets", label, False, "ben", "model is replaced"),
+        world.clock,
+    )  # fmt: skip
+    before = len(world.deliveries())
+    for _ in range(3):
+        alerting.due_repeats(world.monitor)
+    assert len(world.deliveries()) == before + 1
+    of = "" if label else " for all of tickets"
+    since = "since Mon 2026-01-19 07:05 UTC"
+    assert f"Automation is off{of} {since}: turned off by ben: model is replaced." in read_edit(world, "billing")
+
+
+def test_the_end_of_an_enable_is_told_in_the_thread_of_its_incident_once_with_what_to_do(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
+    world.clock.now += timedelta(hours=25)
+    for _ in range(3):
+        alerting.due_repeats(world.monitor)
+    ended = [d for d in world.deliveries() if change(d) == "ended"]
+    assert [(d.operation, d.root, d.channel) for d in ended] == [
+        ("reply", world.incident("billing").root, "#ml-oncall"),
+    ]  # fmt: skip
+    read = as_read(ended[0].payload)
+    assert "Automation is off since Tue 2026-01-20 06:05 UTC: the enable by ana has ended." in read
+    assert "billing is still in breach." in read
+    assert "<!subteam^S0123>" in read
+    assert "Automation is off since Tue 2026-01-20 06:05 UTC" in read_edit(world, "billing")
+    found = watch.findings(observed(world.monitor.store, world.monitor.config, world.clock.now), world.clock.now)
+    assert "lease_ended" not in [each.reason.value for each in found]  # not in another channel as well
+
+
+def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWorld) -> None:
+    also, other = replace(BILLING, rule="ece-increase", value=0.07), Judged("other", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [BILLING, also, other])
+    done = alerting.acknowledge_label(world.monitor, world.incident("billing").id, "ana")
+    assert done.words.startswith("tickets/billing: acknowledged (")
+    states = {(i.label, i.rule): i.state for i in world.monitor.store.incidents()}
+    assert states == {
+        ("billing", "automated-shortfall"): "acknowledged", ("billing", "ece-increase"): "acknowledged",
+        ("other", "ece-increase"): "open",
+    }  # fmt: skip
+    again = alerting.acknowledge_label(world.monitor, world.incident("billing").id, "ben")
+    assert (again.words.endswith("already acknowledged"), again.deliveries) == (True, ())
+    until = world.clock.now + DAY
+    assert (
+        alerting.silence_label(world.monitor, world.incident("billing").id, until, "ben").words.count("silenced") == 1
+    )
+    assert {i.state for i in world.monitor.store.incidents() if i.label == "billing"} == {"silenced"}
 
 
 def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_path: Path) -> None:
@@ -447,7 +509,6 @@ def test_a_green_message_says_that_automation_is_still_off_and_offers_to_turn_it
     assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)." in shown
     assert "[Turn on]" in shown
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="mended")
-    alerting.refresh(world.monitor, world.incident("billing").id)
     assert "Automation is off" not in read_edit(world, "billing")
 
 

@@ -120,7 +120,7 @@ def test_who_has_changed_the_switch_is_told_so_also_where_the_message_cannot_be_
     def breaks(*_: object) -> None:
         raise RuntimeError("the history is locked")
 
-    monkeypatch.setattr("monitor.buttons.alerting.refresh", breaks)
+    monkeypatch.setattr("monitor.messages.switch_edits", breaks)
     buttons.handle(button(slack, "automation_on", critical(monitor).id))
     assert "turned on" in buttons.handle(modal(slack, "looked at it"))
     assert switch(monitor)[0] == "on"
