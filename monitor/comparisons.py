@@ -146,8 +146,9 @@ def _evidence(chosen: Sequence[tuple[Look, Material]]) -> list[Comparison]:
     usable = [place for place, (look, _) in enumerate(chosen) if look.usable]
     seen = dict(zip(usable, see([chosen[place][0] for place in usable]), strict=True))
     alone = dict(zip(usable, _alone([(chosen[place][0], used[place]) for place in usable]), strict=True))
+    newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
     return [
-        _seen_evidence(look, material, used[place], seen[place], alone[place])
+        _seen_evidence(look, material, used[place], seen[place], {"groups": alone[place], **newest.get(place, {})})
         if place in seen
         else _moved_evidence(look, material, used[place])
         for place, (look, material) in enumerate(chosen)
@@ -163,9 +164,9 @@ def _moved_evidence(look: Look, material: Material, used: Sequence[Counts]) -> C
 
 
 def _seen_evidence(
-    look: Look, material: Material, used: Sequence[Counts], seen: Seen, alone: list[dict[str, Any]]
+    look: Look, material: Material, used: Sequence[Counts], seen: Seen, parts: dict[str, Any]
 ) -> Comparison:
-    rule, now, then = look.rule, seen.now, seen.then
+    rule, now, then, alone = look.rule, seen.now, seen.then, parts["groups"]
     return Comparison(
         material.subject, material.window,
         value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
@@ -177,8 +178,7 @@ def _seen_evidence(
         adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(used),
         detail={
-            **seen.detail, **_asked(look), **_behind(look.sample, rule.measure), "asks": rule.for_windows,
-            "groups": alone,
+            **seen.detail, **_asked(look), **_behind(look.sample, rule.measure), "asks": rule.for_windows, **parts,
         },
     )  # fmt: skip
 
@@ -214,6 +214,23 @@ def _alone(chosen: Sequence[tuple[Look, Sequence[Counts]]]) -> list[list[dict[st
         beyond_alone([(look, pooled(group)) for (look, _), own in zip(chosen, groups, strict=True) for group in own])
     )
     return [[{"windows": len(group), **next(found)} for group in own] for own in groups]
+
+
+def _newest_alone(looks: Mapping[int, tuple[Look, Counts, Seen]]) -> dict[int, dict[str, Any]]:
+    """Of what is beyond the threshold in pooled windows: what the newest window says by itself.
+
+    ``too_few`` where it has fewer rows than the rule asks for, or no value: then it says nothing.
+    """
+    asked = {
+        place: (look, counts)
+        for place, (look, counts, seen) in looks.items()
+        if look.depth > 1 and past(look.rule, seen.now, seen.then)
+    }
+    found = zip(asked.items(), beyond_alone(list(asked.values())), strict=True)
+    return {
+        place: {"newest_alone": {**alone, "too_few": alone["n"] < look.minimum or alone["value"] is None}}
+        for (place, (look, _)), alone in found
+    }
 
 
 def _shift_evidence(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:

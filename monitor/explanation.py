@@ -225,8 +225,19 @@ def _why_pooled(known: Known) -> Step | None:
         text += f" This window alone: {number(one.value)}"
         text += "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
         text += f", from {alone.n:,} rows, as it is stored now."
+        text += _alone_words(verdict.detail.get("newest_alone"))
         numbers["alone"] = {"value": one.value, "low": one.low, "high": one.high, "n": alone.n}
     return Step("pooled", text, numbers)
+
+
+def _alone_words(alone: Mapping[str, Any] | None) -> str:
+    """What the newest of pooled windows says by itself, where all of them together are beyond the threshold."""
+    if alone is None:
+        return ""
+    if alone["too_few"]:
+        return " It has too few rows to tell by itself."
+    within = "By itself it is within the threshold: an open incident neither continues nor ends"
+    return " By itself it is beyond the threshold as well." if alone["beyond"] else f" {within}."
 
 
 def _effective(known: Known) -> Step | None:

@@ -47,6 +47,8 @@ class IncidentReason(StrEnum):
     NOT_EVALUATED = "not evaluated"
     UNCONFIRMED_OPEN = "above the limit, not confirmed: stays open"
     UNCONFIRMED = "above the limit, not confirmed"
+    NEWEST_WITHIN_OPEN = "the newest window alone is within the threshold: stays open"
+    NEWEST_WITHIN = "the newest window alone is within the threshold"
     ACKNOWLEDGED = "acknowledged"
     SILENCED = "silenced"
     SILENCE_ENDED = "the silence has ended"
@@ -103,7 +105,7 @@ class Step:
     @property
     def is_quiet(self) -> bool:
         """Whether it leaves nothing to report: no change, and no open incident without a verdict for or against it."""
-        told = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.UNCONFIRMED_OPEN)
+        told = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN)
         return not self.decision.changes and self.decision.kind != "refuse" and self.decision.reason not in told
 
 
@@ -154,7 +156,8 @@ def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> Incide
 
     A breach opens, continues or, soon after the end, reopens; ok resolves, unless the incident flaps;
     what could not be evaluated leaves it open. A window counts once, unless late truths turn its
-    outcome round; one older than the newest counted changes nothing.
+    outcome round; one older than the newest counted changes nothing. A breach that pooled windows show while the newest
+    of them by itself is within the threshold opens an incident, but neither continues nor reopens one.
     """
     if incident is None or _is_forgotten(incident, verdict):
         return _without_incident(verdict, now)
@@ -205,6 +208,12 @@ def _not_judged(verdict: Verdict, incident: Incident) -> IncidentDecision:
     return IncidentDecision("nothing", _R.DISAPPEARED if gone else _R.NOT_EVALUATED_OPEN, incident)
 
 
+def _is_of_older_windows(verdict: Verdict) -> bool:
+    """Whether the newest of the pooled windows, by itself, has rows enough and is within the threshold."""
+    alone = verdict.detail.get("newest_alone")
+    return alone is not None and not alone["beyond"] and not alone["too_few"]
+
+
 def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDecision:
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.WITHIN, incident)
@@ -220,6 +229,9 @@ def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDe
 
 
 def _after_breach(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDecision:
+    if _is_of_older_windows(verdict):
+        is_over = incident.state == "resolved"
+        return IncidentDecision("nothing", _R.NEWEST_WITHIN if is_over else _R.NEWEST_WITHIN_OPEN, incident)
     subject_now = replace(
         incident, last_verdict=verdict.id, last_window_start=verdict.window.start, breaches=incident.breaches + 1,
         severity=verdict.severity, reason=verdict.reason.value, ok_windows=0, version=incident.version + 1,

@@ -35,6 +35,7 @@ Seen = Literal["ok", "unconfirmed", "info", "warning", "critical"]
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 NEVER_READ = "never_read"
+_NEEDED = ("blocked", "newest_alone")  # of a verdict's detail, for switches and incidents
 _FROM_COUNTS = frozenset({("ks", "score"), ("psi", "score"), ("chi_square", "label")})
 _READ_BY = ("relation", "columns", "score_is", "window_on", "kind", "score")  # other counts would come of another one
 
@@ -497,7 +498,7 @@ def is_replayable(rule: Rule) -> bool:
 
 
 def _light(verdict: Verdict) -> Verdict:
-    return replace(verdict, detail={"blocked": verdict.detail["blocked"]} if "blocked" in verdict.detail else {})
+    return replace(verdict, detail={name: verdict.detail[name] for name in _NEEDED if name in verdict.detail})
 
 
 def _shifts(history: History, plan: Plan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:

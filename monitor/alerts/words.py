@@ -157,6 +157,7 @@ def news(incident: Incident, last: IncidentEvent | None) -> str:
         _R.STEADY_AGAIN: f"resolved: within the limit {incident.ok_windows} {unit}s in a row",
         _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
         _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}: stays open",
+        _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not: stays open",
         _R.NOT_EVALUATED_OPEN: f"not judged in {window}: stays open",
         _R.DISAPPEARED: f"no outcome of this label arrived in {window}: stays open",
         _R.RESOLVED_BY_HAND: f"resolved by {clean(incident.resolved_by or 'somebody')}",
@@ -214,6 +215,7 @@ def _latest(incident: Incident, last: IncidentEvent | None) -> str:
         return f"within the limit in {window}; {_HELD_BACK[unit]}"
     told = {
         _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
+        _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not",
         _R.NOT_EVALUATED_OPEN: f"not judged in {window}",
         _R.DISAPPEARED: f"no outcome of this label arrived in {window}",
     }

@@ -82,6 +82,33 @@ def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() ->
     assert enough.windows == 1
 
 
+@pytest.mark.parametrize(
+    ("newest", "beyond", "too_few"),
+    [(rows(700, seed=9), False, False), (rows(700, over=0.3, seed=9), True, False), (rows(200, seed=9), False, True)],
+    ids=["healthy", "bad", "too small to tell"],
+)  # fmt: skip
+def test_a_pooled_breach_says_what_its_newest_window_shows_by_itself(
+    newest: Counts, beyond: bool, too_few: bool
+) -> None:
+    base, bad = pinned(rows(20_000)), [rows(700, over=0.3, seed=seed) for seed in range(3)]
+    found = compare(RISE, material(newest, *bad, baseline=base), EVALUATION)
+    assert found.beyond
+    assert found.windows > 1
+    alone = found.detail["newest_alone"]
+    assert (alone["n"], alone["beyond"], alone["too_few"]) == (newest.rows, beyond, too_few)
+    by_itself = compare(RISE, material(newest, baseline=base), EVALUATION)
+    assert alone["value"] == pytest.approx(by_itself.change, abs=0.004)
+
+
+def test_one_window_and_pooled_windows_within_the_threshold_say_nothing_of_the_newest_alone() -> None:
+    base = pinned(rows(20_000))
+    one = compare(RISE, material(rows(6_000, over=0.3), baseline=base), EVALUATION)
+    within = compare(RISE, material(*(rows(700, seed=seed) for seed in range(4)), baseline=base), EVALUATION)
+    assert (one.beyond, one.windows, within.beyond) == (True, 1, False)
+    assert "newest_alone" not in one.detail
+    assert "newest_alone" not in within.detail
+
+
 def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_been_seen() -> None:
     found = compare(RISE, material(rows(60), rows(60, seed=2), baseline=pinned(rows(20_000))), EVALUATION)
     assert not found.adequate

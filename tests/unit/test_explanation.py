@@ -129,6 +129,12 @@ KNOWN: dict[str, Known] = {
               detail=behind(2104, 0.412, 0.371, seen_at_most=0.1, worst_range=[0.82, 0.91], worst_n=143,
                             worst_gap=-0.17)),
     ),
+    "increased--of_older_weeks": known(
+        RISE,
+        risen(windows=4, n=2104, detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, newest_alone={
+            "n": 613, "value": 0.004, "beyond": False, "too_few": False})),
+        alone=of_window(0.023, 0.0, 0.06, 613),
+    ),
     "traffic_mix": known(RISE, risen(p_rate=0.4)),
     "above_threshold": known(
         SHORTFALL,

@@ -123,6 +123,47 @@ def test_an_unconfirmed_window_is_neither_good_nor_bad_for_an_incident_that_flap
     assert (ended.kind, ended.reason) == ("resolve", "within threshold again, and steady")
 
 
+def pooled(week: int, *, beyond: bool = False, too_few: bool = False) -> Verdict:
+    alone = {"value": 0.03 if beyond else 0.01, "n": 700, "beyond": beyond, "too_few": too_few}
+    return replace(verdict("breach", week), windows=4, detail={"newest_alone": alone})
+
+
+def test_a_pooled_breach_goes_on_only_where_the_newest_window_is_beyond_or_too_small_to_tell():
+    for found, kind in ((pooled(1, beyond=True), "continue"), (pooled(1, too_few=True), "continue")):
+        decision = decide(found, opened(), NOW)
+        assert (decision.kind, decision.reason) == (kind, "still breaching")
+    decision = decide(pooled(1), opened(), NOW)
+    assert (decision.kind, decision.incident) == ("nothing", opened())
+    assert decision.reason == "the newest window alone is within the threshold: stays open"
+
+
+def test_weeks_that_are_healthy_by_themselves_are_not_counted_as_in_breach():
+    incident = opened()
+    for week in range(1, 11):
+        after = decide(pooled(week, beyond=week <= 3), incident, NOW).incident
+        assert after is not None
+        incident = after
+    assert (incident.breaches, incident.state) == (4, "open"), "four bad weeks, though pooled it is a breach in eleven"
+    assert decide(verdict("ok", 11), incident, NOW).kind == "resolve"
+
+
+def test_old_weeks_in_a_pooled_breach_bring_no_resolved_incident_back_but_may_open_one():
+    resolved = decide(verdict("ok", 1), opened(), NOW).incident
+    decision = decide(pooled(2), resolved, NOW)
+    assert (decision.kind, decision.reason) == ("nothing", "the newest window alone is within the threshold")
+    assert decide(pooled(2, beyond=True), resolved, NOW).kind == "reopen"
+    assert decide(pooled(2), None, NOW).kind == "open", "pooled, it is a breach"
+
+
+def test_an_open_incident_that_is_not_confirmed_or_old_by_now_is_told_once_by_its_event():
+    for found in (verdict("unconfirmed", 1), pooled(1)):
+        step = Step(decide(found, opened(), NOW), found)
+        event = event_of(step, NOW)
+        assert not step.is_quiet
+        assert event is not None
+        assert (event.kind, event.reason, event.window) == ("continued", step.decision.reason.value, "2026-W47")
+
+
 def test_an_unconfirmed_window_does_not_keep_an_old_incident_in_mind():
     resolved = decide(verdict("ok", 1), opened(), NOW).incident
     for week in range(2, 9):
