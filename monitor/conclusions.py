@@ -235,7 +235,10 @@ ADVICE: tuple[AdviceRow, ...] = (
     _row("in_baseline", "not_evaluated", "nothing", "nothing to do: this window is part of the baseline",
          _by_reason(Reason.IN_BASELINE)),
 )  # fmt: skip
-"""What verdicts ask for, the gravest first: every row that fits a verdict. ``few_rows`` is left out beside a breach."""
+"""What verdicts ask for, the gravest first: every row that fits a verdict.
+
+``few_rows`` and ``not_confirmed`` are left out beside a breach.
+"""
 
 NO_MAP_HELPS = AdviceRow(
     "no_map_helps", "breach", "retrain", "retrain, or look at the segments: no recalibration helps on rows not seen",
@@ -313,7 +316,7 @@ def advice_of(
     found = []
     for row in ADVICE:
         fitting = [v for v in verdicts if v.outcome == row.outcome and row.fits(v, facts)]
-        if fitting and not (breached and row.act == "collect_more"):
+        if fitting and not (breached and row.act in ("collect_more", "wait")):
             found.append(_advice(row, fitting, facts, branch, choice))
     return tuple(found) or (_nothing_to_do(verdicts),)
 

@@ -27,6 +27,16 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Clause:
+    """One thing that the rules say: ``what`` in words, ``which`` the rules with their reasons."""
+
+    state: State
+    what: str
+    which: str = ""
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LabelState:
     """The state of one subject, and the verdicts behind it: each group the most severe first, then by rule."""
 
@@ -48,13 +58,18 @@ class LabelState:
         return bool(self.breaches or self.unconfirmed or self.ok)
 
     @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """What the rules say, worst first: all that is not within its threshold is named."""
+        return tuple(_clauses(self))
+
+    @property
     def lines(self) -> tuple[str, ...]:
-        """What the rules say, worst first, one clause each: all that is not within its threshold is named.
+        """The clauses as texts.
 
         >>> state_of([]).lines
         ('no rule',)
         """
-        return tuple(_lines(self))
+        return tuple(f"{clause.what}: {clause.which}" if clause.which else clause.what for clause in self.clauses)
 
     @property
     def words(self) -> str:
@@ -130,20 +145,21 @@ def reasons_text(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(f"{reason} ({', '.join(dict.fromkeys(rules))})" for reason, rules in by_reason.items())
 
 
-def _lines(found: LabelState) -> Iterable[str]:
+def _clauses(found: LabelState) -> Iterable[Clause]:
     for severity in SEVERITIES:
         mine = [v for v in found.breaches if v.severity == severity]
         if mine:
-            yield f"{severity} breach: {_named(mine)}"
+            yield Clause(State.BREACH, f"{severity} breach", _named(mine), severity)
     for words in dict.fromkeys(not_confirmed(v) for v in found.unconfirmed):
-        yield f"{words}: {_named(v for v in found.unconfirmed if not_confirmed(v) == words)}"
+        mine = [v for v in found.unconfirmed if not_confirmed(v) == words]
+        yield Clause(State.UNCONFIRMED, words, _named(mine), mine[0].severity)
     if found.not_evaluated:
-        yield f"not evaluated: {reasons_text(found.not_evaluated)}"
+        yield Clause(State.NOT_EVALUATED, "not evaluated", reasons_text(found.not_evaluated))
     if found.state is State.OK:
         many = len(found.ok)
-        yield "ok: its rule was evaluated" if many == 1 else f"ok: all {many} rules were evaluated"
+        yield Clause(State.OK, "ok", "its rule was evaluated" if many == 1 else f"all {many} rules were evaluated")
     elif found.state is State.NO_RULE:
-        yield "no rule"
+        yield Clause(State.NO_RULE, "no rule")
 
 
 def _named(verdicts: Iterable[Verdict]) -> str:

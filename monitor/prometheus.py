@@ -17,8 +17,10 @@ from prometheus_client.metrics_core import Metric
 
 from monitor.automation.state import effective
 from monitor.history.store import Store
+from monitor.label_state import states_of
 from monitor.metrics.registry import CONTRACT
 from monitor.records import DeliveryState, Estimate, Quality, Schedule, SwitchState, Verdict
+from monitor.report.newest import newest_verdicts
 from monitor.rules.model import Config
 from monitor.watch import Observed, findings
 from monitor.watching import observed
@@ -54,9 +56,9 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
     estimates: list[Estimate] = []
     quality: list[tuple[Schedule, Quality]] = []
     for schedule in SCHEDULES:
+        verdicts += newest_verdicts(store, schedule, config.sources)
         newest = next((run for run in seen.runs if run.schedule == schedule and run.state == "done"), None)
         if newest is not None:
-            verdicts += store.verdicts(schedule=schedule, window_start=newest.window_start)
             estimates += store.estimates(schedule=schedule, window_start=newest.window_start)
             quality += [(schedule, each) for each in store.quality(schedule, newest.window_start)]
     return Shown(
@@ -74,9 +76,11 @@ def families(shown: Shown) -> Iterator[Metric]:
         Counter((f.reason.value, f.severity) for f in findings(shown.seen, shown.at)).items(),
     )  # fmt: skip
     yield _gauge(
-        "calmon_verdicts", "Verdicts of the newest window of each schedule", ("schedule", "rule", "source", "outcome"),
+        "calmon_verdicts", "Verdicts of the newest window of each schedule and source",
+        ("schedule", "rule", "source", "outcome"),
         Counter((v.window.schedule, v.rule, v.subject.source, v.outcome) for v in shown.verdicts).items(),
     )  # fmt: skip
+    yield from _states(shown)
     yield _gauge(
         "calmon_incidents", "Incidents that are not resolved", ("severity", "state"), (shown.incidents or {}).items()
     )
@@ -97,6 +101,26 @@ def _runs(shown: Shown) -> Iterator[Metric]:
     yield _gauge(
         "calmon_last_run_timestamp_seconds", "When a run of this schedule last came to this state",
         ("schedule", "state"), newest.items(),
+    )  # fmt: skip
+
+
+def _states(shown: Shown) -> Iterator[Metric]:
+    found = {
+        (schedule, subject): state
+        for schedule in SCHEDULES
+        for subject, state in states_of(v for v in shown.verdicts if v.window.schedule == schedule).items()
+    }
+    yield _gauge(
+        "calmon_labels", "Labels in each state in the newest window", ("schedule", "source", "state"),
+        Counter((schedule, subject.source, state.state.value)
+                for (schedule, subject), state in found.items() if subject.label is not None).items(),
+    )  # fmt: skip
+    kept = set(sorted({(subject.source, subject.label or "") for _, subject in found})[:MOST_LABELS])
+    yield _gauge(
+        "calmon_label_state", "1 for the state of a label in the newest window (label empty: the source as a whole)",
+        ("schedule", "source", "label", "state", "severity"),
+        (((schedule, subject.source, subject.label or "", state.state.value, state.severity or ""), 1.0)
+         for (schedule, subject), state in found.items() if (subject.source, subject.label or "") in kept),
     )  # fmt: skip
 
 

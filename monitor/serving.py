@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,14 +29,16 @@ from monitor.automation.state import effective
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import HistoryError, StoreMissing
 from monitor.history.store import Store
+from monitor.label_state import LabelState, counts_text, states_of
 from monitor.messages import show_switches
 from monitor.operating import Change, ChangeRefused, KeyReused, operate
 from monitor.prometheus import exposition
 from monitor.publishing import publish
-from monitor.records import SwitchState, Window
+from monitor.records import Schedule, SwitchState, Verdict, Window
 from monitor.report.collect import collect_report
 from monitor.report.dashboard import SwitchRow, dashboard_html
 from monitor.report.html import html_report
+from monitor.report.newest import newest_verdicts
 from monitor.rules.load import load_config
 from monitor.rules.model import Config
 from monitor.rules.problems import ConfigProblems
@@ -47,6 +49,7 @@ log = logging.getLogger("monitor.http")
 WEEKS = 520
 PAGE_SECONDS = 60.0
 _PAGES_KEPT = 4
+_SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 _R = ProblemReason
 
 
@@ -202,8 +205,25 @@ class Service:
         if week is not None and week not in names:
             raise Refused(_R.UNKNOWN_WEEK)
         shown = week or (names[0] if names else None)
-        rows = [_row(board, state, board.at) for _, state in sorted(board.switches.items(), key=_by_name)]
-        return dashboard_html(rows, names, shown, at=board.at, tz=self._zone())
+        found = self._states()
+        rows = [
+            _row(board, state, board.at, [(name, of[key]) for name, of in found if key in of])
+            for key, state in sorted(board.switches.items(), key=_by_name)
+        ]
+        counts = [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
+        return dashboard_html(rows, names, shown, at=board.at, tz=self._zone(), counts=counts)
+
+    def _states(self) -> list[tuple[str, dict[tuple[str, str | None], LabelState]]]:
+        """What the rules say of every label, by the name of each newest window, weeks before days."""
+        with self._history() as store:
+            verdicts = [v for each in _SCHEDULES for v in newest_verdicts(store, each, self._config.sources)]
+        by_window: dict[str, list[Verdict]] = {}
+        for verdict in verdicts:
+            by_window.setdefault(verdict.window.name, []).append(verdict)
+        return [
+            (name, {(subject.source, subject.label): state for subject, state in states_of(mine).items()})
+            for name, mine in by_window.items()
+        ]
 
     def report(self, week: str) -> str:
         """The report of one week. Made at most once a minute: it takes seconds."""
@@ -287,10 +307,10 @@ def _by_name(entry: tuple[tuple[str, str | None], SwitchState]) -> tuple[str, st
     return source, label or ""
 
 
-def _row(board: Board, state: SwitchState, now: datetime) -> SwitchRow:
+def _row(board: Board, state: SwitchState, now: datetime, found: Sequence[tuple[str, LabelState]]) -> SwitchRow:
     whole = None if state.label is None else board.switches.get((state.source, None))
-    found = effective(state, now.astimezone(UTC), whole=whole)
-    blocked = ", ".join(f"{low:g} to {high:g}" for low, high in found.blocked)
-    words = found.reason if not found.allowed else f"on, but for {blocked}" if blocked else "on"
+    allowed = effective(state, now.astimezone(UTC), whole=whole)
+    blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
+    words = allowed.reason if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
     threshold = board.threshold(state.source, state.label) if state.label is not None else None
-    return SwitchRow(state, found.allowed, words, threshold)
+    return SwitchRow(state, allowed.allowed, words, threshold, tuple(found))

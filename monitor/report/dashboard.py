@@ -8,24 +8,37 @@ from datetime import datetime, tzinfo
 
 from markupsafe import Markup
 
+from monitor.label_state import LabelState
 from monitor.records import SwitchState
 from monitor.report.html import environment, template_text
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchRow:
-    """One switch on the page: what holds now, in words, and the score from which it may act."""
+    """One switch on the page: what holds now, in words, and the score from which it may act.
+
+    ``found`` is what its rules say, by the name of the newest window of each schedule.
+    """
 
     switch: SwitchState
     allowed: bool
     state: str
     threshold: float | None
+    found: tuple[tuple[str, LabelState], ...] = ()
 
 
 def dashboard_html(
-    lines: Sequence[SwitchRow], weeks: Sequence[str], week: str | None, *, at: datetime, tz: tzinfo
+    lines: Sequence[SwitchRow],
+    weeks: Sequence[str],
+    week: str | None,
+    *,
+    at: datetime,
+    tz: tzinfo,
+    counts: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The page; ``weeks`` are those with a report, ``week`` the one shown (None: there is none).
+
+    ``counts`` says of each newest window how many labels are in which state.
 
     >>> from datetime import UTC
     >>> page = dashboard_html([], [], None, at=datetime(2026, 11, 21, tzinfo=UTC), tz=UTC)
@@ -34,4 +47,4 @@ def dashboard_html(
     """
     style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
     template = environment().get_template("dashboard.html.j2")
-    return template.render(lines=lines, weeks=weeks, week=week, at=at, tz=tz, style=style)
+    return template.render(lines=lines, weeks=weeks, week=week, at=at, tz=tz, style=style, counts=counts)

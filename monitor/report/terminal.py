@@ -367,7 +367,7 @@ def _rules(found: LabelState) -> Text:
     if found.state is State.NO_RULE:
         return Text("no rule")
     worst = (found.breaches or found.unconfirmed or found.not_evaluated or found.ok)[0]
-    told = found.lines[0].partition(": ")[0]
+    told = found.clauses[0].what
     if found.state is State.NOT_EVALUATED:
         told += f" ({', '.join(dict.fromkeys(words.reason_text(v) for v in found.not_evaluated))})"
     text = Text(_lines([told], _RULES_WIDTH), style=_STATES[found.state])

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,8 +22,10 @@ from monitor.heartbeat import beat
 from monitor.history.store import Store
 from monitor.pinning import pin
 from monitor.prometheus import exposition
-from monitor.records import SwitchEvent, SwitchState
+from monitor.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
+from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
+from monitor.serving import Service
 from monitor.watching import watch_monitor
 from monitor.windows import week
 from tests.fakes import heartbeat, service, slack
@@ -216,6 +219,51 @@ def test_prometheus_reads_what_the_history_holds(world: World):
     assert (on["steady"], on["slipping"]) == (1.0, 0.0)
     breaches = [v for row, v in found["calmon_verdicts"] if row["outcome"] == "breach"]
     assert sum(breaches) >= 1
+    state = {row["label"]: (row["state"], row["severity"]) for row, _ in found["calmon_label_state"]}
+    assert state["slipping"] == ("breach", "critical")
+    assert state["steady"][0] in ("ok", "not_evaluated")
+    assert set(state) == {"", "rare", "slipping", "steady"} - ({""} - set(state))
+    counts = {row["state"]: value for row, value in found["calmon_labels"] if row["schedule"] == "weekly"}
+    assert counts["breach"] == 1
+    assert sum(counts.values()) == 3
+
+
+def test_a_label_of_which_a_rule_was_not_evaluated_is_not_ok_in_any_metric(world: World):
+    with world.opened(clock=lambda: judged_at(10)) as monitor:
+        zone = monitor.config.zone
+        stored = monitor.store.verdicts(schedule="weekly", window_start=week(WEEKS[10], zone).start)
+        found = numbers(exposition(monitor.store, monitor.config, judged_at(10)).decode())
+    silent = {v.subject.label for v in stored if v.outcome == "not_evaluated"}
+    ok = {row["label"] for row, _ in found["calmon_label_state"] if row["state"] == "ok"}
+    assert not silent & ok
+
+
+def test_a_source_that_the_newest_run_left_out_is_shown_with_its_own_newest_window(tmp_path: Path):
+    sunday = datetime(2026, 11, 15, tzinfo=UTC)
+    weeks = [week(name, ZoneInfo("UTC")) for name in ("2026-W44", "2026-W45")]
+    with Store.from_url(f"sqlite:///{tmp_path}/newest.sqlite") as store:
+        for window, sources in zip(weeks, (("a", "b"), ("a",)), strict=True):
+            store.begin_run(window, run=window.name, acts=True, rules_revision="1", now=sunday)
+            verdicts = [
+                Verdict(f"{window.name}{s}", "r", Subject(s, "x"), window, "ece", "all", "ok", Reason.WITHIN_THRESHOLD,
+                        "warning", 0.02) for s in sources
+            ]  # fmt: skip
+            store.save_evaluation(window, sources, [], verdicts, [], sunday)
+            store.finish_run(window, state="done", now=sunday)
+        found = newest_verdicts(store, "weekly", ["a", "b"])
+    assert {(v.subject.source, v.window.name) for v in found} == {("a", "2026-W45"), ("b", "2026-W44")}
+
+
+def test_the_dashboard_shows_the_state_of_each_label_and_how_many_are_in_which(world: World):
+    with world.opened() as monitor:
+        settings = monitor.settings
+    served = Service(settings, clock=lambda: judged_at(10))
+    try:
+        page = served.page(None)
+    finally:
+        served.close()
+    assert f"<p>{WEEKS[10]}: 1 of 3 labels in breach; " in page
+    assert '<span class="state breach">critical breach</span>: automated-shortfall (above_threshold)' in page
 
 
 def test_prometheus_is_told_of_messages_without_reading_them(world: World):
