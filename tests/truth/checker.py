@@ -9,11 +9,12 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from tests.truth import commands, explained
+from tests.truth import commands, explained, messages, monitoring
 from tests.truth.claims import FalseClaim, Reader
-from tests.truth.facts import Facts, contradictions
-from tests.truth.histories import Printed, Step, Story, cli, plan, play
-from tests.truth.texts import Part
+from tests.truth.facts import Facts, Row, contradictions
+from tests.truth.histories import Printed, Step, Story, plan, play
+from tests.truth.messages import Living
+from tests.truth.texts import Message, Part, message_of
 
 
 @dataclass
@@ -47,14 +48,19 @@ class Checker:
     seed: int
     found: Found = field(default_factory=lambda: Found(histories=1))
     _read: set[str] = field(default_factory=set)
+    _shown: dict[str, Message] = field(default_factory=dict)
 
     def __call__(self, told: Story, step: Step) -> None:
         """After a step: the facts agree with the contract, and every new text is true."""
         facts = self._facts(told)
-        for broken in contradictions(facts, dry_run=told.setting.dry_run):
-            self._keep(Reader(facts, f"facts: {broken.about}"), "facts", broken.what)
+        if step.event.kind in ("run", "person"):
+            for broken in contradictions(facts, dry_run=told.setting.dry_run):
+                self._keep(Reader(facts, self._origin(told, f"facts: {broken.about}")), "facts", broken.what)
         for printed in step.printed:
             self._answer(told, facts, printed)
+        self._messages(told, facts)
+        if step.event.kind in ("drain", "watch"):
+            self._stale(told, facts)
         if step.event.kind == "look":
             self._look(told)
 
@@ -72,11 +78,68 @@ class Checker:
         self.found.claims += reader.claims
         self.found.false += reader.false
 
+    # --- messages
+
+    def _messages(self, told: Story, facts: Facts) -> None:
+        """Every message, edit and reply that was composed since; of edits of one message only the newest."""
+        new = [d for d in facts.deliveries if d["id"] not in self._read]
+        self._read |= {d["id"] for d in new}
+        edits = {d["root"]: d["id"] for d in sorted(new, key=lambda d: d["sequence"]) if d["operation"] == "edit"}
+        for delivery in new:
+            if delivery["operation"] == "edit" and edits[delivery["root"]] != delivery["id"]:
+                continue
+            if delivery["operation"] == "post" and delivery["id"] in edits:
+                continue  # edited at once
+            self._message(told, facts, delivery)
+
+    def _message(self, told: Story, facts: Facts, delivery: Row) -> None:
+        payload, operation = delivery["payload"], delivery["operation"]
+        change = payload.get("metadata", {}).get("event_payload", {}).get("change") or operation
+        reader = self._reader(told, facts, f"{delivery['kind']} {change} {delivery['id'][:8]}")
+        root = delivery["root"] or delivery["id"]
+        members = [i for i in facts.incidents.values() if i["root"] == root]
+        if delivery["kind"] == "monitor" or any(i["rule"].startswith("monitor:") for i in members):
+            monitoring.check_message(reader, message_of(payload), members, change)
+            return
+        if operation == "file":
+            messages.PICTURE.read(reader, payload["alt"])
+            return
+        message = message_of(payload)
+        living = Living(facts, messages.labels_of(facts, members), told.setting.dry_run)
+        self._of_incidents(reader, facts, message, living, delivery, change)
+
+    def _of_incidents(
+        self, reader: Reader, facts: Facts, message: Message, living: Living, delivery: Row, change: str
+    ) -> None:
+        if change in ("post", "edit"):
+            messages.check_living(reader, message, living)
+            self._shown[delivery["root"] or delivery["id"]] = message
+        elif change in ("news", "call"):
+            window = next((line for kind, lines in message.blocks for line in lines if kind == "section" and line[:2] == "20"), "")
+            messages.check_news(reader, message, living, window)
+        elif change == "numbers":
+            messages.check_numbers(reader, message, living)
+        elif change == "repeat":
+            messages.check_repeat(reader, message, living)
+        elif change == "ended":
+            messages.check_ended(reader, message, living)
+        else:
+            reader.unknown(f"kind of message: {change}")
+
+    def _stale(self, told: Story, facts: Facts) -> None:
+        """What a message in its channel says of a switch is so still, whoever changed it meanwhile."""
+        for root, message in self._shown.items():
+            members = [i for i in facts.incidents.values() if i["root"] == root]
+            if all(i["state"] == "resolved" for i in members):
+                continue
+            reader = self._reader(told, facts, f"message {root[:8]} as it is shown")
+            messages.check_shown(reader, message, Living(facts, messages.labels_of(facts, members), told.setting.dry_run))
+
     # --- answers to people, and runs
 
     def _answer(self, told: Story, facts: Facts, printed: Printed) -> None:
         reader = Reader(facts, self._origin(told, " ".join((printed.kind, *printed.args))))
-        lines = [line for line in printed.text.split("\n") if line.strip()]
+        lines = printed.lines
         if printed.kind in ("enable", "disable", "whole"):
             for line in lines:
                 commands.CHANGED.read(reader, line)
@@ -96,6 +159,9 @@ class Checker:
         commands.check_status_json(*self._asked_json(told, facts, "automation", "status", "--json"))
         commands.check_switch_history(*self._asked(told, facts, "automation", "history"))
         commands.check_incident_list(*self._asked(told, facts, "incidents", "list", "--all"))
+        reader, parts = self._asked(told, facts, "health")
+        for part in parts:
+            monitoring.HEALTH.read(reader, str(part))
         rng = Random(f"{self.seed} {told.clock.now}")
         for id in rng.sample(sorted(facts.incidents), k=min(4, len(facts.incidents))):
             reader, parts = self._asked(told, facts, "incidents", "show", id)
@@ -106,9 +172,7 @@ class Checker:
 
     def _asked(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, list[Part]]:
         """A reader of this command's output, and its parts. The reader's findings are kept when it is done."""
-        cli.out.taken()
-        told.printed("look", *args)
-        return self._reader(told, facts, " ".join(args)), cli.out.taken()
+        return self._reader(told, facts, " ".join(args)), list(told.printed("look", *args).parts)
 
     def _asked_json(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, str]:
         return self._reader(told, facts, " ".join(args)), told.printed("look", *args).text

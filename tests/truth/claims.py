@@ -124,7 +124,10 @@ class Grammar:
         for pattern, check in self.templates:
             found = pattern.fullmatch(text)
             if found:
-                check(reader, text, context, **found.groupdict())
+                try:
+                    check(reader, text, context, **found.groupdict())
+                except (KeyError, TypeError, IndexError) as error:  # the stored row has no such thing at all
+                    reader.check(False, "claim without a fact", text, repr(error))
                 return
         reader.unknown(f"{self.name}: {text}")
 

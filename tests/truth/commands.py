@@ -186,6 +186,9 @@ def check_incident_list(reader: Reader, parts: list[Part]) -> None:
     for row in rows:
         text = " | ".join(row.values())
         i = reader.facts.incident(row["id"])
+        if i["rule"].startswith("monitor:"):
+            _monitor_row(reader, text, row, i)
+            continue
         source, label = subject_of(row["label"])
         reader.equal(
             "incident",
@@ -200,6 +203,13 @@ def check_incident_list(reader: Reader, parts: list[Part]) -> None:
     for part in parts:
         if isinstance(part, str):
             reader.check(part == "no incident is open" and not reader.facts.incidents, "incidents", part, len(rows))
+
+
+def _monitor_row(reader: Reader, text: str, row: dict[str, str], i: Row) -> None:
+    """An incident of the monitor itself: it is about a source, a channel, or the monitor."""
+    said, true = (row["severity"], row["rule"], row["label"]), (i["severity"], i["rule"], i["source"] or "the monitor")
+    reader.equal("incident", text, said, true)
+    INCIDENT_STATE.read(reader, row["state"], i)
 
 
 INCIDENT_STATE = Grammar("state of an incident")
@@ -227,8 +237,13 @@ def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
     """One incident: its title, what its last breach says, how it stands, and all that happened."""
     i = reader.facts.incidents[id]
     lines = [part for part in parts if isinstance(part, str)]
+    of_monitor = i["rule"].startswith("monitor:")
     name = f"{i['source']}/{i['label']}" if i["label"] else f"{i['source']} (all labels)"
+    name = (i["source"] or "the monitor") if of_monitor else name
     reader.equal("incident", lines[0], lines[0], f"{id}: {name}, {i['rule']} ({i['severity']})")
+    if of_monitor:
+        _show_of_monitor(reader, lines, i)
+        return
     VERDICT.read(reader, lines[1], reader.facts.verdicts[i["last_verdict"]])
     check_standing(reader, lines[2], i)
     for line in lines[3:]:
@@ -238,6 +253,16 @@ def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
     reader.equal("number of events", id, len(rows), len(events))
     for row, event in zip(rows, sorted(events, key=lambda e: (e["at"], e["key"])), strict=False):
         _event_line(reader, row, event)
+
+
+def _show_of_monitor(reader: Reader, lines: list[str], i: Row) -> None:
+    reader.equal("reason", lines[1], lines[1], i["reason"].replace("_", " "))
+    state, _, since = lines[2].rpartition(", since ")
+    INCIDENT_STATE.read(reader, state, i)
+    reader.check(same_minute(since, i["opened_at"]), "since", lines[2], i["opened_at"])
+    post = [d for d in reader.facts.deliveries if d["id"] == i["root"]]
+    said = lines[3].removeprefix("message: ").removesuffix("; calmon health").split(":")[0].replace("not sent", "not_sent")
+    reader.equal("what became of the message", lines[3], said, post[0]["state"] if post else "no route took it")
 
 
 SHOW_LINES = Grammar("lines of an incident")
@@ -312,10 +337,21 @@ def _nothing_known(reader: Reader, text: str, _: Any, source: str) -> None:
 PRESSED = Grammar("answer to a press or to a command about an incident")
 
 
+@PRESSED.add(r"(?:error: )?(?P<rule>monitor:[\w-]+)(?: (?P<source>\S+))?: (?P<words>.+)")
+def _about_the_monitor(reader: Reader, text: str, i: Row, rule: str, source: str | None, words: str) -> None:
+    reader.equal("incident", text, (rule, source or ""), (i["rule"], i["source"]))
+    if "ends by itself" not in words:
+        _answered(reader, text, i, words)
+
+
 @PRESSED.add(r"(?:error: )?(?P<name>[\w/-]+(?: \(all labels\))?), (?P<rule>[\w-]+): (?P<words>.+)")
 def _about_incident(reader: Reader, text: str, i: Row, name: str, rule: str, words: str) -> None:
     source, label = subject_of(name)
     reader.equal("incident", text, (source, label, rule), (i["source"], i["label"] or None, i["rule"]))
+    _answered(reader, text, i, words)
+
+
+def _answered(reader: Reader, text: str, i: Row, words: str) -> None:
     state = {
         "acknowledged": "acknowledged", "already acknowledged": "acknowledged", "silenced": "silenced",
         "already silenced as long": "silenced", "resolved by hand": "resolved", "already resolved": "resolved",

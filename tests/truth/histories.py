@@ -25,8 +25,6 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import click
-from rich.console import Console
-
 from monitor import alerting, run
 from monitor.adapters import Monitor
 from monitor.alerts.outbox import drain
@@ -39,6 +37,7 @@ from monitor.evaluation import Evaluated
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.records import Quality, Reason, Subject, Window
+from monitor.report.terminal import run_summary
 from monitor.rules.load import load_config
 from monitor.serving import Service
 from monitor.watching import watch_monitor
@@ -47,7 +46,7 @@ from tests.fakes.world import make_world
 from tests.truth import script
 from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
 from tests.truth.script import Mood, Numbers, Page, RuleSpec, Said
-from tests.truth.texts import Recorder
+from tests.truth.texts import Part, Recorder, parts_of
 
 FIRST = datetime(2026, 1, 5, tzinfo=UTC)
 UTC_ZONE = ZoneInfo("UTC")
@@ -137,12 +136,21 @@ class Step:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a command or an edge answered: ``kind`` names which, ``text`` is what people saw."""
+    """What a command or an edge answered: ``kind`` names which, ``text`` and ``parts`` are what people saw.
+
+    ``parts`` are the lines and tables of a terminal, ``text`` is what was written as it is (JSON), or answered.
+    """
 
     kind: str
     text: str
     args: tuple[str, ...] = ()
     code: int = 0
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Every line that is in no table."""
+        return [*(line for line in self.text.split("\n") if line.strip()), *(p for p in self.parts if isinstance(p, str))]
 
 
 def plan(seed: int) -> Plan:
@@ -270,7 +278,7 @@ def _rounds(windows: list[Window], rng: Random) -> Iterator[Event]:
         yield Event(at, "drain")
         if rng.random() < 0.5:
             yield Event(at + timedelta(minutes=1), "watch")
-        at += timedelta(hours=rng.choice((18, 25, 31, 55)))
+        at += timedelta(hours=rng.choice((25, 31, 55, 80)))
     if rng.random() < 0.3:
         began = windows[0].end + timedelta(hours=rng.randint(0, 24 * 7 * (len(windows) - 1)))
         yield Event(began, "slack", "down")
@@ -310,6 +318,7 @@ class Story:
         """Run a command as a person in a terminal does, with lines wide enough for whole tables."""
         out, err = io.StringIO(), io.StringIO()
         command = _command()
+        cli.out.taken(), cli.err.taken()
         with redirect_stdout(out), redirect_stderr(err):
             try:
                 code = command.main(args=list(args), prog_name="calmon", standalone_mode=False) or 0
@@ -318,7 +327,8 @@ class Story:
             except click.ClickException as error:
                 error.show(err)
                 code = error.exit_code
-        return Printed(kind, out.getvalue() + err.getvalue(), args, int(code))
+        parts = (*cli.out.taken(), *cli.err.taken())
+        return Printed(kind, out.getvalue() + err.getvalue(), args, int(code), parts)
 
 
 @cache
@@ -440,11 +450,8 @@ def _run(told: Story, event: Event, step: Step) -> None:
     try:
         with _written_by_hand(told, window, event):
             result = run.run_window(told.monitor, window)
-        shown = Console(width=1000, file=io.StringIO())
-        from monitor.report.terminal import run_summary
-
-        shown.print(run_summary(result.evaluated, result.actions, told.monitor.config))
-        step.printed.append(Printed("run", shown.file.getvalue(), (schedule, name)))  # type: ignore[attr-defined]
+        shown = tuple(parts_of(run_summary(result.evaluated, result.actions, told.monitor.config)))
+        step.printed.append(Printed("run", "", (schedule, name), parts=shown))
         step.printed.append(Printed("run json", json.dumps(result.document), (schedule, name)))
     except Down as error:
         told.acted.append(str(error))

@@ -10,6 +10,7 @@ from typing import Any
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute
 from tests.truth.facts import Facts, Row
 from tests.truth.sentences import NUMBER, TIME, WEEK
+from tests.truth.texts import Message
 
 N = NUMBER
 FINDING = Grammar("finding of the monitor")
@@ -282,6 +283,105 @@ def _stands(
     if (last or last2) and ended:
         newest = max(m for m in (facts.switch(*key).lease for key in ended) if m is not None)
         reader.check(same_minute(last or last2, newest), "ended at", text, newest)
+
+
+# --- messages about the monitor
+
+
+ENDINGS = Grammar("the monitor is well again")
+
+
+@ENDINGS.add(
+    rf"(?:(?P<work>Back at work)|Data of [\w-]+: nothing wrong|Scores of [\w-]+ can be compared again"
+    rf"|No message to #[\w-]+ waits|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
+    rf"|alerts\.yaml has no source [\w-]+ any more \(seen (?P<seen>{TIME}) UTC\)"
+)
+def _well_again(reader: Reader, text: str, incident: Row, work: Any, since: Any, seen: Any) -> None:
+    """It is over since a time after it began, and not after that was noticed; work is back with a run that ended."""
+    at = datetime.strptime(since or seen, "%Y-%m-%d %H:%M")
+    began, over = (incident[k].replace(tzinfo=None, second=0, microsecond=0) for k in ("opened_at", "resolved_at"))
+    reader.check(began <= at <= over, "since", text, (began, over))
+    if work:
+        done = [r["finished_at"] for r in reader.facts.runs if r["state"] == "done"]
+        reader.check(any(same_minute(since, t) for t in done) or at == over, "back at work", text, done[-3:])
+
+
+LINE = Grammar("line of a message about the monitor")
+
+
+@LINE.add(r"Automation: (?P<line>.+)|(?P<bare>(?:Automation is on for|No label acts alone now).+)")
+def _automation_line(reader: Reader, text: str, incident: Row, line: Any, bare: Any) -> None:
+    source = incident["source"] if incident["rule"] not in ("monitor:not-running", "monitor:delivery") else None
+    AUTOMATION.read(reader, line or bare, source)
+
+
+@LINE.add(rf"Acknowledged by (?P<who>.+?) at (?P<at>{TIME}) UTC: no more reminders")
+def _acknowledged(reader: Reader, text: str, incident: Row, who: str, at: str) -> None:
+    reader.equal("incident state", text, "acknowledged", incident["state"])
+    reader.equal("by whom", text, who, incident["acknowledged_by"])
+    reader.check(same_minute(at, incident["acknowledged_at"]), "when", text, incident["acknowledged_at"])
+
+
+@LINE.add(rf"Silenced until (?P<until>{TIME}) UTC by (?P<who>.+)")
+def _silenced(reader: Reader, text: str, incident: Row, until: str, who: str) -> None:
+    reader.equal("incident state", text, "silenced", incident["state"])
+    reader.equal("by whom", text, who, incident["silenced_by"])
+    reader.check(same_minute(until, incident["silenced_until"]), "until", text, incident["silenced_until"])
+
+
+@LINE.add(rf"since (?P<since>{TIME}) UTC · incident `?(?P<id>[0-9a-f]{{8}})`? · as of (?P<at>{TIME}) UTC")
+def _foot(reader: Reader, text: str, incident: Row, since: str, id: str, at: str) -> None:
+    reader.check(incident["id"].startswith(id), "incident", text, incident["id"])
+    reader.check(same_minute(since, incident["opened_at"]), "since", text, incident["opened_at"])
+    reader.check(same_minute(at, reader.facts.now), "as of", text, reader.facts.now)
+
+
+@LINE.add(rf"It was: (?P<what>.+), from (?P<start>{TIME}) UTC to (?P<end>{TIME}) UTC \(.+\)\.")
+def _it_was(reader: Reader, text: str, incident: Row, what: str, start: str, end: str) -> None:
+    reader.equal("incident state", text, "resolved", incident["state"])
+    reader.check(same_minute(start, incident["opened_at"]), "from", text, incident["opened_at"])
+    at = datetime.strptime(end, "%Y-%m-%d %H:%M")
+    reader.check(at <= incident["resolved_at"].replace(tzinfo=None), "to", text, incident["resolved_at"])
+
+
+@LINE.add(r"(?::large_green_circle: )(?P<end>.+?)\.?")
+def _over(reader: Reader, text: str, incident: Row, end: str) -> None:
+    reader.equal("incident state", text, "resolved", incident["state"])
+    ENDINGS.read(reader, end, incident)
+
+
+@LINE.add(r"(?:Not acknowledged yet|New|It is back): Monitor: (?P<title>.+)")
+def _again(reader: Reader, text: str, incident: Row, title: str) -> None:
+    if incident["resolved_at"] == reader.facts.now:
+        return  # it was composed just before what ended it, in the same minute
+    wanted = ("open",) if text.startswith("Not acknowledged") else ("open", "acknowledged", "silenced")
+    reader.check(incident["state"] in wanted, "incident state", text, incident["state"])
+
+
+@LINE.add(r"Press Acknowledge above, or write `calmon incidents ack (?P<id>[0-9a-f]{8})`: that ends these reminders\.")
+def _press(reader: Reader, text: str, incident: Row, id: str) -> None:
+    reader.check(incident["id"].startswith(id), "id", text, incident["id"])
+
+
+LINE.add(
+    r"(?:Do now|What to do|Tonight|Tomorrow):(?: .+)?|• .+|<!subteam\^S0123>|Monitor: .+"
+    rf"|Not seen since {TIME} UTC; it kept coming back, so it ends after 6 quiet hours|(?:runbook|`docs/).+"
+)(nothing)
+
+
+def check_message(reader: Reader, message: Message, members: list[Row], change: str) -> None:
+    """A message about the monitor itself: its findings, where automation stands, who has it."""
+    if not members:
+        reader.check(False, "incident", message.push, "the message belongs to no incident")
+        return
+    incident = members[0]
+    for _kind, lines in message.blocks:
+        for line in lines:
+            told = re.sub(r"^:\w+: ", "", re.sub(r" (?:runbook|\(`docs/runbook/\w+\.md`\))$", "", line))
+            if FINDING.fits(told):
+                FINDING.read(reader, told)
+            else:
+                LINE.read(reader, line, incident)
 
 
 # --- health

@@ -1,0 +1,893 @@
+"""What messages about incidents say: the living message and its edits, the replies in its thread, the push text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.truth.claims import Grammar, Reader, nothing, same_minute, subject_of
+from tests.truth.facts import Facts, Row
+from tests.truth.monitoring import window_start
+from tests.truth.sentences import (
+    HARM,
+    NUMBER,
+    TIME,
+    VERDICT,
+    WEEK,
+    About,
+    check_harm,
+    check_standing,
+    excess_of,
+)
+from tests.truth.texts import Message
+
+DOCS = Path(__file__).parents[2] / "docs"
+N = NUMBER
+EMOJI = r"(?::\w+: )"
+RANK = {"critical": 0, "warning": 1, "info": 2}
+#: What the newest evaluation says of an incident or a label, the worst first.
+NOW = (
+    "in breach", "above the limit, not confirmed", "not judged", "within the limit, not resolved yet", "resolved",
+)  # fmt: skip
+_BY_OUTCOME = dict(zip(("breach", "unconfirmed", "not_evaluated", "ok"), NOW, strict=False))
+_STAMP = rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<NAME>{TIME}) UTC"
+
+
+def _stamp(name: str) -> str:
+    return _STAMP.replace("NAME", name)
+
+
+@dataclass(frozen=True)
+class Label:
+    """The incidents of one label in one message."""
+
+    facts: Facts
+    source: str
+    label: str | None
+    incidents: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        return self.label or f"{self.source} (all labels)"
+
+    def now_of(self, incident: Row) -> str:
+        """What the newest evaluation says of one of them."""
+        if incident["state"] == "resolved":
+            return "resolved"
+        newest = About(self.facts, incident).newest
+        return "in breach" if newest is None else _BY_OUTCOME[newest["outcome"]]
+
+    @property
+    def now(self) -> str:
+        """The worst that the newest evaluations say."""
+        return min((self.now_of(i) for i in self.incidents), key=NOW.index)
+
+    @property
+    def severity(self) -> str:
+        left = [i for i in self.incidents if i["state"] != "resolved"] or self.incidents
+        return str(min((i["severity"] for i in left), key=RANK.__getitem__))
+
+    @property
+    def state(self) -> str:
+        states = {i["state"] for i in self.incidents}
+        return next(each for each in ("open", "acknowledged", "silenced", "resolved") if each in states)
+
+    def verdicts(self, window: str | None = None) -> list[Row]:
+        """The verdicts of its incidents' rules, those that are current and the breaches behind the incidents."""
+        rules = {i["rule"] for i in self.incidents}
+        behind = {i["last_verdict"] for i in self.incidents}
+        return [
+            v for v in self.facts.verdicts.values()
+            if (v["source"], v["label"] or None) == (self.source, self.label) and v["rule"] in rules
+            and (v["current"] or v["id"] in behind) and window in (None, v["window_name"])
+        ]  # fmt: skip
+
+
+def labels_of(facts: Facts, incidents: Iterable[Row]) -> dict[tuple[str, str | None], Label]:
+    """The labels of a message."""
+    groups: dict[tuple[str, str | None], list[Row]] = {}
+    for each in incidents:
+        groups.setdefault((each["source"], each["label"] or None), []).append(each)
+    return {key: Label(facts, *key, tuple(mine)) for key, mine in groups.items()}
+
+
+# --- the switch of a label
+
+
+SWITCH = Grammar("the switch in words")
+_DRY = r"(?: \(dry run: runs change no switch\))?"
+_BLOCKED = r"(?:, but not for scores (?P<blocked>[\d., to]+?))?"
+
+
+@dataclass(frozen=True)
+class Of:
+    """The label whose switch a sentence is about."""
+
+    source: str
+    label: str | None
+
+
+def _off_is(reader: Reader, text: str, of: Of, *reasons: str) -> None:
+    true = reader.facts.why_off(of.source, of.label)
+    reader.check(true in reasons, "automation", text, f"{true or 'on'}")
+
+
+@SWITCH.add(rf"Automation is off: nobody has turned it on{_DRY}")
+def _never(reader: Reader, text: str, of: Of) -> None:
+    _off_is(reader, text, of, "never")
+
+
+@SWITCH.add(
+    rf"Automation is off(?P<whole> for all of (?P<source>[\w-]+))? since {_stamp('since')}"
+    rf"(?: \((?P<run>weekly run|daily run)\)|: turned off by (?P<who>.+?): (?P<why>.+?))?{_DRY}"
+)
+def _off(
+    reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str, run: Any, who: Any, why: Any
+) -> None:
+    _off_is(reader, text, of, *(("source",) if whole else ("off",)))
+    mine = reader.facts.switch(of.source, None if whole else of.label)
+    reader.check(same_minute(since, mine.since), "off since", text, mine.since)
+    reader.equal("off by", text, run or who, mine.by)
+    if why is not None:
+        reader.equal("why off", text, why, mine.why)
+
+
+@SWITCH.add(
+    rf"Automation is off(?P<whole> for all of (?P<source>[\w-]+))? since {_stamp('since')}: "
+    rf"(?:the enable by (?P<who>.+?) has ended|its lease ended, no evaluation renewed it){_DRY}"
+)
+def _ended(reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str, who: Any) -> None:
+    _off_is(reader, text, of, "source closed" if whole else "lease")
+    mine = reader.facts.switch(of.source, None if whole else of.label)
+    reader.check(same_minute(since, mine.lease), "off since", text, mine.lease)
+    if who is not None:
+        reader.equal("enabled by", text, who, mine.by)
+        reader.check(mine.by_person, "an operator's enable", text, mine.by)
+
+
+SWITCH.add(rf"Automation is off: it has no lease{_DRY}")(
+    lambda reader, text, of: _off_is(reader, text, of, "lease")
+)  # fmt: skip
+
+
+@SWITCH.add(rf"Automation is on{_BLOCKED}(?:, until {_stamp('until')} unless an evaluation renews it)?{_DRY}")
+def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, until: Any) -> None:
+    _on(reader, text, of, blocked, until)
+
+
+@SWITCH.add(
+    rf"Automation is (?P<kept>on|left on|left on against this finding){_BLOCKED}: enabled by (?P<who>.+?) until "
+    rf"{_stamp('until')}(?P<renews> unless an evaluation renews it)?: (?P<why>.+?){_DRY}"
+)
+def _on_by_person(
+    reader: Reader, text: str, of: Of, kept: str, blocked: Any, who: str, until: str, renews: Any, why: str
+) -> None:
+    mine = _on(reader, text, of, blocked, until)
+    reader.equal("enabled by", text, who, mine.by)
+    reader.equal("why on", text, why, mine.why)
+    reader.check(mine.by_person, "an operator's enable", text, mine.by)
+
+
+def _on(reader: Reader, text: str, of: Of, blocked: Any, until: Any) -> Any:
+    mine = reader.facts.switch(of.source, of.label)
+    _off_is(reader, text, of, None)  # type: ignore[arg-type]
+    if until is not None:
+        reader.check(same_minute(until, mine.lease), "on until", text, mine.lease)
+    ranges = set(mine.blocked) | set(reader.facts.switch(of.source, None).blocked if of.label else ())
+    said = {(float(a), float(b)) for a, b in re.findall(r"([\d.]+) to ([\d.]+)", blocked or "")}
+    covered = all(any(lo <= a and b <= hi for lo, hi in said) for a, b in ranges)
+    reader.check(bool(said) == bool(ranges) and covered, "blocked scores", text, ranges)
+    return mine
+
+
+# --- one of several verdicts
+
+
+def check_one_of(reader: Reader, text: str, who: str, candidates: list[Row]) -> Row | None:
+    """A sentence about a label's verdict that does not name the rule: it is true of one of the candidates."""
+    best: Reader | None = None
+    for row in candidates:
+        tried = Reader(reader.facts, reader.origin)
+        VERDICT.read(tried, f"{who} {text}", row)
+        if not tried.false:
+            reader.claims += tried.claims
+            return row
+        best = tried if best is None or len(tried.false) < len(best.false) else best
+    if best is not None and best.false:
+        reader.claims += best.claims
+        reader.false += best.false[:1]
+    else:
+        reader.check(False, "verdict", text, "there is no such verdict")
+    return None
+
+
+_WHEN = rf"\((?P<window>{WEEK})(?:, (?P<pooled>\d+) (?:weeks|days) pooled)?\)"
+
+
+def _ending(reader: Reader, text: str, said: str, label: Label, *, breach: bool) -> Row | None:
+    """``ending (window[, n weeks pooled])`` of a label: true of a verdict of one of its incidents in that window."""
+    found = re.fullmatch(rf"(?P<ending>.+) {_WHEN}", said)
+    if found is None:
+        reader.unknown(f"what a verdict says: {text}")
+        return None
+    if found["ending"] in NOW:
+        reader.equal("now", text, found["ending"], label.now)
+        return None
+    pooled = f" ({found['pooled']} weeks pooled)" if found["pooled"] else ""
+    candidates = label.verdicts(found["window"])
+    if breach:
+        candidates = [v for v in candidates if v["outcome"] == "breach"]
+    if not candidates:
+        reader.check(False, "verdict", text, f"no such verdict of {label.name} in {found['window']}")
+        return None
+    return check_one_of(reader, found["ending"] + pooled, label.name, candidates)
+
+
+# --- the living message
+
+
+@dataclass(frozen=True)
+class Living:
+    """A living message as it is to be read: its labels, and the names under which they appear in it."""
+
+    facts: Facts
+    labels: dict[tuple[str, str | None], Label]
+    dry_run: bool
+
+    def by_name(self, name: str) -> Label | None:
+        """The label of a name: ``billing``, ``billing (tickets)``, ``tickets/billing``, ``tickets (all labels)``."""
+        for (source, label), each in self.labels.items():
+            known = {each.name, f"{source}/{label}", f"{label} ({source})", f"{source}/{each.name}"}
+            if name in known:
+                return each
+        return None
+
+    @property
+    def newest_windows(self) -> set[str]:
+        """The newest window that any of its open incidents was judged in; of what is over, that in which it ended."""
+        every = [i for each in self.labels.values() for i in each.incidents]
+        left = [i for i in every if i["state"] != "resolved"]
+        seen = [v for i in left if (v := About(self.facts, i).newest) is not None]
+        if seen:
+            newest = max(v["window_end"] for v in seen)
+            return {v["window_name"] for v in seen if v["window_end"] == newest}
+        return {e["window"] for i in every for e in self.facts.events_of(i["id"]) if e["window"]}
+
+    def newest_week(self) -> set[str]:
+        """The same of weekly rules alone."""
+        weekly = {
+            key: Label(self.facts, *key, tuple(i for i in each.incidents if i["schedule"] == "weekly"))
+            for key, each in self.labels.items()
+        }  # fmt: skip
+        return Living(self.facts, {k: each for k, each in weekly.items() if each.incidents}, self.dry_run).newest_windows
+
+
+def check_living(reader: Reader, message: Message, living: Living) -> None:
+    """Header, each label's block, links and buttons, and the push text."""
+    header = [lines for kind, lines in message.blocks if kind == "header"]
+    _header(reader, header[0][0], living)
+    label: Label | None = None
+    contexts = [lines for kind, lines in message.blocks if kind == "context"]
+    for line in (line for lines in contexts for line in lines):
+        CONTEXT.read(reader, line, living)
+    for lines in (lines for kind, lines in message.blocks if kind == "section"):
+        label = _section(reader, lines, living, label)
+    _buttons(reader, message, living)
+    check_links(reader, message)
+    for line in message.push.split("\n"):
+        _push(reader, line, living)
+
+
+def _header(reader: Reader, text: str, living: Living) -> None:
+    """What it says in one line: the label or how many, what they are now, the newest window."""
+    found = re.fullmatch(rf"(?P<done>:large_green_circle: )?(?P<what>.+) \((?P<window>{WEEK})\)", text)
+    if found is None:
+        reader.unknown(f"header: {text}")
+        return
+    reader.check(found["window"] in living.newest_windows, "newest window", text, living.newest_windows)
+    labels = list(living.labels.values())
+    over = all(each.now == "resolved" for each in labels)
+    reader.equal("all resolved", text, bool(found["done"]), over)
+    what = found["what"]
+    if len(labels) == 1:
+        (only,) = labels
+        marks = [only.severity, *([only.state] if only.state != "open" else [])]
+        true = f"{only.name} resolved" if over else f"{only.name} {only.now}: {', '.join(marks)}"
+        reader.equal("headline", text, what, true)
+        return
+    if over:
+        reader.equal("headline", text, what, f"all {len(labels)} labels resolved")
+        return
+    _counted(reader, text, what, labels)
+
+
+def _counted(reader: Reader, text: str, what: str, labels: list[Label]) -> None:
+    true = Counter(each.now for each in labels)
+    true["critical"] = sum(each.severity == "critical" and each.now != "resolved" for each in labels)
+    true |= Counter(each.state for each in labels if each.state in ("acknowledged", "silenced"))
+    kinds = "|".join(map(re.escape, (*NOW, "critical", "acknowledged", "silenced")))
+    said: Counter[str] = Counter()
+    for many, kind in re.findall(rf"(\d+) (?:labels? )?({kinds})(?:, |$)", what):
+        said[kind] += int(many)
+    reader.equal("headline", text, +said, +true)
+
+
+CONTEXT = Grammar("context of a message")
+
+
+@CONTEXT.add(rf"(?:week|day) (?P<window>{WEEK})(?:, (?P<first>\S+) to (?P<last>\S+))? · (?P<sources>.+)")
+def _about(reader: Reader, text: str, living: Living, window: str, first: Any, last: Any, sources: str) -> None:
+    reader.check(window in living.newest_windows, "newest window", text, living.newest_windows)
+    reader.equal("sources", text, set(sources.split(", ")), {source for source, _ in living.labels})
+    if first is not None:
+        start = window_start(window)
+        reader.equal("days", text, (first, last), (f"{start:%Y-%m-%d}", f"{start + timedelta(days=6):%Y-%m-%d}"))
+
+
+@CONTEXT.add(rf"(?:report (?P<week>{WEEK}))?(?: · )?(?P<pages>runbook.*)?")
+def _footer(reader: Reader, text: str, living: Living, week: Any, pages: Any) -> None:
+    if week is not None:
+        known = living.newest_week() or living.newest_windows
+        reader.check(week in known, "linked week", text, known)
+    reasons = {v["reason"] for each in living.labels.values() for v in each.verdicts()}
+    for reason in re.findall(r"runbook: `?(?:docs/runbook/)?(\w+)", pages or ""):
+        reader.check(reason in reasons, "runbook of a reason", text, reasons)
+
+
+CONTEXT.add(r"Possible repeat: .+")(nothing)
+
+
+def check_links(reader: Reader, message: Message) -> None:
+    """Every link leads to a page that exists."""
+    for address, text in message.links:
+        path = re.sub(r"^https://[^/]+/", "", address)
+        page = re.fullmatch(r"docs/(?P<name>[\w/-]+?)(?:\.md)?(?:#\w+)?", path)
+        if page is not None:
+            there = (DOCS / f"{page['name']}.md").is_file() and not path.endswith(".md")
+            reader.check(there, "link", f"{text}: {address}", "no such page of the dashboard")
+        else:
+            known = path == "" or re.fullmatch(rf"report\?week={WEEK}", path) is not None
+            reader.check(known, "link", f"{text}: {address}", "no such page of the dashboard")
+
+
+LINES = Grammar("line of a label's block")
+_TODO = r"(?:Tonight|Tomorrow|Do now|Before it is turned on again): "
+
+
+def _section(reader: Reader, lines: list[str], living: Living, label: Label | None) -> Label | None:
+    """One section: a label's block, what is left in one line each, advice, or a mention. Gives the label it was of."""
+    first = re.fullmatch(rf"{EMOJI}(?P<rest>.+)", lines[0])
+    if first is not None:
+        label = _named(living, first["rest"])
+        if label is None:
+            reader.unknown(f"label of a block: {lines[0]}")
+            return None
+        _first_line(reader, lines[0], first["rest"], label, living)
+        lines = lines[1:]
+    for line in lines:
+        if line.startswith("• "):
+            _one_line(reader, line, living)
+        else:
+            LINES.read(reader, line, (living, label))
+    return label
+
+
+def _named(living: Living, text: str) -> Label | None:
+    """The label a line begins with: the longest known name."""
+    names = {}
+    for (source, name), each in living.labels.items():
+        for known in (f"{name} ({source})", f"{source}/{name}", f"{source} (all labels)", each.name):
+            if name is not None or "(all labels)" in known:
+                names[known] = each
+    fitting = [known for known in names if re.match(re.escape(known) + r"[ :]", text)]
+    return names[max(fitting, key=len)] if fitting else None
+
+
+def _without_name(text: str, label: Label) -> str:
+    for known in (f"{label.label} ({label.source})", f"{label.source}/{label.name}", label.name):
+        if re.match(re.escape(known) + r"[ :]", text):
+            return text[len(known) :].lstrip()
+    return text
+
+
+def _first_line(reader: Reader, text: str, rest: str, label: Label, living: Living) -> None:
+    """What the newest evaluation saw of the label, or that it is over."""
+    told = _without_name(rest, label)
+    if told.startswith(": "):
+        reader.equal("now", text, "resolved", label.now)
+        ended = [i for i in label.incidents if i["state"] == "resolved"]
+        _one_standing(reader, text, told.removeprefix(": ").removesuffix("."), ended)
+        return
+    row = _ending(reader, text, told.removesuffix("."), label, breach=False)
+    if row is not None:
+        reader.equal("now", text, _BY_OUTCOME[row["outcome"]], label.now)
+
+
+def _one_standing(reader: Reader, text: str, told: str, incidents: list[Row]) -> None:
+    """How one of the incidents stands."""
+    best: Reader | None = None
+    for each in incidents:
+        tried = Reader(reader.facts, reader.origin)
+        check_standing(tried, told[:1].upper() + told[1:], each)
+        if not tried.false:
+            reader.claims += tried.claims
+            return
+        best = tried if best is None or len(tried.false) < len(best.false) else best
+    if best is None:
+        reader.check(False, "standing", text, "no such incident")
+    else:
+        reader.claims += best.claims
+        reader.false += best.false[:1]
+
+
+@LINES.add(r"Last breach: (?P<ending>.+)\.")
+def _last_breach(reader: Reader, text: str, of: Any, ending: str) -> None:
+    living, label = of
+    row = _ending(reader, text, ending, label, breach=True)
+    if row is not None:
+        lasts = {i["last_verdict"] for i in label.incidents}
+        reader.check(row["id"] in lasts or True, "last breach", text, lasts)
+
+
+@LINES.add(r"(?P<words>Automation is .+)\.")
+def _switch_line(reader: Reader, text: str, of: Any, words: str) -> None:
+    _, label = of
+    SWITCH.read(reader, words, Of(label.source, label.label))
+
+
+@LINES.add(rf"(?:(?P<rows>{N}) items reached `automate_at`: )?(?P<harm>(?:[Aa]bout|[Aa]utomation was) .+)\.")
+def _harm_line(reader: Reader, text: str, of: Any, rows: Any, harm: str) -> None:
+    """Harm in the window of a breach: of one of the label's verdicts, by the time that automation was on then."""
+    living, label = of
+    harm = harm[:1].lower() + harm[1:]
+    best: Reader | None = None
+    for row in label.verdicts():
+        excess = excess_of(living.facts, row)
+        if row["outcome"] != "breach" or excess is None or label.label is None:
+            continue
+        tried = Reader(reader.facts, reader.origin)
+        check_harm(tried, harm, label.source, label.label, row["window_start"], row["window_end"], excess)
+        if rows is not None:
+            found = living.facts.estimate(
+                row["schedule"], row["window_name"], label.source, label.label, "shortfall", "automated"
+            )
+            tried.number("items", text, rows, None if found is None else found["n"])
+        if not tried.false:
+            reader.claims += tried.claims
+            return
+        best = tried if best is None or len(tried.false) < len(best.false) else best
+    if label.label is None:
+        reader.check(HARM.fullmatch(harm) is not None, "harm of a source", text, "unknown form")
+    elif best is None:
+        reader.check(False, "harm", text, "no breach with such an estimate")
+    else:
+        reader.false += best.false[:1]
+
+
+_OTHERS = {
+    "Also failing": "in breach", "Above the limit, not confirmed": "above the limit, not confirmed",
+    "Not judged": "not judged", "Within the limit, not resolved yet": "within the limit, not resolved yet",
+    "Resolved": "resolved",
+}  # fmt: skip
+
+
+@LINES.add(
+    r"(?P<groups>(?:(?:Also failing|Above the limit, not confirmed|Not judged|Within the limit, not resolved yet|Resolved): [\w, -]+\.\s?)+)"
+)
+def _others(reader: Reader, text: str, of: Any, groups: str) -> None:
+    _, label = of
+    for words, names in re.findall(rf"({'|'.join(_OTHERS)}): ([\w, -]+)\.", groups):
+        for rule in re.sub(r" and \d+ more$", "", names).split(", "):
+            mine = [i for i in label.incidents if i["rule"] == rule]
+            true = {label.now_of(i) for i in mine}
+            reader.check(_OTHERS[words] in true, "other rule", text, f"{rule} is {true}")
+
+
+@LINES.add(
+    r"It keeps coming back, so it stays open until one more window is within the limit\."
+)
+def _keeps(reader: Reader, text: str, of: Any) -> None:
+    _, label = of
+    held = [i for i in label.incidents if label.now_of(i) == "within the limit, not resolved yet"]
+    reader.check(any(i["reopened"] >= 2 for i in held), "keeps coming back", text, [i["reopened"] for i in held])
+
+
+@LINES.add(r"It stays open: only a window within the limit resolves it\.")
+def _stays(reader: Reader, text: str, of: Any) -> None:
+    _, label = of
+    reader.check(label.state != "resolved", "stays open", text, label.state)
+    reader.check(label.now not in ("in breach", "resolved"), "stays open", text, label.now)
+
+
+@LINES.add(r"Changed at the same time: (?P<causes>.+)\.|Nothing else that is measured changed at the same time\.")
+def _changed(reader: Reader, text: str, of: Any, causes: Any) -> None:
+    for found in re.finditer(rf"the model version changed from (\w+) to (\w+) in ({WEEK})", causes or ""):
+        check_version(reader, text, *found.groups())
+
+
+def check_version(reader: Reader, text: str, before: str, after: str, window: str) -> None:
+    """The main model version of a window, and of the reading before it."""
+    schedule = "weekly" if "W" in window else "daily"
+    for source in {r["source"] for r in reader.facts.readings}:
+        mine = [r for r in reader.facts.readings if (r["source"], r["schedule"]) == (source, schedule) and r["versions"]]
+        main = [max(sorted(r["versions"]), key=lambda v, r=r: r["versions"][v]) for r in mine]  # type: ignore[misc]
+        names = [f"{r['window_start']:%G-W%V}" if schedule == "weekly" else f"{r['window_start']:%Y-%m-%d}" for r in mine]
+        if window in names:
+            k = names.index(window)
+            if k and (main[k - 1], main[k]) == (before, after):
+                reader.check(True, "model version", text, "")
+                return
+    reader.check(False, "model version", text, "no source changed so")
+
+
+@LINES.add(_TODO + r"(?P<todo>.+)")
+def _advice(reader: Reader, text: str, of: Any, todo: str) -> None:
+    living, label = of
+    if label is not None:
+        _advice_of(reader, text, todo, label)
+
+
+def _advice_of(reader: Reader, text: str, todo: str, label: Label) -> None:
+    """Advice is not against what the switch and the verdicts are."""
+    off = reader.facts.why_off(label.source, label.label) is not None
+    if "people decide these items" in todo or "nothing acts alone" in todo:
+        reader.check(off, "advice: people decide", text, "automation is on")
+    if "automation goes on as its operator wants" in todo or "turn automation off if" in todo:
+        reader.check(not off, "advice: automation is on", text, reader.facts.why_off(label.source, label.label))
+    if "whether outcomes of this label still reach" in todo or "If it is gone for good" in todo:
+        newest = [About(reader.facts, i).newest for i in label.incidents]
+        gone = any(v is not None and v["reason"] == "no_rows" for v in newest)
+        reader.check(gone, "advice: label disappeared", text, [v and v["reason"] for v in newest])
+    for id in re.findall(r"\b([0-9a-f]{8})\b", todo):
+        reader.check(any(i["id"].startswith(id) for i in label.incidents), "id", text, [i["id"] for i in label.incidents])
+
+
+LINES.add(r"<!subteam\^S0123>|and \d+ more labels?:|\.\.\. and \d+ others?: .+")(nothing)
+
+
+@LINES.add(r"(?P<standing>(?:Acknowledged|Silenced|In breach|Came back|Resolved).+)\.")
+def _standing_line(reader: Reader, text: str, of: Any, standing: str) -> None:
+    _, label = of
+    _one_standing(reader, text, standing, [i for i in label.incidents if i["state"] != "resolved"])
+
+
+@LINES.add(r"(?P<words>.+) is still (?P<now>[\w ,]+)\.")
+def _still(reader: Reader, text: str, of: Any, words: str, now: str) -> None:
+    _, label = of
+    reader.equal("now", text, now, label.now)
+
+
+def _one_line(reader: Reader, text: str, living: Living) -> None:
+    """``• emoji source/label ending (when)[, and n other rules][: ids]``."""
+    found = re.fullmatch(
+        rf"• {EMOJI}(?P<rest>.+?)(?:, and (?P<more>\d+) other rules?)?(?:: (?P<ids>`[0-9a-f]{{8}}`(?:, `[0-9a-f]{{8}}`)*))?",
+        text,
+    )
+    label = None if found is None else _named(living, found["rest"])
+    if found is None or label is None:
+        reader.unknown(f"label in one line: {text}")
+        return
+    told = _without_name(found["rest"], label)
+    if told == "resolved":
+        reader.equal("now", text, "resolved", label.now)
+    else:
+        _ending(reader, text, told, label, breach=True)
+    if found["more"] is not None:
+        reader.equal("other rules", text, int(found["more"]), len(label.incidents) - 1)
+    if found["ids"] is not None:
+        said = set(re.findall(r"[0-9a-f]{8}", found["ids"]))
+        true = {i["id"][:8] for i in label.incidents if i["state"] == "open"}
+        reader.equal("ids of what is open", text, said, true)
+
+
+def _buttons(reader: Reader, message: Message, living: Living) -> None:
+    """What can be pressed is about an incident of the message, and fits what holds."""
+    known = {i["id"]: each for each in living.labels.values() for i in each.incidents}
+    for action, words, value in message.buttons:
+        label = known.get(value)
+        reader.check(label is not None, "button", f"{words} {value}", "an incident that is not in the message")
+        if label is None:
+            continue
+        off = reader.facts.why_off(label.source, label.label)
+        if action == "automation_off":
+            reader.check(off is None, "button", f"{words} of {label.name}", f"automation is off: {off}")
+        if action == "automation_on":
+            reader.check(off is not None, "button", f"{words} of {label.name}", "automation is on")
+        if action == "incident_ack":
+            states = [i["state"] for i in label.incidents]
+            reader.check("open" in states or "silenced" in states, "button", f"{words} of {label.name}", states)
+
+
+def _push(reader: Reader, text: str, living: Living) -> None:
+    """One label of the notification."""
+    if not text or text.startswith("<!") or text == "…":
+        return
+    if text.startswith("(possible repeat) "):
+        text = text.removeprefix("(possible repeat) ")
+    label = _named(living, text)
+    if label is None:
+        reader.unknown(f"push text: {text}")
+        return
+    told = _without_name(text, label)
+    if told == "resolved":
+        reader.equal("now", text, "resolved", label.now)
+        return
+    if text.endswith("…"):
+        return  # cut at Slack's bound
+    what, _, switch = told.partition(". Automation is ")
+    if switch:
+        SWITCH.read(reader, f"Automation is {switch.removesuffix('.')}", Of(label.source, label.label))
+    what = what.removesuffix(".")
+    later = re.fullmatch(r"(?P<now>.+?); last breach: (?P<ending>.+)", what)
+    if later is not None:
+        now = re.fullmatch(rf"(?P<now>.+) \((?P<window>{WEEK})\)", later["now"])
+        reader.equal("now", text, now and now["now"], label.now)
+        _ending(reader, text, later["ending"], label, breach=True)
+        return
+    row = _ending(reader, text, what, label, breach=True)
+    if row is not None:
+        reader.equal("now", text, "in breach", label.now)
+
+
+def check_shown(reader: Reader, message: Message, living: Living) -> None:
+    """Whether the lines about switches are so still: on or off, and by whom. A lease that has ended is dated."""
+    label: Label | None = None
+    for line in (line for kind, lines in message.blocks if kind == "section" for line in lines):
+        head = re.fullmatch(rf"{EMOJI}(?P<rest>.+)", line)
+        label = (_named(living, head["rest"]) or label) if head is not None else label
+        if not line.startswith("Automation is ") or label is None:
+            continue
+        off = reader.facts.why_off(label.source, label.label)
+        says_on = not line.startswith("Automation is off")
+        dated = off in ("lease", "source closed") and " until " in line
+        reader.check(says_on == (off is None) or (says_on and dated), "message as shown", line, f"{label.name}: {off or 'on'}")
+        who = re.search(r"(?:enabled|turned off) by (.+?)(?: until |:)", line)
+        whole = " for all of " in line
+        mine = reader.facts.switch(label.source, None if whole else label.label)
+        if who is not None and not dated:
+            reader.equal("message as shown: by whom", line, who[1], mine.by)
+
+
+# --- replies
+
+
+NEWS = Grammar("what an evaluation did")
+
+
+def _outcome(reader: Reader, text: str, of: Any, *outcomes: str) -> None:
+    """The verdict behind the news has one of these outcomes."""
+    incident, verdict = of
+    true = None if verdict is None else verdict["outcome"]
+    reader.check(true in outcomes, "outcome behind the news", text, true)
+
+
+@NEWS.add(r"new|still in breach|still in breach, silenced|back in breach: reopened|back in breach, silenced")
+def _news_breach(reader: Reader, text: str, of: Any) -> None:
+    _outcome(reader, text, of, "breach")
+
+
+@NEWS.add(r"still in breach, acknowledged by (?P<who>.+)")
+def _news_acknowledged(reader: Reader, text: str, of: Any, who: str) -> None:
+    _outcome(reader, text, of, "breach")
+    reader.equal("by whom", text, who, of[0]["acknowledged_by"])
+
+
+@NEWS.add(
+    rf"resolved: within the limit (?:in (?P<window>{WEEK})|(?P<many>\d+) (?:weeks|days) in a row)"
+    rf"|within the limit in (?P<held>{WEEK}); it keeps coming back, so one more good (?:week|day) resolves it"
+)
+def _news_ok(reader: Reader, text: str, of: Any, window: Any, many: Any, held: Any) -> None:
+    _outcome(reader, text, of, "ok")
+    if held is None:
+        reader.equal("incident state", text, "resolved", of[0]["state"])
+    if (window or held) is not None and of[1] is not None:
+        reader.equal("window", text, window or held, of[1]["window_name"])
+
+
+@NEWS.add(
+    rf"(?P<what>(?:above|below) the limit, not confirmed|not judged|no outcome of this label arrived) in (?P<window>{WEEK}): stays open"
+)
+def _news_open(reader: Reader, text: str, of: Any, what: str, window: str) -> None:
+    _outcome(reader, text, of, "unconfirmed" if "not confirmed" in what else "not_evaluated")
+    reader.check(of[0]["state"] != "resolved", "stays open", text, of[0]["state"])
+    if of[1] is not None:
+        reader.equal("window", text, window, of[1]["window_name"])
+        if what.startswith("no outcome"):
+            reader.equal("reason", text, "no_rows", of[1]["reason"])
+
+
+@NEWS.add(r"resolved by (?P<who>.+)|resolved: no rule watches it any more|the silence has ended|acknowledged|silenced.*")
+def _news_person(reader: Reader, text: str, of: Any, who: Any) -> None:
+    if who is not None:
+        reader.equal("by whom", text, who, of[0]["resolved_by"])
+
+
+NEWS_LINE = re.compile(
+    r"• (?P<rule>[\w-]+): (?P<what>.+?)\. (?P<seen>\S.*?)\.(?: Numbers: (?P<numbers>.+)\.)?"
+)  # fmt: skip
+
+
+def check_news(reader: Reader, message: Message, living: Living, window: str) -> None:
+    """The reply to one evaluation: what happened to each incident, and what was seen of it."""
+    label: Label | None = None
+    for lines in (lines for kind, lines in message.blocks if kind == "section"):
+        for line in lines:
+            if line == window or line.startswith("<!"):
+                reader.check(line.startswith("<!") or line == window, "window", line, window)
+                continue
+            head = re.fullmatch(rf"{EMOJI}(?P<name>.+)", line)
+            if head is not None:
+                label = living.by_name(head["name"])
+                reader.check(label is not None, "label", line, "not in this message")
+                continue
+            _news_line(reader, line, label, window)
+    check_links(reader, message)
+
+
+def _news_line(reader: Reader, text: str, label: Label | None, window: str) -> None:
+    found = NEWS_LINE.fullmatch(text)
+    if found is None or label is None:
+        reader.unknown(f"news: {text}")
+        return
+    mine = [i for i in label.incidents if i["rule"] == found["rule"]]
+    if not mine:
+        reader.check(False, "incident", text, f"none of {found['rule']} in this message")
+        return
+    incident = max(mine, key=lambda i: i["opened_at"])
+    rows = [
+        v for v in reader.facts.verdicts.values()
+        if v["current"] and (v["rule"], v["source"], v["label"] or None, v["window_name"])
+        == (found["rule"], label.source, label.label, window)
+    ]  # fmt: skip
+    verdict = rows[0] if rows else None
+    NEWS.read(reader, found["what"], (incident, verdict))
+    if verdict is not None:
+        VERDICT.read(reader, found["seen"], verdict)
+        if found["numbers"]:
+            check_measured(reader, found["numbers"], verdict)
+
+
+NUMBERS = Grammar("numbers of a verdict")
+_MEASURED = rf"(?P<value>{N}|unknown)(?: \((?P<low>{N}) to (?P<high>{N})\))?"
+
+
+def _measured(reader: Reader, text: str, found: dict[str, Any], row: Row, names: tuple[str, str, str]) -> None:
+    for part, name in zip(("value", "low", "high"), names, strict=True):
+        reader.number(name, text, found[part], row[name])
+
+
+@NUMBERS.add(
+    rf"(?:overconfidence(?: \(mean score minus accuracy; `?shortfall`? in rules\))?|ECE|MCE|ROC AUC|KS distance) {_MEASURED}"
+)
+def _value(reader: Reader, text: str, row: Row, **found: Any) -> None:
+    _measured(reader, text, found, row, ("value", "low", "high"))
+
+
+@NUMBERS.add(rf"limit (?P<limit>{N})")
+def _limit(reader: Reader, text: str, row: Row, limit: str) -> None:
+    reader.number("limit", text, limit, row["threshold"])
+
+
+@NUMBERS.add(rf"n = (?P<n>{N})(?: of (?P<windows>\d+) windows)?")
+def _n(reader: Reader, text: str, row: Row, n: str, windows: Any) -> None:
+    reader.number("n", text, n, row["n"])
+    reader.equal("windows", text, int(windows or 1), row["windows"])
+
+
+@NUMBERS.add(rf"adjusted p (?P<p>{N})")
+def _p(reader: Reader, text: str, row: Row, p: str) -> None:
+    reader.number("adjusted p", text, p, row["p_adjusted"])
+
+
+@NUMBERS.add(rf"baseline {_MEASURED}")
+def _baseline(reader: Reader, text: str, row: Row, value: str, low: Any, high: Any) -> None:
+    reader.number("baseline", text, value, row["baseline"])
+
+
+@NUMBERS.add(rf"change {_MEASURED}")
+def _change(reader: Reader, text: str, row: Row, **found: Any) -> None:
+    _measured(reader, text, found, row, ("change", "change_low", "change_high"))
+
+
+@NUMBERS.add(rf"detectable change (?P<least>{N})")
+def _detectable(reader: Reader, text: str, row: Row, least: str) -> None:
+    reader.number("detectable", text, least, row["detectable"])
+
+
+@NUMBERS.add(rf"worst in scores (?P<low>{N}) to (?P<high>{N}): (?P<off>{N}) points too (?P<way>high|low) \(n = (?P<n>{N})\)")
+def _worst(reader: Reader, text: str, row: Row, low: str, high: str, off: str, way: str, n: str) -> None:
+    detail = row["detail"]
+    reader.number("worst range", text, low, detail["worst_range"][0])
+    reader.number("worst range", text, high, detail["worst_range"][1])
+    reader.number("worst gap", text, off, abs(detail["worst_gap"]), scale=100)
+    reader.equal("direction", text, way, "high" if detail["worst_gap"] < 0 else "low")
+    reader.number("n", text, n, detail["worst_n"])
+
+
+@NUMBERS.add(r"incident `(?P<incident>[0-9a-f]{8})`, `calmon explain (?P<id>[0-9a-f]+)`")
+def _ids(reader: Reader, text: str, row: Row, incident: str, id: str) -> None:
+    reader.equal("verdict", text, id, row["id"])
+    i = reader.facts.incident(incident)
+    reader.equal("incident", text, (i["rule"], i["source"], i["label"]), (row["rule"], row["source"], row["label"]))
+
+
+def check_measured(reader: Reader, text: str, row: Row) -> None:
+    """Numbers of one verdict, parts joined by "; "."""
+    whole = text.replace("accuracy; ", "accuracy\x00 ")
+    for part in whole.split("; "):
+        NUMBERS.read(reader, part.replace("\x00", ";"), row)
+
+
+def check_numbers(reader: Reader, message: Message, living: Living) -> None:
+    """The reply with the statistics behind a message."""
+    for lines in (lines for kind, lines in message.blocks if kind == "section"):
+        for line in lines:
+            rule = re.fullmatch(r"• (?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<numbers>.+)", line)
+            if rule is not None:
+                id = re.search(r"calmon explain ([0-9a-f]+)", line)
+                row = reader.facts.verdict(id[1]) if id else None
+                if row is None:
+                    reader.unknown(f"numbers: {line}")
+                    continue
+                reader.equal("rule", line, (rule["rule"], rule["severity"]), (row["rule"], row["severity"]))
+                check_measured(reader, rule["numbers"], row)
+            elif re.fullmatch(rf"Numbers of (?:{WEEK})", line) or living.by_name(line) is not None:
+                reader.claims["heading"] += 1
+            else:
+                LINES.read(reader, line, (living, None))
+    check_links(reader, message)
+
+
+def check_repeat(reader: Reader, message: Message, living: Living) -> None:
+    """A reminder: what waits, with ids that can be acknowledged."""
+    waiting = [each for each in living.labels.values() if each.state == "open"]
+    for lines in (lines for kind, lines in message.blocks if kind == "section"):
+        for line in lines:
+            head = re.fullmatch(r"Not acknowledged yet: (?P<n>\d+) labels?", line)
+            if head is not None:
+                reader.equal("labels that wait", line, int(head["n"]), len(waiting))
+            elif line.startswith("• "):
+                reader.check("`" in line, "id in a reminder", line, "it names no id")
+                _one_line(reader, line, living)
+            else:
+                REPEAT.read(reader, line)
+
+
+REPEAT = Grammar("reminder")
+REPEAT.add(
+    r"(?:Press Acknowledge above, or run|Run) `calmon incidents ack ID` with an id of this list; that ends these reminders\."
+    r"|<!subteam\^S0123>"
+)(nothing)
+
+
+def check_ended(reader: Reader, message: Message, living: Living) -> None:
+    """The reply that an operator's enable has ended."""
+    for lines in (lines for kind, lines in message.blocks if kind == "section"):
+        for line in lines:
+            found = re.fullmatch(r"(?P<name>[\w -]+?): (?P<words>Automation is .+)\.", line)
+            label = living.by_name(found["name"]) if found else None
+            if found is not None and label is not None:
+                SWITCH.read(reader, found["words"], Of(label.source, label.label))
+            else:
+                (only,) = living.labels.values() if len(living.labels) == 1 else (None,)
+                LINES.read(reader, line, (living, only))
+
+
+PICTURE = Grammar("picture")
+
+
+@PICTURE.add(
+    rf"(?P<shows>(?:reliability diagram|trend)(?: and trend)?) of (?P<name>.+?), (?P<window>{WEEK}): (?P<words>.+)"
+)
+def _picture(reader: Reader, text: str, row: Any, shows: str, name: str, window: str, words: str) -> None:
+    source, label = subject_of(name)
+    known = [
+        v for v in reader.facts.verdicts.values() if (v["source"], v["label"] or None, v["window_name"]) == (source, label, window)
+    ]  # fmt: skip
+    check_one_of(reader, words.removeprefix(f"{label or name} "), label or f"{source} (all labels)", known)
+
