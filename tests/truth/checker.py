@@ -9,12 +9,16 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from tests.truth import commands, explained, messages, monitoring
+from monitor.report.html import html_report
+from monitor.report.markdown import report_markdown
+from monitor.reporting import report_of
+from monitor.windows import named
+from tests.truth import commands, explained, messages, monitoring, reports
 from tests.truth.claims import FalseClaim, Reader
 from tests.truth.facts import Facts, Row, contradictions
 from tests.truth.histories import Printed, Step, Story, plan, play
 from tests.truth.messages import Living
-from tests.truth.texts import Message, Part, message_of
+from tests.truth.texts import Message, Part, html_parts, markdown_parts, message_of
 
 
 @dataclass
@@ -147,6 +151,10 @@ class Checker:
             incident = facts.incident(printed.args[2])
             for line in lines:
                 commands.PRESSED.read(reader, line, incident)
+        elif printed.kind == "run":
+            reports.check_run(reader, printed.parts, *printed.args)
+        elif printed.kind == "run json":
+            reports.check_run_json(reader, json.loads(printed.text))
         elif printed.kind == "press":
             commands.PRESSED.read(reader, printed.text, facts.incident(printed.args[1]))
         self._keep(reader, printed.kind)
@@ -163,12 +171,31 @@ class Checker:
         for part in parts:
             monitoring.HEALTH.read(reader, str(part))
         rng = Random(f"{self.seed} {told.clock.now}")
+        self._reports(told, facts, rng)
+        for metric, where in (("ece", "all"), ("shortfall", "automated")):
+            reader, parts = self._asked(told, facts, "history", "--metric", metric, "--where", where)
+            reports.check_history(reader, parts, metric, where)
+        reports.check_metrics(self._reader(told, facts, "/metrics"), told.service.metrics())
         for id in rng.sample(sorted(facts.incidents), k=min(4, len(facts.incidents))):
             reader, parts = self._asked(told, facts, "incidents", "show", id)
             commands.check_incident_show(reader, parts, id)
         for id in rng.sample(sorted(facts.verdicts), k=min(3, len(facts.verdicts))):
             reader, parts = self._asked(told, facts, "explain", id)
             explained.check_explain(reader, parts, facts.verdicts[id])
+
+    def _reports(self, told: Story, facts: Facts, rng: Random) -> None:
+        """The newest week and a past one, in every format."""
+        weeks = [r["window_name"] for r in facts.runs if r["schedule"] == "weekly" and r["state"] == "done"]
+        for window in dict.fromkeys([*weeks[-1:], *rng.sample(weeks, k=min(1, len(weeks)))]):
+            reader, parts = self._asked(told, facts, "report", "--week", window)
+            reports.check_report(reader, parts, window)
+            data = report_of(told.monitor, named("weekly", window, told.monitor.config.zone))
+            reader = self._reader(told, facts, f"report markdown {window}")
+            reports.check_report(reader, markdown_parts(report_markdown(data)), window)
+            reader = self._reader(told, facts, f"report html {window}")
+            reports.check_report(reader, html_parts(html_report(data)), window)
+            reader, text = self._asked_json(told, facts, "report", "--json", "--week", window)
+            reports.check_report_json(reader, json.loads(text), window)
 
     def _asked(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, list[Part]]:
         """A reader of this command's output, and its parts. The reader's findings are kept when it is done."""

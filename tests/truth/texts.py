@@ -28,7 +28,7 @@ class Table:
 
 
 Part = str | Table
-_PLAIN = Console(width=400, file=None, no_color=True)
+_PLAIN = Console(width=1000, file=None, no_color=True)
 
 
 class Recorder(Console):
@@ -60,6 +60,9 @@ def parts_of(shown: Any) -> Iterator[Part]:
         yield Table(title, head, list(zip(*columns, strict=True)))
         if shown.caption is not None:
             yield plain(shown.caption)
+    elif hasattr(shown, "__rich_console__") and not isinstance(shown, RichText):
+        for each in shown.__rich_console__(_PLAIN, _PLAIN.options):  # a table that is built for its room
+            yield from parts_of(each)
     else:
         yield from (line for line in plain(shown).split("\n") if line.strip())
 
@@ -70,7 +73,7 @@ def plain(cell: Any) -> str:
         return cell
     if isinstance(cell, RichText):
         return cell.plain
-    lines = _PLAIN.render_lines(cell, _PLAIN.options.update(width=400), pad=False)
+    lines = _PLAIN.render_lines(cell, _PLAIN.options, pad=False)
     return "\n".join("".join(segment.text for segment in line).rstrip() for line in lines)
 
 
