@@ -6,7 +6,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED ?= false
 export DO_NOT_TRACK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check simulate bench serve clean
+.PHONY: help install demo test truth check simulate bench serve clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,10 @@ demo: install ## the main job on made-up data, through the Prefect flows; prints
 # By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 test: install ## all tests but the statistical and scale suites
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
+truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)
+	$(BIN)/python -m tests.truth $(OPTIONS)
 
 check: install ## linters, types, import contract
 	$(BIN)/ruff check .

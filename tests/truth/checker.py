@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,13 @@ class Found:
         self.texts += other.texts
         self.claims += other.claims
         self.false += other.false
+
+    def by_kind(self) -> Counter[str]:
+        """How many texts of each kind were read: commands, messages, reports."""
+        kinds: Counter[str] = Counter()
+        for what, many in self.texts.items():
+            kinds[what] += many
+        return kinds
 
     @property
     def summary(self) -> str:
@@ -208,8 +216,18 @@ class Checker:
         """A reader whose claims are counted here as they are made."""
         reader = Reader(facts, self._origin(told, what))
         reader.claims, reader.false = self.found.claims, self.found.false
-        self.found.texts[" ".join(what.split()[:2])] += 1
+        self.found.texts[_kind(what)] += 1
         return reader
+
+
+def _kind(what: str) -> str:
+    """The kind of a text: its first two words, without ids and weeks."""
+    words = [word for word in what.split()[:2] if not re.fullmatch(r"[0-9a-f]{8,}|\d{4}-W\d\d|--\w+", word)]
+    return " ".join(words)
+
+
+class Enough(Exception):
+    """A story has shown what was looked for."""
 
 
 def check_seed(seed: int) -> Found:

@@ -780,7 +780,7 @@ def check_report_json(reader: Reader, document: dict[str, Any], window: str) -> 
     """The same claims in JSON."""
     week = Week(reader.facts, window)
     reader.equal("window", "report --json", document["window"], window)
-    at = check_headline(reader, document["headline"], week)
+    at = check_headline(reader, document.get("headline", ""), week)
     for verdict in document["verdicts"]:
         row = reader.facts.verdicts[verdict["id"]]
         for name in ("rule", "outcome", "reason", "severity", "value", "change", "p_adjusted", "threshold", "n", "windows"):

@@ -1,0 +1,17 @@
+"""Seeded histories of many weeks: no text of the system says anything that is not so (`make truth` plays 500)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.truth.checker import check_seeds, told
+
+#: The odd seeds are played here, the even ones in test_histories.py: xdist shares tests out by file.
+SEEDS = range(1, 40, 2)
+
+
+@pytest.mark.slow
+def test_no_text_of_more_seeded_histories_is_false() -> None:
+    found = check_seeds(SEEDS)
+    assert found.histories == len(SEEDS)
+    assert not found.false, told(found)
