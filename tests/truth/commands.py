@@ -73,7 +73,7 @@ def _why(reader: Reader, text: str, why: str, source: str, label: str | None) ->
     of_source = why.startswith("the whole source is ")
     reader.check(of_source == (reason in ("source", "source closed")), "why off", text, reason)
     if of_source:
-        told = why.partition(": ")[2]
+        told = why.partition(": ")[2].removesuffix(", against the last evaluation")
         if told and not why.startswith("the whole source is closed"):
             reader.check(
                 told in (whole.why, f"{whole.why}, by {whole.by}"), "reason of the source's switch", text, whole.why

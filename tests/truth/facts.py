@@ -273,7 +273,7 @@ def _of_switches(facts: Facts) -> Iterator[Broken]:
         if facts.why_off(source, label) is not None:
             continue
         held = facts.switch(source, label)
-        if held.by_person and held.hold is not None and held.hold > facts.now and (source, label) not in facts.critical:
+        if held.by_person and held.hold is not None and held.hold > facts.now:
             continue
         for rule in facts.rules.values():
             if not rule.turns_off or rule.scope != "labels":

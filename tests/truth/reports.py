@@ -419,7 +419,8 @@ class Tables:
             if below:
                 reader.equal("reason", text, below.replace(" ", "_"), row["reason"])
         elif name == "label":
-            reader.equal("label", text, " ".join(first.split()), name_of(row))
+            shown = " ".join(re.sub(r"\n[0-9a-f]{8,}.*$", "", cell, flags=re.DOTALL).split())
+            reader.equal("label", text, shown, name_of(row))
         elif name in numbers:
             reader.number(name, text, first, row[numbers[name]])
         elif name in ("p", "p adjusted"):
@@ -822,7 +823,9 @@ def check_history(reader: Reader, parts: list[Part], metric: str, where: str) ->
 HISTORY = Grammar("line of the history")
 HISTORY.add(r"trend: one scale for all labels, .+; first, last and change are of the windows shown.*")(nothing)
 HISTORY.add(r"the history has nothing of that; .+")(
-    lambda reader, text, _: reader.check(not reader.facts._estimates, "nothing in the history", text, "estimates")
+    lambda reader, text, _: reader.check(
+        not [key for key in reader.facts._estimates if key[0] == "weekly"], "nothing in the history", text, "estimates"
+    )
 )
 
 

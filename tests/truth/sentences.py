@@ -437,9 +437,19 @@ def _silent_since(reader: Reader, text: str, about: About, since: str) -> None:
     )
 
 
+@STANDING.add(rf"[Nn]ot judged in (?P<window>{WEEK})")
+def _not_judged_in(reader: Reader, text: str, about: About, window: str) -> None:
+    _newest_is(reader, text, about, window, ("not_evaluated",))
+
+
 @STANDING.add(rf"[Nn]ot judged since (?P<since>{WEEK})")
 def _not_judged_since(reader: Reader, text: str, about: About, since: str) -> None:
     _silent_since(reader, text, about, since)
+
+
+@STANDING.add(rf"[Nn]o outcome of this label arrived in (?P<window>{WEEK})")
+def _gone_in(reader: Reader, text: str, about: About, window: str) -> None:
+    _newest_is(reader, text, about, window, ("not_evaluated",), "no_rows")
 
 
 @STANDING.add(rf"[Nn]o outcome of this label has arrived since (?P<since>{WEEK})")
