@@ -127,7 +127,9 @@ class Checker:
             messages.check_living(reader, message, living)
             self._shown[delivery["root"] or delivery["id"]] = message
         elif change in ("news", "call"):
-            window = next((line for kind, lines in message.blocks for line in lines if kind == "section" and line[:2] == "20"), "")
+            window = next(
+                (line for kind, lines in message.blocks for line in lines if kind == "section" and line[:2] == "20"), ""
+            )
             messages.check_news(reader, message, living, window)
         elif change == "numbers":
             messages.check_numbers(reader, message, living)
@@ -145,7 +147,9 @@ class Checker:
             if all(i["state"] == "resolved" for i in members):
                 continue
             reader = self._reader(told, facts, f"message {root[:8]} as it is shown")
-            messages.check_shown(reader, message, Living(facts, messages.labels_of(facts, members), told.setting.dry_run))
+            messages.check_shown(
+                reader, message, Living(facts, messages.labels_of(facts, members), told.setting.dry_run)
+            )
 
     # --- answers to people, and runs
 

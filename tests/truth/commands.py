@@ -261,7 +261,9 @@ def _show_of_monitor(reader: Reader, lines: list[str], i: Row) -> None:
     INCIDENT_STATE.read(reader, state, i)
     reader.check(same_minute(since, i["opened_at"]), "since", lines[2], i["opened_at"])
     post = [d for d in reader.facts.deliveries if d["id"] == i["root"]]
-    said = lines[3].removeprefix("message: ").removesuffix("; calmon health").split(":")[0].replace("not sent", "not_sent")
+    said = (
+        lines[3].removeprefix("message: ").removesuffix("; calmon health").split(":")[0].replace("not sent", "not_sent")
+    )
     reader.equal("what became of the message", lines[3], said, post[0]["state"] if post else "no route took it")
 
 

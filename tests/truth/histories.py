@@ -25,6 +25,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import click
+
 from monitor import alerting, run
 from monitor.adapters import Monitor
 from monitor.alerts.outbox import drain
@@ -150,7 +151,10 @@ class Printed:
     @property
     def lines(self) -> list[str]:
         """Every line that is in no table."""
-        return [*(line for line in self.text.split("\n") if line.strip()), *(p for p in self.parts if isinstance(p, str))]
+        return [
+            *(line for line in self.text.split("\n") if line.strip()),
+            *(p for p in self.parts if isinstance(p, str)),
+        ]
 
 
 def plan(seed: int) -> Plan:

@@ -126,9 +126,7 @@ def _never(reader: Reader, text: str, of: Of) -> None:
     rf"Automation is off(?P<whole> for all of (?P<source>[\w-]+))? since {_stamp('since')}"
     rf"(?: \((?P<run>weekly run|daily run)\)|: turned off by (?P<who>.+?): (?P<why>.+?))?{_DRY}"
 )
-def _off(
-    reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str, run: Any, who: Any, why: Any
-) -> None:
+def _off(reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str, run: Any, who: Any, why: Any) -> None:
     _off_is(reader, text, of, *(("source",) if whole else ("off",)))
     mine = reader.facts.switch(of.source, None if whole else of.label)
     reader.check(same_minute(since, mine.since), "off since", text, mine.since)
@@ -264,7 +262,9 @@ class Living:
             key: Label(self.facts, *key, tuple(i for i in each.incidents if i["schedule"] == "weekly"))
             for key, each in self.labels.items()
         }  # fmt: skip
-        return Living(self.facts, {k: each for k, each in weekly.items() if each.incidents}, self.dry_run).newest_windows
+        return Living(
+            self.facts, {k: each for k, each in weekly.items() if each.incidents}, self.dry_run
+        ).newest_windows
 
 
 def check_living(reader: Reader, message: Message, living: Living) -> None:
@@ -427,11 +427,8 @@ def _one_standing(reader: Reader, text: str, told: str, incidents: list[Row]) ->
 
 @LINES.add(r"Last breach: (?P<ending>.+)\.")
 def _last_breach(reader: Reader, text: str, of: Any, ending: str) -> None:
-    living, label = of
-    row = _ending(reader, text, ending, label, breach=True)
-    if row is not None:
-        lasts = {i["last_verdict"] for i in label.incidents}
-        reader.check(row["id"] in lasts or True, "last breach", text, lasts)
+    _living, label = of
+    _ending(reader, text, ending, label, breach=True)
 
 
 @LINES.add(r"(?P<words>Automation is .+)\.")
@@ -488,9 +485,7 @@ def _others(reader: Reader, text: str, of: Any, groups: str) -> None:
             reader.check(_OTHERS[words] in true, "other rule", text, f"{rule} is {true}")
 
 
-@LINES.add(
-    r"It keeps coming back, so it stays open until one more window is within the limit\."
-)
+@LINES.add(r"It keeps coming back, so it stays open until one more window is within the limit\.")
 def _keeps(reader: Reader, text: str, of: Any) -> None:
     _, label = of
     held = [i for i in label.incidents if label.now_of(i) == "within the limit, not resolved yet"]
@@ -514,9 +509,13 @@ def check_version(reader: Reader, text: str, before: str, after: str, window: st
     """The main model version of a window, and of the reading before it."""
     schedule = "weekly" if "W" in window else "daily"
     for source in {r["source"] for r in reader.facts.readings}:
-        mine = [r for r in reader.facts.readings if (r["source"], r["schedule"]) == (source, schedule) and r["versions"]]
+        mine = [
+            r for r in reader.facts.readings if (r["source"], r["schedule"]) == (source, schedule) and r["versions"]
+        ]
         main = [max(sorted(r["versions"]), key=lambda v, r=r: r["versions"][v]) for r in mine]  # type: ignore[misc]
-        names = [f"{r['window_start']:%G-W%V}" if schedule == "weekly" else f"{r['window_start']:%Y-%m-%d}" for r in mine]
+        names = [
+            f"{r['window_start']:%G-W%V}" if schedule == "weekly" else f"{r['window_start']:%Y-%m-%d}" for r in mine
+        ]
         if window in names:
             k = names.index(window)
             if k and (main[k - 1], main[k]) == (before, after):
@@ -527,7 +526,7 @@ def check_version(reader: Reader, text: str, before: str, after: str, window: st
 
 @LINES.add(_TODO + r"(?P<todo>.+)")
 def _advice(reader: Reader, text: str, of: Any, todo: str) -> None:
-    living, label = of
+    _living, label = of
     if label is not None:
         _advice_of(reader, text, todo, label)
 
@@ -544,7 +543,9 @@ def _advice_of(reader: Reader, text: str, todo: str, label: Label) -> None:
         gone = any(v is not None and v["reason"] == "no_rows" for v in newest)
         reader.check(gone, "advice: label disappeared", text, [v and v["reason"] for v in newest])
     for id in re.findall(r"\b([0-9a-f]{8})\b", todo):
-        reader.check(any(i["id"].startswith(id) for i in label.incidents), "id", text, [i["id"] for i in label.incidents])
+        reader.check(
+            any(i["id"].startswith(id) for i in label.incidents), "id", text, [i["id"] for i in label.incidents]
+        )
 
 
 LINES.add(r"<!subteam\^S0123>|and \d+ more labels?:|\.\.\. and \d+ others?: .+")(nothing)
@@ -645,7 +646,9 @@ def check_shown(reader: Reader, message: Message, living: Living) -> None:
         off = reader.facts.why_off(label.source, label.label)
         says_on = not line.startswith("Automation is off")
         dated = off in ("lease", "source closed") and " until " in line
-        reader.check(says_on == (off is None) or (says_on and dated), "message as shown", line, f"{label.name}: {off or 'on'}")
+        reader.check(
+            says_on == (off is None) or (says_on and dated), "message as shown", line, f"{label.name}: {off or 'on'}"
+        )
         who = re.search(r"(?:enabled|turned off) by (.+?)(?: until |:)", line)
         whole = " for all of " in line
         mine = reader.facts.switch(label.source, None if whole else label.label)
@@ -661,7 +664,7 @@ NEWS = Grammar("what an evaluation did")
 
 def _outcome(reader: Reader, text: str, of: Any, *outcomes: str) -> None:
     """The verdict behind the news has one of these outcomes."""
-    incident, verdict = of
+    _incident, verdict = of
     true = None if verdict is None else verdict["outcome"]
     reader.check(true in outcomes, "outcome behind the news", text, true)
 
@@ -701,7 +704,9 @@ def _news_open(reader: Reader, text: str, of: Any, what: str, window: str) -> No
             reader.equal("reason", text, "no_rows", of[1]["reason"])
 
 
-@NEWS.add(r"resolved by (?P<who>.+)|resolved: no rule watches it any more|the silence has ended|acknowledged|silenced.*")
+@NEWS.add(
+    r"resolved by (?P<who>.+)|resolved: no rule watches it any more|the silence has ended|acknowledged|silenced.*"
+)
 def _news_person(reader: Reader, text: str, of: Any, who: Any) -> None:
     if who is not None:
         reader.equal("by whom", text, who, of[0]["resolved_by"])
@@ -799,7 +804,9 @@ def _detectable(reader: Reader, text: str, row: Row, least: str) -> None:
     reader.number("detectable", text, least, row["detectable"])
 
 
-@NUMBERS.add(rf"worst in scores (?P<low>{N}) to (?P<high>{N}): (?P<off>{N}) points too (?P<way>high|low) \(n = (?P<n>{N})\)")
+@NUMBERS.add(
+    rf"worst in scores (?P<low>{N}) to (?P<high>{N}): (?P<off>{N}) points too (?P<way>high|low) \(n = (?P<n>{N})\)"
+)
 def _worst(reader: Reader, text: str, row: Row, low: str, high: str, off: str, way: str, n: str) -> None:
     detail = row["detail"]
     reader.number("worst range", text, low, detail["worst_range"][0])
@@ -890,4 +897,3 @@ def _picture(reader: Reader, text: str, row: Any, shows: str, name: str, window:
         v for v in reader.facts.verdicts.values() if (v["source"], v["label"] or None, v["window_name"]) == (source, label, window)
     ]  # fmt: skip
     check_one_of(reader, words.removeprefix(f"{label or name} "), label or f"{source} (all labels)", known)
-

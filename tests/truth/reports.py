@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -13,7 +14,6 @@ from typing import Any
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing, parsed, subject_of
 from tests.truth.facts import Facts, Row, Switch
 from tests.truth.monitoring import window_start
-from tests.truth.script import AUTOMATE_AT
 from tests.truth.sentences import NUMBER, VERDICT, WEEK, check_counts, check_label_state, state_of
 from tests.truth.texts import Part, Table
 
@@ -82,7 +82,11 @@ class Week:
     def rows(self, key: Key) -> int:
         """The most rows of any estimate over all rows."""
         return max(
-            (r["n"] for k, r in self.facts._estimates.items() if k[:4] == (self.schedule, self.name, *key) and k[5] == "all"),
+            (
+                r["n"]
+                for k, r in self.facts._estimates.items()
+                if k[:4] == (self.schedule, self.name, *key) and k[5] == "all"
+            ),
             default=0,
         )
 
@@ -119,7 +123,9 @@ def check_state(reader: Reader, text: str, week: Week, key: Key) -> None:
 SWITCHED = Grammar("switch in a report")
 
 
-@SWITCHED.add(r"(?P<off>off)(?: \((?P<why>never set|lease ended|the whole source is off)\))?|(?P<on>on)(?: but (?P<ranges>.+))?|–")
+@SWITCHED.add(
+    r"(?P<off>off)(?: \((?P<why>never set|lease ended|the whole source is off)\))?|(?P<on>on)(?: but (?P<ranges>.+))?|–"
+)
 def _switched(reader: Reader, text: str, of: Any, off: Any, why: Any, on: Any, ranges: Any) -> None:
     key, at = of
     true = reader.facts.why_off(*key, at)
@@ -223,7 +229,7 @@ def check_change(reader: Reader, text: str, week: Week, key: Key) -> None:
 
 
 def check_level(reader: Reader, text: str, week: Week, key: Key) -> None:
-    reader.equal("level", f"{key}: {text}", text.split(":")[0].strip(), week.level(key))
+    reader.equal("level", f"{key}: {text}", text.split(":", maxsplit=1)[0].strip(), week.level(key))
 
 
 # --- advice and its basis
@@ -257,7 +263,9 @@ def check_advice(reader: Reader, text: str, sentence: str, basis: str, week: Wee
     mine = {v["rule"]: v for v in week.of(key)}
     words = sentence[:1].lower() + sentence[1:]
     if re.fullmatch(r"nothing to do", words):
-        reader.check(all(v["outcome"] == "ok" for v in mine.values()), "nothing to do", text, state_of(list(mine.values())))
+        reader.check(
+            all(v["outcome"] == "ok" for v in mine.values()), "nothing to do", text, state_of(list(mine.values()))
+        )
         check_state(reader, basis, week, key)
         return
     entry = next((each for each in ADVICE if re.fullmatch(each[0], words)), None)
@@ -268,7 +276,9 @@ def check_advice(reader: Reader, text: str, sentence: str, basis: str, week: Wee
     for rule, outcome in named:
         verdict = mine.get(rule)
         said = {"not evaluated": "not_evaluated"}.get(outcome, "unconfirmed" if "not confirmed" in outcome else outcome)
-        reader.check(verdict is not None and verdict["outcome"] == said, "basis of advice", text, verdict and verdict["outcome"])
+        reader.check(
+            verdict is not None and verdict["outcome"] == said, "basis of advice", text, verdict and verdict["outcome"]
+        )
         reader.check(outcome in entry[1], "advice against a verdict", text, outcome)
         if verdict is not None:
             reader.check(entry[2](verdict), "advice of another rule", text, (verdict["rule"], verdict["reason"]))
@@ -282,14 +292,18 @@ def _estimate(week: Week, key: Key, metric: str) -> float:
     return float("nan") if found is None else found
 
 
-@BANDS.add(rf"(?P<conditions>(?:ROC AUC|ECE|MCE) (?:above|below|at most|at least) .+?)(?:: the band of .+|, in scores (?P<low>{N}) to (?P<high>{N}))?")
+@BANDS.add(
+    rf"(?P<conditions>(?:ROC AUC|ECE|MCE) (?:above|below|at most|at least) .+?)(?:: the band of .+|, in scores (?P<low>{N}) to (?P<high>{N}))?"
+)
 def _band(reader: Reader, text: str, of: Any, conditions: str, low: Any, high: Any) -> None:
     week, key = of
     if "on the last two days" in text:
         return
     metric = "ece"
     for part in re.split(r", | and ", conditions):
-        found = re.fullmatch(rf"(?:(?P<name>ROC AUC|ECE|MCE) )?(?P<way>above|below|at most|at least) (?P<limit>{N})", part)
+        found = re.fullmatch(
+            rf"(?:(?P<name>ROC AUC|ECE|MCE) )?(?P<way>above|below|at most|at least) (?P<limit>{N})", part
+        )
         if found is None:
             reader.unknown(f"band: {text}")
             return
@@ -410,7 +424,7 @@ class Tables:
                 self._verdict_cell(name, cell, verdict, text)
 
     def _verdict_cell(self, name: str, cell: str, row: Row, text: str) -> None:
-        reader, first = self.reader, cell.split("\n")[0].split(" | ")[0]
+        reader, first = self.reader, cell.split("\n", maxsplit=1)[0].split(" | ", maxsplit=1)[0]
         numbers = {"value": "value", "baseline": "baseline", "threshold": "threshold", "limit": "threshold", "n": "n",
                    "detectable": "detectable", "change": "change"}  # fmt: skip
         if name == "rule":
@@ -576,14 +590,22 @@ def _scale(reader: Reader, text: str, of: Tables) -> None:
 def _versions(reader: Reader, text: str, of: Tables, source: str, versions: str) -> None:
     said = {name: int(rows.replace(",", "")) for name, rows in re.findall(r"(\w+) \(([\d,]+) rows\)", versions)}
     start = window_start(of.week.name).replace(tzinfo=UTC)
-    mine = [r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == (of.week.schedule, start, source)]
+    mine = [
+        r
+        for r in reader.facts.readings
+        if (r["schedule"], r["window_start"], r["source"]) == (of.week.schedule, start, source)
+    ]
     reader.equal("model versions", text, said, mine[0]["versions"] if mine else None)
 
 
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+) was not evaluated: (?P<error>.+)")
 def _not_evaluated(reader: Reader, text: str, of: Tables, source: str, error: str) -> None:
     start = window_start(of.week.name).replace(tzinfo=UTC)
-    mine = [r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == (of.week.schedule, start, source)]
+    mine = [
+        r
+        for r in reader.facts.readings
+        if (r["schedule"], r["window_start"], r["source"]) == (of.week.schedule, start, source)
+    ]
     reader.check(bool(mine) and mine[0]["state"] != "ok", "not evaluated", text, mine and mine[0]["state"])
 
 
@@ -600,7 +622,9 @@ def _version_changed(reader: Reader, text: str, of: Tables, source: str, before:
     r"(?:- )?(?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<words>.+?)(?: \(\d+ windows pooled\))?\. "
     r"(?:Reason: `(?P<reason>\w+)`, verdict `(?P<id>[0-9a-f]+)`\.|calmon explain (?P<id2>[0-9a-f]+))"
 )
-def _breach(reader: Reader, text: str, of: Tables, rule: str, severity: str, words: str, reason: Any, id: Any, id2: Any) -> None:
+def _breach(
+    reader: Reader, text: str, of: Tables, rule: str, severity: str, words: str, reason: Any, id: Any, id2: Any
+) -> None:
     row = reader.facts.verdict(id or id2)
     reader.equal("rule", text, (rule, severity), (row["rule"], row["severity"]))
     if reason is not None:
@@ -641,7 +665,9 @@ def _badge(reader: Reader, text: str, of: Tables) -> None:
     rf"(?: · automation (?P<when>now|at the run) \((?P<at>{_MOMENT})\): (?P<then>on(?: but [\d. to,]+)?|off(?: \([\w ]+\))?)(?:, (?P<why>.+?))??"
     r"(?: · now: (?P<now>on(?: but [\d. to,]+)?|off(?: \([\w ]+\))?)(?:, (?P<why_now>.+))?)?)?"
 )
-def _facts(reader: Reader, text: str, of: Tables, rows: str, version: Any, first: Any, last: Any, of_rows: Any, **found: Any) -> None:
+def _facts(
+    reader: Reader, text: str, of: Tables, rows: str, version: Any, first: Any, last: Any, of_rows: Any, **found: Any
+) -> None:
     key = of.week.subject
     if key is None:
         reader.unknown(text)
@@ -649,7 +675,9 @@ def _facts(reader: Reader, text: str, of: Tables, rows: str, version: Any, first
     reader.number("rows", text, rows, of.week.rows(key))
     if version is not None:
         stored = reader.facts.rows("SELECT * FROM baselines WHERE source = ? AND label = ?", key[0], key[1] or "")
-        reader.equal("baseline", text, (first, last), (stored[0]["first_window"], stored[0]["last_window"]) if stored else None)
+        reader.equal(
+            "baseline", text, (first, last), (stored[0]["first_window"], stored[0]["last_window"]) if stored else None
+        )
     if found["at"] is not None:
         at = moment(found["at"])
         _of_run(reader, text, of.week, found["when"], at)
@@ -668,7 +696,9 @@ def _switch_fact(reader: Reader, text: str, key: Key, words: str, why: str | Non
         reader.check(why in known, "reason of the switch", text, known)
 
 
-@LINES.add(r"(?P<state>(?:(?:[Cc]ritical|[Ww]arning|[Ii]nfo) breach|[Aa]bove the limit, not confirmed|[Nn]ot evaluated): .+|[Oo]k: .+|[Nn]o rule)")
+@LINES.add(
+    r"(?P<state>(?:(?:[Cc]ritical|[Ww]arning|[Ii]nfo) breach|[Aa]bove the limit, not confirmed|[Nn]ot evaluated): .+|[Oo]k: .+|[Nn]o rule)"
+)
 def _state_line(reader: Reader, text: str, of: Tables, state: str) -> None:
     if of.week.subject is None:
         reader.unknown(text)
@@ -678,7 +708,7 @@ def _state_line(reader: Reader, text: str, of: Tables, state: str) -> None:
         if rule in named:
             reader.equal("reason", text, reason, named[rule]["reason"])
     outcome = {"n": "not_evaluated", "a": "unconfirmed", "o": "ok"}.get(state[0].lower())
-    if "breach" in state.split(":")[0]:
+    if "breach" in state.split(":", maxsplit=1)[0]:
         outcome = "breach"
     true = {v["outcome"] for v in named.values()}
     reader.check(outcome is None or outcome in true or not true, "state", text, true)
@@ -699,7 +729,18 @@ def _level_line(reader: Reader, text: str, of: Tables, level: str, bands: Any) -
     rf"(?P<metric>ECE|MCE|ROC AUC|shortfall \(automated\)) over (?P<k>\d+) windows from (?P<first>{WEEK}) to (?P<last>{WEEK}): "
     rf"from (?P<start>{N}) to (?P<end>{N})(?:, baseline {N})?; (?:no breach|breach in (?P<breaches>.+?))\."
 )
-def _trend(reader: Reader, text: str, of: Tables, metric: str, k: str, first: str, last: str, start: str, end: str, breaches: Any) -> None:
+def _trend(
+    reader: Reader,
+    text: str,
+    of: Tables,
+    metric: str,
+    k: str,
+    first: str,
+    last: str,
+    start: str,
+    end: str,
+    breaches: Any,
+) -> None:
     key, (name, where) = of.week.subject, METRICS[metric]
     if key is None:
         reader.unknown(text)
@@ -730,7 +771,9 @@ def _figure(reader: Reader, text: str, of: Tables) -> None:
             reader.check(any(abs(float(limit) - each) < 6e-4 for each in level), "threshold", text, spec.threshold)
 
 
-@LINES.add(rf"Nothing of this window is in the history; `calmon run \w+ --\w+ (?P<name>{WEEK})` evaluates it\.|No label was read in this window\.")
+@LINES.add(
+    rf"Nothing of this window is in the history; `calmon run \w+ --\w+ (?P<name>{WEEK})` evaluates it\.|No label was read in this window\."
+)
 def _empty(reader: Reader, text: str, of: Tables, name: Any) -> None:
     reader.check(not of.week.keys, "nothing of the window", text, of.week.keys)
 
@@ -784,7 +827,18 @@ def check_report_json(reader: Reader, document: dict[str, Any], window: str) -> 
     at = check_headline(reader, document.get("headline", ""), week)
     for verdict in document["verdicts"]:
         row = reader.facts.verdicts[verdict["id"]]
-        for name in ("rule", "outcome", "reason", "severity", "value", "change", "p_adjusted", "threshold", "n", "windows"):
+        for name in (
+            "rule",
+            "outcome",
+            "reason",
+            "severity",
+            "value",
+            "change",
+            "p_adjusted",
+            "threshold",
+            "n",
+            "windows",
+        ):
             reader.equal(name, json.dumps(verdict), verdict[name], row[name])
     for label in document["labels"]:
         key = (label["source"], label["label"])
@@ -846,7 +900,9 @@ def _trend_row(
         if e[0] == "weekly" and e[2:] == (*key, metric, where) and r["value"] is not None and first <= e[1] <= last
     }  # fmt: skip
     bars = "".join(row["trend"].split())
-    known = sorted({e[1] for e in reader.facts._estimates if e[0] == "weekly" and first <= e[1] <= last and e[4] == metric})
+    known = sorted(
+        {e[1] for e in reader.facts._estimates if e[0] == "weekly" and first <= e[1] <= last and e[4] == metric}
+    )
     windows = next((each for each in (_weeks(first, last), known) if len(each) == len(bars)), None)
     if windows is None:
         reader.check(False, "windows of a trend", text, f"{len(bars)} bars for {len(known)} windows")
@@ -883,8 +939,8 @@ def _rules_cell(reader: Reader, text: str, said: str, key: Key, metric: str, whe
 def _one_scale(reader: Reader, table: Table, drawn: list[tuple[float, int]]) -> None:
     """A larger value has no lower bar, whatever label it is of: all trends share one scale."""
     ordered = sorted(drawn)
-    up = all(a[1] <= b[1] for a, b in zip(ordered, ordered[1:], strict=False))
-    down = all(a[1] >= b[1] for a, b in zip(ordered, ordered[1:], strict=False))
+    up = all(a[1] <= b[1] for a, b in itertools.pairwise(ordered))
+    down = all(a[1] >= b[1] for a, b in itertools.pairwise(ordered))
     reader.check(up or down, "one scale for all trends", table.title, "a larger value has a lower bar in another row")
 
 
@@ -928,7 +984,9 @@ def _sample(reader: Reader, line: str, name: str, labels: dict[str, str], value:
             (i["severity"], i["state"]) == (labels["severity"], labels["state"]) and not i["rule"].startswith("monitor:")
             for i in facts.incidents.values()
         )  # fmt: skip
-        with_monitor = sum((i["severity"], i["state"]) == (labels["severity"], labels["state"]) for i in facts.incidents.values())
+        with_monitor = sum(
+            (i["severity"], i["state"]) == (labels["severity"], labels["state"]) for i in facts.incidents.values()
+        )
         reader.check(int(value) in (true, with_monitor), "incidents", line, true)
     elif name.startswith("calmon_label_state") or name == "calmon_labels":
         _state_sample(reader, line, labels, value)
@@ -989,7 +1047,9 @@ def _run_line(
 @RUN.add(rf"(?P<source>[\w-]+) (?P<window>{WEEK}): not evaluated, (?P<problem>[\w ]+)")
 def _run_unread(reader: Reader, text: str, schedule: str, source: str, window: str, problem: str) -> None:
     start = window_start(window).replace(tzinfo=UTC)
-    mine = [r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == (schedule, start, source)]
+    mine = [
+        r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == (schedule, start, source)
+    ]
     reader.equal("problem", text, problem.replace(" ", "_"), mine[0]["state"] if mine else None)
 
 
