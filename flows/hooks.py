@@ -23,7 +23,7 @@ from monitor.alerts.slack import SlackSender, TransportError
 from monitor.history.errors import HistoryError
 from monitor.records import Delivery
 from monitor.redaction import hide_at_the_edge
-from monitor.rules.load import load_config
+from monitor.rules.load import load_config, text_of
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import Settings, load_settings
 
@@ -130,8 +130,8 @@ def recipient(settings: Settings) -> Recipient | None:
 
 def _recipient_of_broken(settings: Settings) -> Recipient | None:
     try:
-        text = settings.config.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = text_of(settings.config)
+    except ConfigProblems:
         return None
     try:
         loaded = yaml.safe_load(text)

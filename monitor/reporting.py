@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from rich.console import RenderableType
 
 from monitor.adapters import Monitor
+from monitor.files import write_whole
 from monitor.records import Window
 from monitor.report import terminal
 from monitor.report.collect import collect_report
@@ -27,14 +27,6 @@ def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> 
     target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
     write_whole(target, html_report(data))
     return target, data
-
-
-def write_whole(target: Path, text: str) -> None:
-    """Write a file, with its folder: a reader sees the old one or the new one, never half of one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    draft.write_text(text, "utf-8")
-    draft.replace(target)
 
 
 def label_table(monitor: Monitor, window: Window) -> RenderableType:

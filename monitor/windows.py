@@ -12,7 +12,10 @@ from monitor.records import Schedule, Window
 SETTLE = timedelta(hours=6)
 
 _OTHER_ZONE = timedelta.max
-_WEEK = re.compile(r"(\d{4})-W(\d{2})")
+FIRST_YEAR, LAST_YEAR = 1970, 9000
+"""Years of windows: far from the ends of the calendar, where "the week before" would be no date."""
+
+_WEEK = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 
 class WindowError(ValueError):
@@ -21,6 +24,15 @@ class WindowError(ValueError):
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, time(), zone).astimezone(UTC)
+
+
+def _check_year(year: int) -> None:
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        raise WindowError(f"the year {year:04d} is out of range: from {FIRST_YEAR} to {LAST_YEAR}")
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 40 else f"{name[:40]}…")
 
 
 def week(name: str, zone: ZoneInfo) -> Window:
@@ -126,12 +138,15 @@ def first_day(schedule: Schedule, name: str) -> date:
     """
     if schedule == "daily":
         try:  # not ISO's other forms: "2026-W46" is a week, and no day of it
-            return datetime.strptime(name.strip(), "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
+            day = datetime.strptime(name.strip(), "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
         except ValueError as error:
-            raise WindowError(f"{name!r} is not a date; write it like 2026-11-16") from error
+            raise WindowError(f"{_shown(name)} is not a date; write it like 2026-11-16") from error
+        _check_year(day.year)
+        return day
     found = _WEEK.fullmatch(name.strip())
     if not found:
-        raise WindowError(f"{name!r} is not an ISO week; write it like 2026-W46")
+        raise WindowError(f"{_shown(name)} is not an ISO week; write it like 2026-W46")
+    _check_year(int(found[1]))
     try:
         return date.fromisocalendar(int(found[1]), int(found[2]), 1)
     except ValueError as error:

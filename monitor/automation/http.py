@@ -35,6 +35,7 @@ from monitor.automation.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, Re
 from monitor.automation.tokens import Entry, TokensBroken, TokensFile, entry_of
 from monitor.ranges import merged
 from monitor.records import LABEL_BYTES
+from monitor.windows import FIRST_YEAR, LAST_YEAR
 
 log = logging.getLogger("monitor.http")
 
@@ -317,10 +318,10 @@ class ProblemBody(_Body):
 def _moment(value: Any) -> datetime:
     if not isinstance(value, str) or not _WHEN.fullmatch(value):
         raise ValueError("write a time with its zone, like 2026-11-22T18:00:00Z")
-    try:
-        return datetime.fromisoformat(value.upper()).astimezone(UTC)
-    except OverflowError:
-        raise ValueError("that time is out of range") from None
+    found = datetime.fromisoformat(value.upper())
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise ValueError(f"that time is out of range: the years are {FIRST_YEAR} to {LAST_YEAR}")
+    return found.astimezone(UTC)
 
 
 class ChangeBody(_Body):

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.adapters import Monitor, open_monitor, open_store, utc_now
 from monitor.alerts.words import clean
+from monitor.files import write_whole
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.records import Schedule, Window
@@ -31,7 +33,7 @@ from monitor.rules.problems import ConfigProblems
 from monitor.settings import Settings, SettingsError, load_settings
 from monitor.warehouse.reader import RelationError, WarehouseFailed
 from monitor.warehouse.relation import WrongWarehouseAddress
-from monitor.windows import WindowError, last_ready, named
+from monitor.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 
 FAILED, USAGE, BREACH = 1, 2, 3
 CELL_LENGTH = 400
@@ -85,6 +87,8 @@ def plain_errors() -> Iterator[None]:
         raise fail(str(error)) from error
     except (OperationalError, InterfaceError) as error:  # a connection that was lost, a full disk
         raise fail(f"the history does not answer: {first_line(error.orig)}") from error
+    except BrokenPipeError:  # whoever read our output has had enough
+        raise
     except OSError as error:
         raise fail(_of_the_system(error)) from error
 
@@ -97,6 +101,14 @@ def first_line(error: object) -> str:
 def _of_the_system(error: OSError) -> str:
     what = error.strerror or str(error) or type(error).__name__
     return what if error.filename is None else f"{error.filename}: {what}"
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file that the command line names. Exit 1 with a plain error where that cannot be."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise fail(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def settings() -> Settings:
@@ -156,7 +168,9 @@ def moment(text: str | None, config: Config) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is not a time; write it like 2026-11-21T18:00") from error
+        raise UsageError(f"{text[:40]!r} is not a time; write it like 2026-11-21T18:00") from error
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise UsageError(f"{text!r}: the year is out of range, from {FIRST_YEAR} to {LAST_YEAR}")
     return found if found.tzinfo else found.replace(tzinfo=config.zone)
 
 

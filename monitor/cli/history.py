@@ -21,12 +21,12 @@ from monitor.records import Estimate, Schedule, Verdict, Where
 from monitor.report.data import ReportData, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import report_document
-from monitor.report.export import history_csv, history_json, history_parquet, write_history_parquet
+from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
 from monitor.report.terminal import history_view, report_view
 from monitor.report.words import listed
-from monitor.reporting import report_of, write_whole
+from monitor.reporting import report_of
 from monitor.windows import WindowError, first_day, nominal
 
 NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
@@ -71,7 +71,7 @@ def history(
         verdicts = store.verdicts(schedule=schedule, source=source)
     if format == "parquet":
         if output is not None:
-            write_history_parquet(found, output)
+            cli.write(output, history_parquet(found))
         elif sys.stdout.isatty():
             raise cli.fail("parquet is no text for a terminal: say where with --output FILE", cli.USAGE)
         else:
@@ -82,7 +82,7 @@ def history(
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
-        output.write_text(text, "utf-8")
+        cli.write(output, text)
     else:
         typer.echo(text, nl=not text.endswith("\n"))
 
@@ -172,10 +172,7 @@ def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportDa
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise cli.fail(f"{path} cannot be written: {error.strerror}") from error
+    cli.write(path, text)
     cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
 
 

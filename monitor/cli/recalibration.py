@@ -23,7 +23,7 @@ from monitor.recalibrating import (
     sources_with,
 )
 from monitor.recalibration.gain import Gain, Quality
-from monitor.recalibration.score_map import ScoreMap, apply_one, save
+from monitor.recalibration.score_map import ScoreMap, apply_one
 from monitor.records import Interval, Subject, Window
 from monitor.report.terminal import plain_table
 from monitor.rules.model import Config
@@ -106,10 +106,7 @@ def _write(score_map: ScoreMap | None, out: Path) -> None:
     if score_map is None:
         cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
         return
-    try:
-        save(score_map, out)
-    except OSError as error:
-        raise cli.fail(f"{out} cannot be written: {error.strerror}") from error
+    cli.write(out, score_map.to_json() + "\n")
     cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
 
 

@@ -11,6 +11,7 @@ import typer
 import uvicorn
 
 from monitor.alerts.links import links_of
+from monitor.automation.connections import MOST_IDLE, protocol, raise_file_limit
 from monitor.automation.http import Guard, create_app, is_loopback
 from monitor.automation.tokens import SCOPES, TokensBroken, TokensFile
 from monitor.cli import app as cli
@@ -86,9 +87,11 @@ def listening(host: str, port: int) -> socket.socket:
 def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.socket, *, access_log: bool) -> None:
     docs = links_of(settings).page("http")
     logging.getLogger("monitor.http").setLevel(logging.INFO if access_log else logging.WARNING)
+    idle = min(MOST_IDLE, raise_file_limit() // 2)
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(service, guard, docs=docs), http="h11", ws="none", lifespan="off", log_config=None,
+            create_app(service, guard, docs=docs), http=protocol(most_idle=idle), ws="none", lifespan="off",
+            log_config=None,
             access_log=False,  # ours leaves out the query, and hides what looks like a token
             server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,

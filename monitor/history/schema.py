@@ -44,10 +44,18 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
     """
     with for_writing(engine).begin() as connection:
         one_at_a_time(connection, "schema")
-        is_new = revision_of(connection) is None
+        found = revision_of(connection)
+        if found is not None and found not in _known():
+            refuse_other_revision(found)
+        is_new = found is None
         command.upgrade(alembic_config(connection), "head")
         if is_new and by_operator:
             identity.vouch(connection)
+
+
+def _known() -> set[str]:
+    """The revisions that this program can read or upgrade."""
+    return {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
 
 
 def refuse_other_revision(found: str) -> None:
@@ -55,6 +63,5 @@ def refuse_other_revision(found: str) -> None:
     newest = head()
     if found == newest:
         return
-    known = {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
-    remedy = "run `calmon db upgrade`" if found in known else "it was written by a newer version: install that one"
+    remedy = "run `calmon db upgrade`" if found in _known() else "it was written by a newer version: install that one"
     raise SchemaOutdated(f"the history is at schema revision {found}, this program needs {newest}; {remedy}")

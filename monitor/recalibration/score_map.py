@@ -20,6 +20,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from monitor.files import write_whole
+
 FORMAT, VERSION = "calmon-score-map", 1
 CLIP = 1e-6
 """Scores nearer than this to 0 or 1 count as this far from it, since 0 and 1 have no logit."""
@@ -124,7 +126,7 @@ def _between(knots: tuple[tuple[float, float], ...], score: float) -> float:
 
 def save(score_map: ScoreMap, path: Path) -> None:
     """Write the map as JSON."""
-    path.write_text(score_map.to_json() + "\n", encoding="utf-8")
+    write_whole(path, score_map.to_json() + "\n")
 
 
 def load(path: Path) -> ScoreMap:

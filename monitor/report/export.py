@@ -19,6 +19,8 @@ COLUMNS = (
     "start", "end",
 )  # fmt: skip
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
 _TYPES = {
     "window": "string", "source": "string", "label": "string", "metric": "string", "where": "string",
     "value": "float64", "plug_in": "float64", "low": "float64", "high": "float64", "n": "int64", "positives": "float64",
@@ -45,8 +47,23 @@ def history_frame(estimates: Iterable[Estimate]) -> pd.DataFrame:
 
 
 def history_csv(estimates: Iterable[Estimate]) -> str:
-    """CSV with a header; numbers in full, nothing where a number or the label is null."""
-    return str(history_frame(estimates).to_csv(index=False, lineterminator="\n"))
+    """CSV with a header; numbers in full, nothing where a number or the label is null.
+
+    A name that a spreadsheet would run as a formula gets an apostrophe before it (:func:`no_formula`).
+    """
+    frame = history_frame(estimates)
+    for name in (name for name, kind in _TYPES.items() if kind == "string"):
+        frame[name] = frame[name].map(no_formula, na_action="ignore")
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def no_formula(text: str) -> str:
+    """A text that no spreadsheet takes for a formula: whoever names a label must not run code at its reader.
+
+    >>> no_formula("=HYPERLINK(1)"), no_formula("billing"), no_formula("a=b")
+    ("'=HYPERLINK(1)", 'billing', 'a=b')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def history_json(estimates: Iterable[Estimate]) -> str:

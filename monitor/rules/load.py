@@ -10,13 +10,16 @@ from monitor.rules.fields import Typing
 from monitor.rules.model import Config
 from monitor.rules.problems import ConfigProblems, Problem
 
+LARGEST_BYTES = 1024 * 1024
+"""The largest alerts.yaml that is read; 10,000 labels take about half of it."""
+
 
 def load_config(path: Path) -> Config:
     """The configuration in the file at ``path``.
 
     Raises :class:`ConfigProblems` with every mistake in it, or with the one that kept it from being read.
     """
-    return parse_config(_read(path), str(path))
+    return parse_config(text_of(path), str(path))
 
 
 def parse_config(text: str, name: str = "alerts.yaml") -> Config:
@@ -38,9 +41,15 @@ def _nothing(name: str) -> Problem:
     return Problem("CAL010", "the file says nothing", "version, sources, rules and automation", name, 1, 1)
 
 
-def _read(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The file as text. Raises :class:`ConfigProblems` where it cannot be read, or is larger than LARGEST_BYTES."""
     try:
-        return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        with path.open("rb") as stream:  # no more than that: it may be a device that never ends
+            content = stream.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            summary = f"the file is larger than {LARGEST_BYTES // 1024:,} KiB"
+            raise ConfigProblems((_unreadable(path, summary, "name a file of rules in CALMON_CONFIG, or shorten it"),))
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         summary = f"the file is not UTF-8 text (first wrong byte on line {line})"
