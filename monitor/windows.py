@@ -15,6 +15,7 @@ _OTHER_ZONE = timedelta.max
 FIRST_YEAR, LAST_YEAR = 1970, 9000
 """Years of windows: far from the ends of the calendar, where "the week before" would be no date."""
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _WEEK = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 
@@ -137,6 +138,8 @@ def first_day(schedule: Schedule, name: str) -> date:
     (datetime.date(2026, 11, 9), datetime.date(2026, 11, 16))
     """
     if schedule == "daily":
+        if not _DAY.fullmatch(name.strip()):
+            raise WindowError(f"{_shown(name)} is not a date; write it like 2026-11-16")
         try:  # not ISO's other forms: "2026-W46" is a week, and no day of it
             day = datetime.strptime(name.strip(), "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
         except ValueError as error:

@@ -18,6 +18,8 @@ MERGE_KEY = "<<"
 _LARGEST = 100_000  # values; aliases of aliases can stand for any number of them
 _DEEPEST = 50
 _MOST_TABS = 50
+_TOO_LARGE = 10**15  # beyond any number that this file needs; larger ones are not exact as fractions
+_SHOWN = 40
 _TAB = "a tab: YAML is indented with spaces only"
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 
@@ -191,9 +193,13 @@ class _Reader:
         if node.tag not in _PLAIN_TAGS:
             return self._refuse(node, path, f"the tag {node.tag} is not read", "the value without a tag")
         try:
-            return self._scalars.construct_object(node)
-        except (ValueError, KeyError, yaml.YAMLError):
-            return self._refuse(node, path, f"{text!r} cannot be read as {node.tag.rpartition(':')[2]}", f'"{text}"')
+            found = self._scalars.construct_object(node)
+        except (ValueError, KeyError, OverflowError, yaml.YAMLError):
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            return self._refuse(node, path, f"{shown!r} cannot be read as {node.tag.rpartition(':')[2]}", f'"{shown}"')
+        if isinstance(found, int) and abs(found) >= _TOO_LARGE:
+            return self._refuse(node, path, "a number with too many digits", "a number of at most 15 digits")
+        return found
 
     def _refuse(self, node: yaml.Node, path: Path, summary: str, remedy: str) -> None:
         self.broken.add(path)

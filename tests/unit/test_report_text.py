@@ -345,6 +345,17 @@ def test_csv_has_the_stable_columns_and_every_digit() -> None:
     assert rows[-1]["value"] == ""
 
 
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_name_in_csv_is_no_formula_and_numbers_stay_numbers(first: str) -> None:
+    name = f'{first}HYPERLINK("https://evil.example","x")'
+    odd = replace(whole_source(), subject=Subject(name, name), interval=Interval(-0.5, -1.0, 0.0, -0.25))
+    text = export.history_csv([odd])
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert (row["source"], row["label"]) == (f"'{name}", f"'{name}")
+    assert (row["value"], row["low"]) == ("-0.5", "-1.0")
+    assert json.loads(export.history_json([odd]))[0]["label"] == name
+
+
 def test_json_has_null_where_nothing_is_known() -> None:
     (row,) = json.loads(export.history_json([whole_source()]))
     assert tuple(row) == export.COLUMNS
