@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from monitor import documents
 from monitor.adapters import Monitor, open_warehouse, utc_now
 from monitor.automation.board import Board, GateReason, board_of
 from monitor.automation.http import Stored, Wanted
@@ -37,6 +38,7 @@ from monitor.publishing import publish
 from monitor.records import Schedule, SwitchState, Verdict, Window
 from monitor.report.collect import collect_report
 from monitor.report.dashboard import SwitchRow, dashboard_html
+from monitor.report.document_page import document_html, index_html
 from monitor.report.html import html_report
 from monitor.report.newest import newest_verdicts
 from monitor.rules.load import load_config
@@ -248,6 +250,21 @@ class Service:
         """The newest numbers for Prometheus."""
         with self._history() as store:
             return exposition(store, self._newest_config() or self._config, self._clock()).decode()
+
+    def document(self, name: str) -> str:
+        """A document as HTML, the list of all for ""."""
+        known = documents.pages()
+        text = documents.text_of(name)
+        if name and text is None:
+            raise Refused(_R.NOT_FOUND)
+        return index_html(known) if text is None else document_html(name, text, known)
+
+    def picture(self, name: str) -> bytes:
+        """A PNG of the documents."""
+        found = documents.picture_of(name)
+        if found is None:
+            raise Refused(_R.NOT_FOUND)
+        return found
 
     def _windows(self) -> list[Window]:
         """The weeks that were evaluated, newest first."""

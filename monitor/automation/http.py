@@ -43,12 +43,17 @@ PAGES_WAITING = 4
 PROMETHEUS = "text/plain; version=0.0.4"
 _SCOPE = "x-scope"
 _PAGE: Literal["page"] = "page"
+_OPEN: Literal["open"] = "open"
+"""The scope of what everybody may read: the documents, which are the same in every installation."""
 _WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
 _NO_CONTROL = r"\u0000-\u001F\u007F-\u009F"
 _WORDS = rf"^[^{_NO_CONTROL}]*[^\s{_NO_CONTROL}][^{_NO_CONTROL}]*$"
 _PAGE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; form-action 'self'; img-src data:; "
     "base-uri 'none'; frame-ancestors 'self'"
+)
+_DOCUMENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 )
 _R = ProblemReason
 _READS = (_R.TOKEN_MISSING, _R.TOKEN_UNKNOWN, _R.SCOPE_MISSING, _R.NOT_LOCAL, _R.TOKENS_UNREADABLE, _R.PATH_INVALID,
@@ -112,6 +117,12 @@ class Backend(Protocol):
     def metrics(self) -> str:
         """The newest numbers in Prometheus' text format."""
 
+    def document(self, name: str) -> str:
+        """A document as HTML ("" is the list of all). Raises :class:`Refused` where there is none of that name."""
+
+    def picture(self, name: str) -> bytes:
+        """A PNG of the documents. Raises :class:`Refused` where there is none of that name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -122,6 +133,8 @@ class Guard:
 
     def let(self, request: Request, scope: str) -> str | None:
         """The name of the caller (None: nobody asked for one). Raises :class:`Refused`."""
+        if scope == _OPEN:
+            return None
         here = self.local and is_loopback(request.headers.get("host", ""))
         if here and (scope == _PAGE or (self.tokens is None and scope == "read")):
             return None
@@ -500,6 +513,19 @@ async def get_report(request: Request, week: str) -> Response:
     """The report of one week; its own policy stands in the page."""
     text = await _made(request, _backend(request).report, week)
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/docs", include_in_schema=False, openapi_extra={_SCOPE: _OPEN})
+@router.get("/docs/{name:path}", include_in_schema=False, openapi_extra={_SCOPE: _OPEN})
+def get_document(request: Request, name: str = "") -> Response:
+    """A runbook page, the page of a rule, or another document; they ship with the program and need no token."""
+    backend, kept = _backend(request), {"Cache-Control": "public, max-age=300"}
+    if request.url.path.endswith("/docs"):
+        return Response(status_code=307, headers={"Location": "docs/"})
+    if name.endswith(".png"):
+        return Response(backend.picture(name), media_type="image/png", headers=kept)
+    text = backend.document(name.removesuffix(".md"))
+    return HTMLResponse(text, headers={**kept, "Content-Security-Policy": _DOCUMENT_POLICY})
 
 
 @router.get("/metrics", openapi_extra=_extra("read"), operation_id="metrics", summary="Numbers for Prometheus",

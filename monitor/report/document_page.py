@@ -1,0 +1,69 @@
+"""A document of ``docs/`` as an HTML page: what messages link to. Pure: Markdown in, HTML out, no raw HTML through."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import cast
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from monitor.report.html import environment, template_text
+
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
+
+
+def document_html(name: str, text: str, pages: Collection[str]) -> str:
+    """The page of the document ``name`` (like ``runbook/increased``); ``pages`` are all there are.
+
+    >>> page = document_html("runbook/a", "# A & B\\n\\n[b](../b.md#how) [c](../../c.py) <script>", {"runbook/a", "b"})
+    >>> '<h1 id="a--b">A &amp; B</h1>' in page, '<a href="../b#how">b</a>' in page, "c.py" in page, "<script>" in page
+    (True, True, False, False)
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(text)
+    _name_headings(tokens)
+    for token in tokens:
+        _follow(token, name, pages)
+    title = next((t.content for before, t in pairwise(tokens) if before.type == "heading_open"), name)
+    return _page(name, title, Markup(parser.renderer.render(tokens, parser.options, {})))  # noqa: S704 - html is off
+
+
+def index_html(pages: Collection[str]) -> str:
+    """The list of all documents."""
+    links = Markup("").join(Markup('<li><a href="{0}">{0}</a></li>').format(page) for page in sorted(pages))
+    return _page("", "Documents", Markup("<h1>Documents</h1><ul>{}</ul>").format(links))
+
+
+def _page(name: str, title: str, body: Markup) -> str:
+    up = "../" * name.count("/")
+    style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
+    template = environment().get_template("document.html.j2")
+    return template.render(title=title, body=body, style=style, index=f"{up}./", home=f"{up}../")
+
+
+def _name_headings(tokens: Sequence[Token]) -> None:
+    """Give each heading the id that links to its section use."""
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", re.sub(r"[^\w -]", "", inline.content.lower()).replace(" ", "-"))
+
+
+def _follow(token: Token, name: str, pages: Collection[str]) -> None:
+    """Lead links between documents to their pages; what is no document is not linked to."""
+    for child in token.children or ():
+        if child.type != "link_open":
+            continue
+        target = str(child.attrGet("href") or "")
+        if _ELSEWHERE.match(target):
+            continue
+        path, mark, anchor = target.partition("#")
+        found = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+        if found.removesuffix(".md") in pages:
+            child.attrSet("href", path.removesuffix(".md") + mark + anchor)
+        else:
+            cast("dict[str, str]", child.attrs).pop("href", None)
