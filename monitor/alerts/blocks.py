@@ -25,16 +25,24 @@ FALLBACK = 3_000
 Payload = dict[str, Any]
 Block = dict[str, Any]
 
+_LOOK_ALIKE = str.maketrans({"*": "∗", "~": "∼", "`": "ʼ"})
+_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # not between two letters or digits
+_EMOJI = re.compile(r"(?<!\w):(?=[\w+'-]*[a-z]|100:|1234:|[+-]1:)[\w+'-]+:(?:skin-tone-\d:)?(?!\w)", re.IGNORECASE)
 _MENTION = re.compile(r"(?:<[!@][^<>\s]+>\s*)+")
 
 
 def escape(text: str) -> str:
-    """Text for a ``mrkdwn`` field: no mention, link, or code mark of its own can come out of it.
+    """Text for a ``mrkdwn`` field, shown as it is: nothing in it mentions, links, formats or becomes an emoji.
 
-    >>> escape("<!channel> & `rm`")
-    '&lt;!channel&gt; &amp; ʼrmʼ'
+    Slack has no escape for its marks, so a mark that could begin or end something is replaced by a letter that looks
+    alike. A `_` inside a word formats nothing and stays, so that usual names can be copied.
+
+    >>> escape("<!channel> & `rm`"), escape("*a* ~b~ _c_ snake_case :tada: 12:30:45")
+    ('&lt;!channel&gt; &amp; ʼrmʼ', '∗a∗ ∼b∼ ＿c＿ snake_case ːtadaː 12:30:45')
     """
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "ʼ")
+    shown = text.translate(_LOOK_ALIKE)
+    shown = _EMOJI.sub(lambda found: found[0].replace(":", "ː"), _EDGE.sub("＿", shown))
+    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def with_code(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from monitor.rules.load import load_config
-from monitor.settings import variables
+from monitor.settings import SECRETS, variable, variables
 from monitor.windows import day, last_ready
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +129,69 @@ def test_compose_gives_only_variables_that_calmon_or_prefect_know() -> None:
             {key for key in service["environment"] if key.startswith("CALMON_")} if "environment" in service else set()
         )
         assert ours <= set(variables()), name
+
+
+NEEDS = {
+    "postgres": {"postgres_password"},
+    "prefect-server": {"prefect_database_url"},
+    "deploy": set(),
+    "worker": {"calmon_store_url", "calmon_warehouse_url", "calmon_slack_bot_token", "calmon_heartbeat_url"},
+    "service": {"calmon_store_url", "calmon_api_tokens"},
+    "slack": {"calmon_store_url", "calmon_slack_bot_token", "calmon_slack_app_token"},
+}
+
+
+def test_every_container_has_the_secrets_that_it_needs_and_no_other() -> None:
+    assert {name: set(service.get("secrets", ())) for name, service in COMPOSE["services"].items()} == NEEDS
+    assert set(COMPOSE["secrets"]) == set().union(*NEEDS.values())
+    assert all("file" in secret for secret in COMPOSE["secrets"].values())
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_container_gets_no_secret_but_as_a_file(name: str) -> None:
+    service = COMPOSE["services"][name]
+    environment = service["environment"]
+    values = {variable(field) for field in SECRETS} | {"POSTGRES_PASSWORD", "PREFECT_SERVER_DATABASE_CONNECTION_URL"}
+    assert not values & set(environment)
+    files = {value for key, value in environment.items() if key.endswith("_FILE")}
+    mounted = {re.sub(r"^\$\{\w+:\+(.*)\}$", r"\1", value) for value in files}
+    assert mounted == {f"/run/secrets/{secret}" for secret in service.get("secrets", ()) if "prefect" not in secret}
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_container_cannot_write_its_root_nor_gain_anything(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "/tmp" in service["tmpfs"]  # noqa: S108 - in the container
+    assert "privileged" not in service
+    added = {"postgres": ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]}
+    assert service.get("cap_add", []) == added.get(name, [])
+
+
+def test_images_have_exact_versions() -> None:
+    images = [service["image"] for service in COMPOSE["services"].values() if "image" in service]
+    images += re.findall(r"^FROM (\S+)", (ROOT / "deployments" / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    assert len(images) == 2
+    assert all(re.fullmatch(r"[\w/.-]+:(\d+\.\d+|\d+\.\d+\.\d+)-[\w-]+(@sha256:[0-9a-f]{64})?", one) for one in images)
+
+
+def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
+    script = ROOT / "deployments" / "secrets.sh"
+    for _ in range(2):
+        subprocess.run(["sh", str(script)], cwd=tmp_path, check=True, capture_output=True)
+    found = {path.name: path.read_text("utf-8") for path in (tmp_path / "secrets").iterdir()}
+    password = found["postgres_password"]
+    assert re.fullmatch(r"[0-9a-f]{48}", password)
+    assert found == {
+        "postgres_password": password,
+        "calmon_store_url": f"postgresql+psycopg://calmon:{password}@postgres:5432/calmon",
+        "prefect_database_url": f"postgresql+asyncpg://calmon:{password}@postgres:5432/prefect",
+    }
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    made = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values() if secret["file"].startswith("./")}
+    assert made <= set(found)
 
 
 def test_compose_publishes_ports_to_this_machine_only() -> None:

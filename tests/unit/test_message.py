@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from monitor import documents
 from monitor.alerts import incident_message as incidents
 from monitor.alerts import message, words
+from monitor.alerts.blocks import escape
 from monitor.alerts.incident_message import IN_FULL, delivery_id, incident_message
 from monitor.alerts.labels import Finding, SwitchLine, WorstRange
 from monitor.alerts.links import Links
@@ -269,6 +272,39 @@ def test_a_label_can_neither_mention_anybody_nor_format_the_message() -> None:
     assert "\u202e" not in read
     assert "\x07" not in read
     assert "`rm`" not in read
+
+
+def marks_of(label: str) -> Counter[str]:
+    """Slack's marks in all texts about one label: bold, italic, struck, code, emoji, mentions, links."""
+    told = finding(verdict(label), switch=OFF)
+    payloads = [
+        incident_message([told], window=WEEK, route=QUIET),
+        incidents.repeat_message([told], channel="#ml-oncall", root="r", number=1, mention=None),
+        incidents.numbers_message([told], window=WEEK, channel="#ml-oncall", root="r"),
+    ]
+    texts = [p["text"] for p in payloads] + [
+        part["text"] for payload in payloads for block in payload["blocks"] for part in _mrkdwn(block)
+    ]
+    return Counter(re.findall(r"[*~`]|(?<![^\W_])_|_(?![^\W_])|(?<!\w):[\w+-]+:|<|>", "\n".join(texts)))
+
+
+def _mrkdwn(block: Any) -> list[Any]:
+    parts = [block["text"]] if "text" in block else block.get("elements", [])
+    return [part for part in parts if part.get("type") == "mrkdwn"]
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["*bold*", "_italic_", "~struck~", "`code`", "```block```", ":tada:", ":+1:", "<!channel>", "<@U1>", "a*b_c_ ~d~",
+     "<https://evil.example|click>", "__init__", ":wave::skin-tone-3:"],
+)  # fmt: skip
+def test_a_label_with_marks_of_slack_adds_none_to_a_message(label: str) -> None:
+    assert marks_of(label) == marks_of("billing")
+
+
+def test_a_usual_name_is_shown_letter_for_letter() -> None:
+    for name in ("password_reset", "billing: refunds", "a-b.c/d", "ratio 12:30:45", "Größe #2"):
+        assert escape(name) == name
 
 
 def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_itself() -> None:
