@@ -18,15 +18,22 @@ class NotAllPinned(Exception):
     """Some sources could not be read; those that could are pinned. The message says why."""
 
 
+class NothingPinned(Exception):
+    """Something changed in the weeks that were to be pinned. The message says what."""
+
+
 @task(name="pin", timeout_seconds=1800, **IO)
 @secrets_hidden()
-def pin_weeks(monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str) -> Pinned:
+def pin_weeks(
+    monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str,
+    anyway: bool = False,
+) -> Pinned:  # fmt: skip
     """Read the weeks and freeze them."""
     start, end = default_span(monitor.config, monitor.clock())
     start = week(first, monitor.config.zone) if first else start
     end = week(last, monitor.config.zone) if last else end
     again = (task_run.run_count or 1) <= RETRIES
-    return pin(monitor, start, end, by=by, reason=reason, label=label, try_again=again)
+    return pin(monitor, start, end, by=by, reason=reason, label=label, try_again=again, anyway=anyway)
 
 
 @flow(
@@ -37,15 +44,21 @@ def pin_weeks(monitor: Monitor, first: str | None, last: str | None, label: str 
     description="Pin a new baseline, with a reason; labels with too few pairs are refused.",
 )
 def rebaseline(
-    reason: str, first: str | None = None, last: str | None = None, label: str | None = None, by: str = "prefect"
+    reason: str,
+    first: str | None = None,
+    last: str | None = None,
+    label: str | None = None,
+    by: str = "prefect",
+    anyway: bool = False,
 ) -> dict[str, list[str]]:
     """Freeze the weeks ``first`` .. ``last`` (default: the last ready ones); small labels are refused.
 
-    A source that cannot be read does not stop the others, but fails the flow at its end.
+    A source that cannot be read does not stop the others, but fails the flow at its end. Where something changed in
+    these weeks nothing is pinned and the flow fails with what it is, unless ``anyway``.
     """
     logger = get_run_logger()
     with opened() as monitor:
-        found = pin_weeks(monitor, first, last, label, reason, by)
+        found = pin_weeks(monitor, first, last, label, reason, by, anyway)
     rows = [
         {"source": b.source, "label": b.label, "version": b.version, "pairs": b.counts.rows,
          "weeks": f"{b.first_window}..{b.last_window}"}
@@ -54,6 +67,10 @@ def rebaseline(
     create_table_artifact(key="calmon-baseline", table=rows, description=reason)
     for refused in found.refusals:
         logger.warning("refused %s", refused)
+    for concern in found.concerns:
+        logger.warning("%s", concern)
+    if found.concerns and not anyway:
+        raise NothingPinned(f"{found.concerns[0]} ({len(found.concerns)} in all); choose other weeks, or anyway=true")
     if found.unread:
         raise NotAllPinned("; ".join(f"{source}: {error}" for source, error in found.unread.items()))
     return {

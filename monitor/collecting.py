@@ -99,6 +99,16 @@ def read(
     return reading, replace(with_whole(reading), rejected=kept.rejected)
 
 
+def again(monitor: Monitor, window: Window, name: str, baselines: Baselines) -> WindowCounts:
+    """One window as the history has it, else as the warehouse has it now; nothing is stored."""
+    kept = monitor.store.load_reading(window.schedule, window.start, name)
+    if kept is not None and _still_holds(monitor, kept):
+        return counts_of(window, kept, monitor.config, baselines)
+    source = monitor.config.sources[name].model_copy(update={"segments": ()})  # of no use here, and slow
+    reading = monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False)
+    return replace(with_whole(reading), rejected=rejected_in(stored(monitor, reading), monitor.config, baselines))
+
+
 def with_whole(reading: Reading) -> WindowCounts:
     """The counts of every label and, under None, of the source as a whole."""
     labels: dict[str | None, Counts] = {label: counts for label, counts in reading.labels.items()}  # noqa: C416 - widens the key

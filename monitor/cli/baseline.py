@@ -14,10 +14,12 @@ from monitor.cli import app as cli
 from monitor.cli.runs import status
 from monitor.counts import bin_counts
 from monitor.metrics.calibration import ece
-from monitor.pinning import default_span, pin
+from monitor.pinning import Pinned, default_span, pin
 from monitor.records import Window
 from monitor.report.terminal import plain_table
 from monitor.rules.model import Config
+
+CONCERNS_SHOWN = 20
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
 cli.app.add_typer(baseline_app, name="baseline")
@@ -35,9 +37,12 @@ def pin_command(
     source: cli.SourceOption = None,
     reason: Annotated[str, typer.Option(help="Why, for the history.")] = "pinned by hand",
     by: cli.ByOption = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Pin although something changed in these weeks.")] = False,
 ) -> None:
     """Freeze bin edges and cells of some weeks as a new version. Labels with too few pairs are refused.
 
+    Prints rows, ECE and model versions. Where calibration or scores changed within the weeks, differ from the weeks
+    around them, or rows were rejected, that is named and nothing is pinned (exit 1); --anyway pins all the same.
     A source that cannot be read is named, stops no other, and makes the exit code 1.
     """
     with cli.plain_errors():
@@ -45,7 +50,10 @@ def pin_command(
         start, end = span_of(config, first, last)
         names = cli.check_source(config, source)
     with cli.monitor() as opened, status() as say:
-        found = pin(opened, start, end, by=cli.who(by), reason=reason, label=label, sources=names, progress=say)
+        found = pin(
+            opened, start, end, by=cli.who(by), reason=reason, label=label, sources=names, anyway=anyway, progress=say
+        )  # fmt: skip
+    _show_found(found)
     for baseline in found.baselines:
         cli.out.print(f"pinned {_name(baseline)} version {baseline.version}: {baseline.counts.rows:,} pairs "
                       f"of {baseline.first_window}..{baseline.last_window}", markup=False)  # fmt: skip
@@ -56,10 +64,39 @@ def pin_command(
         cli.err.print(hint, style="red", soft_wrap=True)
     for unread, why in found.unread.items():
         cli.err.print(f"not pinned, cannot be read: {unread}: {why}", style="red", markup=False, soft_wrap=True)
-    if not (found.baselines or found.refusals or found.unread):
+    if found.concerns:
+        _show_concerns(found)
+    if not (found.baselines or found.refusals or found.unread or found.concerns):
         raise cli.fail(f"no rows {'of label ' + repr(label) + ' ' if label else ''}in {start.name}..{end.name}")
-    if found.refusals or found.unread:
+    if found.refusals or found.unread or (found.concerns and not anyway):
         raise typer.Exit(cli.FAILED)
+
+
+def _show_found(found: Pinned) -> None:
+    """What the weeks hold: a line a label, and the model versions of each source."""
+    if found.summaries:
+        table = plain_table("label", "rows", "ECE", title="What these weeks hold")
+        for each in found.summaries:
+            ece = each.ece
+            limits = "" if ece.low is None or ece.high is None else f" ({ece.low:.4f} to {ece.high:.4f})"
+            value = "–" if ece.value is None else f"{ece.value:.4f}{limits}"
+            table.add_row(*cli.cells(each.subject.name, f"{each.rows:,}", value))
+        cli.out.print(table)
+    for source, versions in found.versions.items():
+        told = ", ".join(f"{version} ({rows:,} rows)" for version, rows in versions.items())
+        if told:
+            cli.out.print(f"{source}: model versions {told}", markup=False, soft_wrap=True)
+
+
+def _show_concerns(found: Pinned) -> None:
+    for concern in found.concerns[:CONCERNS_SHOWN]:
+        cli.err.print(f"warning: {concern}", style="yellow", markup=False, soft_wrap=True)
+    more = len(found.concerns) - CONCERNS_SHOWN
+    if more > 0:
+        cli.err.print(f"and {more} more warnings", style="yellow")
+    if not found.baselines:
+        hint = "nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway"
+        cli.err.print(hint, style="red", soft_wrap=True)
 
 
 def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window, Window]:

@@ -1,0 +1,172 @@
+"""A baseline is made of weeks that are one thing, and like those around them; else it says what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from monitor import windows
+from monitor.baseline_checks import Between, Concern
+from monitor.pinning import Pinned, pin
+from monitor.records import Window
+from tests.fakes import world as worlds
+from tests.fakes.world import CONFIG, LABELS, WEEKS, World, make_world, rows, write_duckdb
+from tests.integration.test_main_job import calmon
+
+NOW = datetime(2026, 9, 7, 7, tzinfo=UTC)
+SWAP = 6  # the week, from 0, from which another model answers
+VERSIONED = CONFIG.replace("segments: [channel]", "segments: [channel, model_version]").replace(
+    "min_pairs: 3000", "min_pairs: 2000"
+)
+Change = Callable[[pd.DataFrame, np.random.Generator], pd.DataFrame]
+
+
+def week(name: str) -> Window:
+    from zoneinfo import ZoneInfo
+
+    return windows.week(name, ZoneInfo("UTC"))
+
+
+def frame(change: Change | None = None, versions: bool = True) -> pd.DataFrame:
+    """The ten good weeks of the world with model versions; ``change`` alters rows of "steady" after the swap."""
+    found = rows(WEEKS[:10])
+    late = found["resolved_at"] >= week(WEEKS[SWAP]).start
+    if versions:
+        found["model_version"] = np.where(late, "v7", "v6")
+    if change is not None:
+        chosen = late & (found["label"] == "steady")
+        found.loc[chosen] = change(found[chosen].copy(), np.random.default_rng(2))
+    return found
+
+
+def overconfident(part: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    truth = np.where(part["score"] > 0.5, part["score"] - 0.16, part["score"])
+    return part.assign(actual=(rng.random(len(part)) < truth).astype(int))
+
+
+def other_scores(part: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    score = rng.choice([0.02, 0.98], len(part))
+    return part.assign(score=score, actual=(rng.random(len(part)) < score).astype(int),
+                       predicted=(score >= 0.5).astype(int))  # fmt: skip
+
+
+def pinned(folder: Path, data: pd.DataFrame, first: int, last: int, *, config: str = VERSIONED, anyway: bool = False,
+           label: str | None = None) -> Pinned:  # fmt: skip
+    world = make_world(folder, config=config, warehouse_url=write_duckdb(folder / "w.duckdb", data))
+    with world.opened(lambda: NOW) as monitor:
+        ends = week(WEEKS[first]), week(WEEKS[last])
+        return pin(monitor, *ends, by="test", reason="test", anyway=anyway, label=label)
+
+
+def kinds(found: Pinned) -> set[tuple[str | None, str, Between]]:
+    return {(c.subject.label, c.what, c.between) for c in found.concerns}
+
+
+def test_weeks_that_are_one_thing_are_pinned_and_summed_up(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(), 0, 5)
+    assert found.concerns == ()
+    assert [b.label for b in found.baselines] == [*LABELS, None]
+    assert found.versions == {"tickets": {"v6": 6 * worlds.ROWS * len(LABELS)}}
+    summary = {s.subject.label: s for s in found.summaries}
+    assert summary["steady"].rows == 6 * worlds.ROWS
+    assert summary["steady"].ece.low is not None
+    assert summary["steady"].ece.high is not None
+    assert summary["steady"].ece.low <= (summary["steady"].ece.value or 0) <= summary["steady"].ece.high < 0.05
+
+
+def test_a_model_swap_within_the_weeks_is_named_with_its_week_and_versions(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(overconfident), 3, 8)
+    assert found.baselines == ()
+    assert kinds(found) >= {("steady", "calibration", Between.HALVES), ("steady", "calibration", Between.VERSIONS)}
+    assert {c.subject.label for c in found.concerns} <= {"steady", None}
+    (halves,) = [c for c in found.concerns if c.subject.label == "steady" and c.between is Between.HALVES]
+    assert (halves.week, halves.versions) == (WEEKS[SWAP], ("v6", "v7"))
+    assert str(halves).startswith("tickets/steady: ECE higher by 0.")
+    assert str(halves).endswith(f"within the span, from {WEEKS[SWAP]} on; model version v6 → v7")
+
+
+def test_weeks_after_a_swap_differ_from_the_weeks_before(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(overconfident), 6, 9)
+    assert ("steady", "calibration", Between.BEFORE) in kinds(found)
+    assert {c.between for c in found.concerns} == {Between.BEFORE}
+    (before,) = [c for c in found.concerns if c.subject.label == "steady"]
+    assert "than in the weeks before, from 2026-W30 on; model version v6 → v7" in str(before)
+
+
+def test_weeks_before_a_swap_differ_from_the_weeks_after(tmp_path: Path) -> None:
+    assert {c.between for c in pinned(tmp_path, frame(overconfident), 0, 5).concerns} == {Between.AFTER}
+
+
+def test_scores_that_moved_are_named_although_they_are_right(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(other_scores), 3, 8)
+    assert ("steady", "scores", Between.HALVES) in kinds(found)
+    assert not [c for c in found.concerns if c.what == "calibration"]
+    assert "scores are distributed differently (KS distance 0." in str(found.concerns[0])
+
+
+def test_without_a_segment_of_versions_weeks_are_compared_by_their_main_version(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(overconfident), 3, 8, config=CONFIG)
+    assert ("steady", "calibration", Between.VERSIONS) in kinds(found)
+    assert pinned(tmp_path, frame(overconfident, versions=False), 3, 8, config=CONFIG).concerns
+
+
+def test_only_the_label_that_is_asked_for_is_looked_at(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(overconfident), 3, 8, label="rare")
+    assert found.concerns == ()
+    assert [b.label for b in found.baselines] == ["rare"]
+
+
+def test_anyway_pins_and_still_says_what_changed(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(overconfident), 3, 8, anyway=True)
+    assert found.concerns
+    assert [b.label for b in found.baselines] == [*LABELS, None]
+
+
+def test_rejected_rows_speak_against_a_baseline(tmp_path: Path) -> None:
+    data = frame()
+    bad = (data["label"] == "steady") & (data["item"].str.startswith(f"{WEEKS[2]}-1"))
+    data["actual"] = data["actual"].where(~bad, -1)
+    found = pinned(tmp_path, data, 0, 5)
+    (concern,) = found.concerns
+    assert (concern.what, concern.week) == ("rejected", WEEKS[2])
+    assert str(concern).startswith(f"tickets (all labels): {WEEKS[2]}: 111 of ")
+    assert "are -1" in str(concern)
+
+
+def test_the_command_names_the_change_pins_nothing_and_takes_anyway(tmp_path: Path) -> None:
+    world: World = make_world(
+        tmp_path, config=VERSIONED, warehouse_url=write_duckdb(tmp_path / "w.duckdb", frame(overconfident))
+    )
+    words = ("baseline", "pin", "--from", WEEKS[3], "--to", WEEKS[8])
+    refused = calmon(world, *words)
+    assert refused.returncode == 1
+    assert "warning: tickets/steady: ECE higher by 0." in refused.stderr
+    assert "nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway" in refused.stderr
+    assert "tickets: model versions v6 (5,400 rows), v7 (5,400 rows)" in refused.stdout
+    assert "tickets/steady" in refused.stdout
+    assert "no baseline yet" in calmon(world, "baseline", "list").stdout
+    taken = calmon(world, *words, "--anyway")
+    assert taken.returncode == 0
+    assert "warning: tickets/steady" in taken.stderr
+    assert "pinned tickets/steady version 1: 3,600 pairs" in taken.stdout
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weeks_of_one_thing_are_taken_whatever_the_random_numbers(tmp_path: Path, seed: int) -> None:
+    """Twelve comparisons of four subjects a time; the rate is one in a hundred of all that is reported."""
+    rng, parts = np.random.default_rng(seed), []
+    for name in WEEKS[:10]:
+        for label in LABELS:
+            score = rng.beta(0.8, 1.2, 500).round(4)
+            parts.append(pd.DataFrame({
+                "item": [f"{name}-{i}" for i in range(500)], "label": label, "score": score,
+                "actual": (rng.random(500) < score).astype(int), "predicted": (score >= 0.5).astype(int),
+                "resolved_at": week(name).start, "channel": "web", "model_version": "v6",
+            }))  # fmt: skip
+    found: tuple[Concern, ...] = pinned(tmp_path, pd.concat(parts, ignore_index=True), 1, 6).concerns
+    assert found == ()
