@@ -422,7 +422,7 @@ def test_a_backfill_evaluates_every_window_and_neither_switches_nor_sends(
 def test_a_new_baseline_is_a_new_version_with_its_reason(world: World) -> None:
     from flows.rebaseline import rebaseline
 
-    found = rebaseline("recalibrated", WEEKS[1], WEEKS[6])
+    found = rebaseline("recalibrated", WEEKS[1], WEEKS[6], anyway=True)
     assert found["pinned"][-1] == "tickets/None v2"
     with world.opened() as monitor:
         newest = monitor.store.latest_baselines("tickets")["steady"]
@@ -435,7 +435,7 @@ def test_a_source_that_cannot_be_read_fails_the_rebaseline_only_after_the_others
 
     mail = "  mail:\n    relation: nowhere\n    score_is: probability_of_label\nevaluation:"
     (world.folder / "alerts.yaml").write_text(CONFIG.replace("evaluation:", mail), "utf-8")
-    state = rebaseline("recalibrated", WEEKS[1], WEEKS[6], return_state=True)
+    state = rebaseline("recalibrated", WEEKS[1], WEEKS[6], anyway=True, return_state=True)
     assert state.is_failed()
     assert "mail: the warehouse refuses the relation" in str(state.message)
     with world.opened() as monitor:

@@ -257,7 +257,7 @@ def test_a_baseline_pinned_later_is_not_used_for_the_weeks_that_were_judged_befo
     run_all(world, WEEKS[9:10], act="never")
     with world.opened() as monitor:
         zone = monitor.config.zone
-        pin(monitor, week(WEEKS[2], zone), week(WEEKS[7], zone), by="test", reason="newer")
+        pin(monitor, week(WEEKS[2], zone), week(WEEKS[7], zone), by="test", reason="newer", anyway=True)
     found = replayed(world, weeks=3)
     verdicts, _ = stored(world)
     assert {verdict.baseline_version for verdict in verdicts} == {1}
