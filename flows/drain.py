@@ -15,6 +15,7 @@ from flows.hooks import tell_once_a_day
 from flows.stages import OUTSIDE, opened
 from monitor import alerting
 from monitor.alerts.outbox import drain
+from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.rules.problems import ConfigProblems
 
 
@@ -29,12 +30,12 @@ def drain_outbox() -> dict[str, int]:
     """Returns how many deliveries are now in which state, of those that were touched."""
     logger = get_run_logger()
     try:
-        with opened() as monitor:
+        with opened(creates=False) as monitor:
             alerting.due_repeats(monitor)
             touched = drain(
                 monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True
             )  # fmt: skip
-    except (*OUTSIDE, ConfigProblems) as error:
+    except (*OUTSIDE, ConfigProblems, StoreMissing, HistoryLost) as error:
         logger.error("nothing was drained: %s", error)
         return {}
     for delivery in touched:

@@ -78,7 +78,7 @@ def _tell(flow: Any, flow_run: Any, state: Any, *, once: str, often: bool) -> No
     )  # fmt: skip
     delivery = delivery_of(payload, kind="monitor", now=utc_now())
     try:
-        with open_store(settings, writes=True) as store:
+        with open_store(settings, writes=True, creates=False) as store:
             store.add_delivery(delivery)
             drain(store, sender_of(settings), now=utc_now, worker=worker_id())
     except (HistoryError, SQLAlchemyError) as error:

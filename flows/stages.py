@@ -24,7 +24,8 @@ from monitor import run as stages
 from monitor.adapters import ActMode, Monitor, open_monitor, open_store
 from monitor.collecting import Collected, collect
 from monitor.evaluation import Evaluated
-from monitor.history.errors import StoreUnreachable
+from monitor.heartbeat import beat
+from monitor.history.errors import HistoryLost, StoreUnreachable
 from monitor.records import Action, Reason, Schedule, Window
 from monitor.redaction import secrets_hidden
 from monitor.rules.load import load_config
@@ -69,9 +70,9 @@ IO: dict[str, Any] = {
 
 @task(name="reach the history", timeout_seconds=120, **IO)
 @secrets_hidden()
-def reach(settings: Settings) -> None:
+def reach(settings: Settings, creates: bool = True) -> None:
     """Make sure that the history answers (and exists) before anything is judged."""
-    with open_store(settings, writes=True) as store:
+    with open_store(settings, writes=True, creates=creates) as store:
         store.ping()
 
 
@@ -131,16 +132,21 @@ def evaluate_window(monitor: Monitor, window: Window, sources: Sequence[str], mo
 
 
 @contextmanager
-def opened() -> Iterator[Monitor]:
+def opened(*, creates: bool = True) -> Iterator[Monitor]:
     """The adapters of this environment.
 
-    A broken alerts.yaml fails here at once; a history that is down is waited for.
+    A broken alerts.yaml fails here at once; a history that is down is waited for. Only a run ``creates`` one, and only
+    where there never was one: a history that was lost raises HistoryLost, and the heartbeat hears of it.
     """
     settings = load_settings(os.environ)
     load_config(settings.config)
     with secrets_hidden(), deadline():
-        reach(settings)
-        with open_monitor(settings) as monitor:
+        try:
+            reach(settings, creates)
+        except HistoryLost as error:
+            beat(settings.heartbeat_url, failed=str(error))
+            raise
+        with open_monitor(settings, creates=creates) as monitor:
             yield monitor
 
 

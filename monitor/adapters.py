@@ -43,16 +43,17 @@ class Monitor:
 
 @contextmanager
 def open_monitor(
-    settings: Settings, *, clock: Callable[[], datetime] = utc_now, writes: bool = True
+    settings: Settings, *, clock: Callable[[], datetime] = utc_now, writes: bool = True, creates: bool = True
 ) -> Iterator[Monitor]:
     """The adapters of these settings, closed again at the end.
 
-    A store that does not exist is created where ``writes``, else an empty one in memory stands for
-    it. Raises ConfigProblems, WrongWarehouseAddress or HistoryError, each saying what to do.
+    A store that never existed is created where ``writes`` and ``creates``; without ``creates`` it is an error. Where
+    nothing is written, an empty one in memory is in its place. Raises ConfigProblems, WrongWarehouseAddress or
+    HistoryError, each saying what to do.
     """
     config = load_config(settings.config)
     # what may be wrong with the settings shows before a store is made
-    with open_warehouse(settings, config) as warehouse, open_store(settings, writes=writes) as store:
+    with open_warehouse(settings, config) as warehouse, open_store(settings, writes=writes, creates=creates) as store:
         yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
 
 
@@ -63,9 +64,14 @@ def open_warehouse(settings: Settings, config: Config) -> Warehouse:
 
 
 @contextmanager
-def open_store(settings: Settings, *, writes: bool) -> Iterator[Store]:
-    """The history of these settings."""
+def open_store(settings: Settings, *, writes: bool, creates: bool = True) -> Iterator[Store]:
+    """The history of these settings; one that was lost is an error, whoever asks."""
     url = settings.store_url.get_secret_value()
+    if writes and not creates:
+        with Store.from_url(url, create=False) as existing:
+            existing.notice_past()
+            yield existing
+        return
     try:
         store = Store.from_url(url, create=writes)
     except StoreMissing:

@@ -11,10 +11,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from monitor import windows
-from monitor.adapters import ActMode, Monitor
+from monitor.adapters import ActMode, Monitor, open_monitor
 from monitor.cli import app as cli
+from monitor.history.errors import HistoryLost
+from monitor.lost import report_lost
 from monitor.records import Schedule
 from monitor.report.terminal import run_summary
+from monitor.rules.model import Config
 from monitor.run import RunResult, run_window
 
 run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")
@@ -62,7 +65,8 @@ def _run(
     with cli.plain_errors():
         config = cli.configuration()
         window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
-    with cli.monitor(writes=not dry_run) as opened:
+    opening = open_monitor(cli.settings(), writes=not dry_run)
+    with cli.plain_errors(), lost_reported(config, f"calmon run {schedule}"), opening as opened:
         with status() as say:
             result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
         _show(opened, result, json_output=json_output)
@@ -70,6 +74,16 @@ def _run(
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
         raise typer.Exit(cli.BREACH)
+
+
+@contextmanager
+def lost_reported(config: Config, what: str) -> Iterator[None]:
+    """A run that finds its history gone says so to people, too: nobody may be looking at this terminal."""
+    try:
+        yield
+    except HistoryLost as error:
+        report_lost(cli.settings(), config, what, error)
+        raise
 
 
 def _show(opened: Monitor, result: RunResult, *, json_output: bool) -> None:

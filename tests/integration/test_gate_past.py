@@ -16,17 +16,21 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from monitor.adapters import open_store
 from monitor.automation import Gate
 from monitor.automation.sources import HttpSource, StoreSource
 from monitor.history.reader import SwitchReader
-from monitor.history.store import HistoryLost, Store
+from monitor.history.store import HistoryLost, Store, StoreMissing
 from monitor.operating import Change, operate
-from monitor.rules.model import AutomationConfig
+from monitor.rules.load import parse_config
+from monitor.settings import load_settings
+from tests.fakes import heartbeat, slack
 from tests.fakes.service import make_place, running
+from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30.0
-RULES = AutomationConfig(when_not_evaluated="keep")
+RULES = parse_config(CONFIG)
 
 
 def turn(store: Store, *, enable: bool) -> None:
@@ -48,6 +52,7 @@ def backed_up(folder: Path) -> tuple[str, Path]:
 
 ROUTER = """
 import sys, time
+from monitor.adapters import open_store
 from monitor.automation import Gate
 gate = Gate.from_env()
 seen = None
@@ -256,3 +261,44 @@ def test_a_history_that_is_gone_is_an_error_and_only_init_makes_another(tmp_path
     with Store.from_url(url) as store:
         assert store.switches() == []
         assert store.identity().mark.epoch > 0
+
+
+def test_a_run_whose_history_was_lost_makes_none_and_people_are_notified(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    first = run_weekly(world)
+    assert first.returncode == 0, first.stderr  # the first run makes the history, as ever
+    for ending in ("", "-wal", "-shm"):
+        (tmp_path / f"history.sqlite{ending}").unlink(missing_ok=True)
+    with slack.running() as workspace, heartbeat.running() as beats:
+        told = {
+            "CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": workspace.url,
+            "CALMON_HEARTBEAT_URL": beats.url,
+        }  # fmt: skip
+        again = run_weekly(world, **told)
+        assert again.returncode == 1
+        assert "calmon db init" in again.stderr
+        (text,) = workspace.texts("ml-monitoring")
+        assert "is gone" in text
+        assert [path.endswith("/fail") for path, _ in beats.made] == [True]
+        assert run_weekly(world, "health", **told).returncode == 1
+    assert not (tmp_path / "history.sqlite").exists()
+
+
+def run_weekly(world: World, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    asked = words or ("run", "weekly", "--week", WEEKS[6])
+    return subprocess.run(
+        [sys.executable, "-m", "monitor", *asked], capture_output=True, text=True, timeout=300, check=False,
+        cwd=world.folder, env={**os.environ, **world.environment, **environment, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_neither_drain_nor_watchdog_makes_a_history(tmp_path: Path, existed: bool) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    if existed:
+        url, _ = backed_up(tmp_path)
+        (tmp_path / "history.sqlite").unlink()
+    settings = load_settings({"CALMON_STORE_URL": url})
+    with pytest.raises(HistoryLost if existed else StoreMissing), open_store(settings, writes=True, creates=False):
+        raise AssertionError("nothing is opened")
+    assert not (tmp_path / "history.sqlite").exists()

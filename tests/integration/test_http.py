@@ -89,7 +89,7 @@ def test_the_board_is_that_of_the_history_and_a_gate_can_read_it(service: Runnin
         for state in store.switches():
             found = board.switches[state.source, state.label]
             assert (found.state, found.lease_until, found.version) == (state.state, state.lease_until, state.version)
-    assert to_json(board) == answer.json()
+    assert to_json(board) | {"request": None} == answer.json()
     assert abs(board.at - datetime.now(UTC)) < timedelta(minutes=5)
 
 

@@ -634,6 +634,25 @@ def test_the_watchdog_tells_of_a_run_that_is_missing_once(world: World, workspac
 
 
 @pytest.mark.usefixtures("prefect")
+def test_the_watchdog_and_the_drain_make_no_history_and_a_lost_one_is_told_once(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    from flows.drain import drain_outbox
+    from flows.watchdog import watchdog
+
+    for path in world.folder.glob("history.sqlite*"):
+        if not path.name.endswith(".epoch"):
+            path.unlink()
+    assert drain_outbox() == {}
+    assert all(watchdog(return_state=True).is_failed() for _ in range(2))
+    assert len(workspace.messages) == 1
+    assert "is gone" in workspace.texts("ml-monitoring")[0]
+    (world.folder / "history.sqlite.epoch").unlink()  # never made, as far as anybody knows
+    assert (drain_outbox(), watchdog()) == ({}, [])
+    assert not (world.folder / "history.sqlite").exists()
+
+
+@pytest.mark.usefixtures("prefect")
 def test_a_watchdog_that_fails_every_quarter_of_an_hour_says_so_once_a_day(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
