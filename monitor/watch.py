@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 
 from monitor import windows
 from monitor.records import Delivery, Identity, Note, Reason, Schedule, Severity, SwitchState, Window
+from monitor.rejection import Rejections
+from monitor.rejection_words import fact, remedy
 
 OVERDUE = timedelta(hours=6)
 """How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
@@ -103,7 +105,7 @@ class JudgedSeen:
 
     ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons told by
     label, (rule, severity, label); ``since`` is the first of the windows without a break in which a reason held
-    (``""``: nothing was judged).
+    (``""``: nothing was judged). ``lost`` says why rows were rejected, ``examples`` names some of their items.
     """
 
     schedule: Schedule
@@ -113,6 +115,8 @@ class JudgedSeen:
     reasons: Mapping[Reason, int] = field(default_factory=dict)
     labels: Mapping[Reason, Sequence[tuple[str, Severity, str | None]]] = field(default_factory=dict)
     since: Mapping[str, str] = field(default_factory=dict)
+    lost: Rejections = field(default_factory=Rejections)
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +168,12 @@ class Finding:
 
 def findings(seen: Observed, now: datetime) -> list[Finding]:
     """Everything that is wrong, the gravest first."""
-    data = list(_data(seen))
+    every = list(_judged(seen))
+    causes = {finding.key for finding in every if finding.reason == WatchReason.REJECTED_ROWS}
+    # of rows that were all rejected, the verdicts know the cause
+    data = [f for f in _data(seen) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
     known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
-    judged = [finding for finding in _judged(seen) if finding.key not in known]  # told of the reading already
+    judged = [finding for finding in every if finding.key not in known]  # told of the reading already
     found = [
         *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
         *_leases(seen, now), *_turned_off(seen),
@@ -386,12 +393,8 @@ def _judged(seen: Observed) -> Iterable[Finding]:
         if not each.evaluated and _is_worth_telling(each):
             yield _nothing_judged(each)
         if each.labels.get(Reason.REJECTED_ROWS):
-            yield _not_by_label(
-                each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS,
-                "too many of their rows were rejected, so what is left may not be typical",
-                "`calmon explain` a verdict shows the reasons; fix the rows at their source, then "
-                f"{_again(each.schedule, each.window_name)}",
-            )  # fmt: skip
+            why, do_now = _rejected(each)
+            yield _not_by_label(each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS, why, do_now)
         if each.labels.get(Reason.SCORES_MOVED):
             yield _not_by_label(
                 each, Reason.SCORES_MOVED, WatchReason.SCORES_MOVED,
@@ -402,8 +405,19 @@ def _judged(seen: Observed) -> Iterable[Finding]:
 
 
 def _is_worth_telling(each: JudgedSeen) -> bool:
-    """Not what is told of the reading already, and not the windows that a baseline was made of."""
-    return bool(set(each.reasons) - {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED})
+    """Not what is told of the reading or by label already, and not the windows that a baseline was made of."""
+    told = {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS}
+    return bool(set(each.reasons) - told)
+
+
+def _rejected(each: JudgedSeen) -> tuple[str, str]:
+    """Why rows were rejected, and what to do."""
+    gravest, again = each.lost.gravest, _again(each.schedule, each.window_name)
+    if gravest is None:  # stored before causes were
+        why = "too many of their rows were rejected, so what is left may not be typical"
+        return why, f"`calmon explain` a verdict shows the reasons; fix the rows at their source, then {again}"
+    items = f" (for example {', '.join(each.examples)})" if each.examples else ""
+    return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {again}"
 
 
 def _nothing_judged(each: JudgedSeen) -> Finding:

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
+from typing import Any
 
 from monitor import incidents, watch
 from monitor.adapters import Monitor
 from monitor.alerts.blocks import Payload
 from monitor.alerts.links import links_of
 from monitor.alerts.message import delivery_of
+from monitor.alerts.words import clean
 from monitor.health import message, troubles
 from monitor.health.message import View, automation_now
 from monitor.health.troubles import Change, Group
@@ -40,6 +42,7 @@ LOOKS_BACK = timedelta(weeks=12)
 RUNS = 200
 SINCE_BACK = 26
 """How many windows are looked back for the first in which the same held."""
+EXAMPLES = 3
 TRIES = 20
 _TOLD_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
 _UNSENT: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "dead")
@@ -94,7 +97,17 @@ def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterat
             schedule, newest.window_name, source, evaluated, reasons,
             labels={reason: _labels(store, newest, source, reason) for reason in by_label},
             since={key: _since(store, newest, before, source, key) for key in held},
+            **(_lost(store, newest, source) if Reason.REJECTED_ROWS in by_label else {}),
         )  # fmt: skip
+
+
+def _lost(store: Store, run: RunSeen, source: str) -> dict[str, Any]:
+    """Why rows of a source were rejected, with the items of some of them."""
+    lost = store.rejections(run.schedule, run.window_start, source)
+    reason = lost.gravest.reason if lost.gravest else None
+    found = [q for q in store.quality(run.schedule, run.window_start) if (q.source, q.reason) == (source, reason)]
+    items = [clean(str(row.get("item"))) for q in found for row in q.examples if row.get("item")]
+    return {"lost": lost, "examples": tuple(dict.fromkeys(items))[:EXAMPLES]}
 
 
 def _labels(store: Store, run: RunSeen, source: str, reason: Reason) -> list[tuple[str, Severity, str | None]]:

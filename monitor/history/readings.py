@@ -119,6 +119,14 @@ def quality(
     return [Quality(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
 
 
+def rejected(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Rejections:
+    """What was concluded from the rejected rows of one reading; nothing of one that is not there."""
+    kept = connection.execute(
+        select(tables.readings.c.rejected).where(_is_reading(tables.readings, schedule, window_start, source))
+    ).scalar()
+    return from_json(kept)[1]
+
+
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """What every reading of a window from ``since`` to ``until`` gave, without its counts, newest first."""
     table, bad = tables.readings, tables.quality

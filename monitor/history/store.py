@@ -71,6 +71,7 @@ from monitor.records import (
     Window,
 )
 from monitor.redaction import shown_address
+from monitor.rejection import Rejections
 
 __all__ = [
     "ANY",
@@ -290,6 +291,11 @@ class Store:
         """What every reading of a window from ``since`` to ``until`` gave (state, rows, error), newest first."""
         with self._read() as connection:
             return readings.seen(connection, since, until)
+
+    def rejections(self, schedule: Schedule, window_start: datetime, source: str) -> Rejections:
+        """What kept subjects of a source from being judged in one window, since rows were rejected."""
+        with self._read() as connection:
+            return readings.rejected(connection, schedule, window_start, source)
 
     def quality(self, schedule: Schedule, window_start: datetime) -> list[Quality]:
         """The rows set aside in one window."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from monitor.rejection import Cause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
+from monitor.watch import WatchReason, findings
+from monitor.watching import observed
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
 
 pytestmark = pytest.mark.postgres
@@ -87,6 +90,17 @@ FAULTS: dict[Cause, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }  # fmt: skip
 
 
+SAID: dict[Cause, tuple[str, str]] = {
+    Cause.TRUTH_MINUS_ONE: ("are -1 (for example 2026-W35-", "Find out what -1 means."),
+    Cause.SCORE_IN_PERCENT: ("as percentages are (for example 2026-W35-", "score / 100"),
+    Cause.TRUTH_MISSING: ("are NULL (for example 2026-W35-", "WHERE actual IS NOT NULL"),
+    Cause.SCORE_CONSTANT: ("every score is the same", "Check that the view has the score of each item"),
+    Cause.TRUTH_CONSTANT: ("is the same", "Check the join that gives the truth"),
+    Cause.ITEM_CONSTANT: ("every row has the same item", "Check which column `item` is mapped to"),
+}
+"""Cause and remedy as the message and `calmon health` name them."""
+
+
 def world_of(folder: Path, engine: str, rows: pd.DataFrame, request: Any, config: str = CONFIG) -> World:
     write: dict[str, Callable[[], str]] = {
         "duckdb": lambda: write_duckdb(folder / "warehouse.duckdb", rows),
@@ -115,6 +129,19 @@ def test_a_faulty_column_breaches_nothing_turns_nothing_on_and_is_named(
     with world.opened(lambda: NOW) as monitor:
         assert not [s for s in monitor.store.switches() if effective(s, NOW).allowed]
         kept = monitor.store.load_reading("weekly", week(WEEK).start, "tickets")
+        (incident,) = monitor.store.monitor_incidents()
+        (post,) = monitor.store.deliveries()
+        unhealthy = findings(observed(monitor.store, monitor.config, NOW), NOW)
+        assert monitor.store.incidents() == []
+    assert (incident.source, incident.state, incident.reason) == ("tickets", "open", "rejected_rows")
+    assert post.operation == "post"
+    said = json.dumps(post.payload)
+    (told,) = [f for f in unhealthy if f.reason == WatchReason.REJECTED_ROWS]
+    assert (told.severity, told.is_unhealthy) == ("critical", True)
+    for text in (said, f"{told.text} {told.do_now}"):
+        assert SAID[cause][0] in text
+        assert SAID[cause][1] in text
+        assert "billing, outage, phishing" in text
     assert kept is not None
     assert kept.rejected == part.rejected
     assert kept.rejected.gravest is not None
@@ -188,6 +215,9 @@ def test_the_verdicts_are_the_same_twice_and_come_back_once_the_view_is_fixed(tm
     assert [v.id for v in first.evaluated[0].verdicts] == [v.id for v in second.evaluated[0].verdicts]
     write_duckdb(tmp_path / "w.duckdb", frame())
     assert {v.outcome for v in run(world).evaluated[0].verdicts} >= {"breach"}
+    with world.opened(lambda: NOW) as monitor:
+        (incident,) = monitor.store.monitor_incidents()
+    assert incident.state == "resolved"
 
 
 def test_max_rejected_is_a_setting(tmp_path: Path) -> None:
