@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor import windows
 from monitor.adapters import Monitor
-from monitor.alerts.causes import Context, causes
+from monitor.alerts.causes import Context, changes, worst_segment
 from monitor.alerts.labels import Finding, Now, SwitchLine
 from monitor.alerts.slack import MESSAGE_DELETED
 from monitor.automation.as_of import by_switch, time_on
@@ -16,17 +16,18 @@ from monitor.baselines import Baseline, edges_of
 from monitor.counts import bin_counts
 from monitor.estimates import Sample, estimate
 from monitor.figures.png import incident_png
-from monitor.figures.reliability import Reliability, reliability_data
+from monitor.figures.reliability import Reliability, fewer, reliability_data
 from monitor.figures.trend import Trend, trend_data
 from monitor.harm import Harm
 from monitor.history.errors import HistoryError
 from monitor.history.readings import StoredReading
 from monitor.incidents import last_told
-from monitor.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Verdict, Window
+from monitor.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Schedule, Verdict, Window
 from monitor.switch_line import switch_line
 
-#: How many windows before a verdict's own are looked at for a new model version, and drawn as its trend.
-VERSIONS_BACK, TREND = 4, 26
+#: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
+VERSIONS_BACK, TREND = 2, 26
+BINS_DRAWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Desk:
         estimates = self._estimates(verdict, segments=True)
         return replace(
             brief, baseline_interval=self._baseline_interval(verdict), switch=self.switch(verdict, brief),
-            harm=self._harm(verdict, estimates), causes=self._causes(verdict, estimates),
+            harm=self._harm(verdict, estimates), causes=self._changes(verdict),
+            worst_segment=worst_segment(verdict, estimates),
         )  # fmt: skip
 
     def last(self, incident: Incident, event: IncidentEvent | None = None) -> IncidentEvent | None:
@@ -80,15 +82,32 @@ class Desk:
         if reliability is None and trend.empty:
             return None
         what = [] if reliability is None else ["reliability diagram"]
-        return " and ".join([*what, *([] if trend.empty else ["trend"])]), incident_png(reliability, trend)
+        title = f"{verdict.subject.name}, {verdict.window.name}"
+        return " and ".join([*what, *([] if trend.empty else ["trend"])]), incident_png(reliability, trend, title)
 
-    def _causes(self, verdict: Verdict, estimates: Sequence[Estimate]) -> tuple[str, ...]:
-        window = verdict.window
-        before = windows.before(window, VERSIONS_BACK, self.monitor.config.zone)
-        read = [(w.name, self._reading(w, verdict.subject.source)) for w in (window, *before)]
+    def _changes(self, verdict: Verdict) -> tuple[str, ...]:
+        """What changed when this run of breaches began."""
+        zone, source, onset = self.monitor.config.zone, verdict.subject.source, self._onset(verdict)
+        earlier = windows.before(onset, VERSIONS_BACK, zone)
+        around = [windows.following(onset, zone), onset, *earlier]
+        read = [(w.name, self._reading(w, source)) for w in around if w.start <= verdict.window.start]
         versions = [(name, reading.versions) for name, reading in read if reading is not None]
-        shifts = self._once("shifts", window, verdict.subject.source, make=self._shifts)
-        return causes(verdict, Context(versions, estimates, shifts))
+        then, before = (self._once("shifts", w, source, make=self._shifts) for w in (onset, earlier[0]))
+        return changes(verdict, Context(versions, then, before or None))
+
+    def _onset(self, verdict: Verdict) -> Window:
+        """The first window of the run of breaches that ends with ``verdict``'s; one not confirmed does not end it."""
+        seen = {each.window.start: each for each in self._once("verdicts", *_of_rule(verdict), make=self._verdicts)}
+        onset = current = verdict.window
+        while True:
+            current = windows.previous(current, self.monitor.config.zone)
+            found = seen.get(current.start)
+            if found is None or found.outcome not in ("breach", "unconfirmed"):
+                return onset
+            onset = current if found.outcome == "breach" else onset
+
+    def _verdicts(self, schedule: Schedule, source: str, label: str | None, rule: str) -> Any:
+        return self.monitor.store.verdicts(schedule=schedule, source=source, label=label, rule=rule)
 
     def _shifts(self, window: Window, source: str) -> Any:
         return self.monitor.store.shifts(window.schedule, window.start, source)
@@ -163,6 +182,7 @@ class Desk:
             return None
         evaluation = self.monitor.config.evaluation
         edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)[verdict.where]
+        edges = fewer(edges, BINS_DRAWN)
         then = None if baseline is None else bin_counts(baseline.counts.where(verdict.where), edges)
         now = bin_counts(counts.where(verdict.where), edges)
         return reliability_data(now, then, confidence=evaluation.confidence)
@@ -210,6 +230,10 @@ class Desk:
         if key not in self._seen:
             self._seen[key] = make(*key[1:])
         return self._seen[key]
+
+
+def _of_rule(verdict: Verdict) -> tuple[Schedule, str, str | None, str]:
+    return verdict.window.schedule, verdict.subject.source, verdict.subject.label, verdict.rule
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:

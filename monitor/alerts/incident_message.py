@@ -128,7 +128,9 @@ def numbers_message(
         for each in label.findings:
             lines.append(_cut_line(f"• {_rule(each, links)}: {_numbers(each, defined=defined)}"))
             defined = defined or each.verdict.metric == "shortfall"
-        lines.append(_cut_line(_changed(label.lead) or "Nothing else that is measured changed at the same time."))
+        lines += [_cut_line(line) for line in _leads(label.lead)]
+        if not label.lead.causes:
+            lines.append("Nothing else that is measured changed when it began.")
     text = f"Numbers of {window.name}: {', '.join(escape(label.name) for label in by_label(findings))}"
     blocks = [section(part) for part in sections(lines)]
     return payload_of(channel, cut(text, FALLBACK), blocks, hashed("numbers", root), "numbers")
@@ -239,7 +241,7 @@ def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advi
     if label.now == Now.RESOLVED:
         return _resolved_blocks(label, labels)
     lines = [_what(label, labels), *_state_lines(label), *_done_lines(label)]
-    lines += [_changed(label.lead)] if label.lead.causes else []
+    lines += _leads(label.lead)
     lines += [_advice(label)] if advised else []
     return [divider(), section("\n".join(lines)), _buttons(label)]
 
@@ -293,11 +295,11 @@ def _sentence(words: str, *, capital: bool) -> str:
     return f"{words[:1].upper() if capital else words[:1]}{words[1:]}."
 
 
-def _changed(finding: Finding) -> str:
-    """What else changed then; "" where nothing stands out."""
-    if not finding.causes:
-        return ""
-    return f"*Changed at the same time:* {escape('; '.join(clean(cause, 300) for cause in finding.causes))}."
+def _leads(finding: Finding) -> list[str]:
+    """Where it fails most, and what changed when it began; nothing where nothing stands out."""
+    worst = [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
+    changed = escape("; ".join(clean(cause, 300) for cause in finding.causes))
+    return [*worst, *([f"*Changed at the same time:* {changed}."] if changed else [])]
 
 
 def _advice(label: LabelFindings) -> str:

@@ -71,7 +71,8 @@ class Finding:
     ``latest`` is the verdict of the newest evaluation that said something of it, ``window`` the window of that
     (None: that of ``verdict``). ``switch`` is what its switch says now, ``harm`` what automation that was wrong has
     done, ``excess_errors`` how many more of the items that may be automated were wrong than their scores claimed.
-    ``causes`` changed at the same time; ``last`` is what happened to the incident last.
+    ``causes`` changed when the breaches began, ``worst_segment`` is where it fails most; ``last`` is what happened to
+    the incident last.
     """
 
     verdict: Verdict
@@ -83,6 +84,7 @@ class Finding:
     excess_errors: float | None = None
     worst: WorstRange | None = None
     causes: tuple[str, ...] = ()
+    worst_segment: str = ""
     last: IncidentEvent | None = None
     latest: Verdict | None = None
     window: Window | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,16 @@ class Reliability:
     def rows(self) -> int:
         """How many rows of the window are in the diagram."""
         return sum(point.n for point in self.points)
+
+
+def fewer(edges: Sequence[int], most: int) -> tuple[int, ...]:
+    """Edges of at most so many bins: neighbours put together, the last edge kept.
+
+    >>> fewer((10, 20, 30, 40, 50), 3), fewer((10, 20), 3)
+    ((10, 30, 50), (10, 20))
+    """
+    step = -(-len(edges) // most)
+    return tuple(reversed(tuple(reversed(edges))[::step]))
 
 
 def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, confidence: float = 0.95) -> Reliability:

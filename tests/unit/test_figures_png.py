@@ -12,7 +12,7 @@ import pytest
 from matplotlib import image
 
 from monitor.counts import bin_counts, counts_from_rows
-from monitor.figures.png import DPI, SIZE, incident_png
+from monitor.figures.png import DPI, SIZE, incident_png, zoomed
 from monitor.figures.reliability import Reliability, reliability_data
 from monitor.figures.trend import ThresholdLine, Trend, TrendPoint
 
@@ -59,3 +59,14 @@ def test_nothing_in_the_file_tells_when_or_by_what_it_was_drawn() -> None:
     drawn = incident_png(None, trend(3))
     assert b"tEXt" not in drawn
     assert b"tIME" not in drawn
+
+
+@pytest.mark.parametrize("title", ["billing, 2026-W46", "$x$ \N{CJK UNIFIED IDEOGRAPH-8CB8}\N{FIRE} _^{", "x" * 900])
+def test_any_title_is_drawn_without_a_warning_and_makes_another_picture(title: str) -> None:
+    assert incident_png(reliability(), trend(8), title) != incident_png(reliability(), trend(8))
+
+
+def test_axes_show_the_range_of_the_data() -> None:
+    assert zoomed([0.81, 0.95]) == pytest.approx((0.78, 0.98))
+    assert zoomed([0.5]) == pytest.approx((0.45, 0.55), abs=0.03)
+    assert zoomed([0.0, 1.0]) == (0.0, 1.0)
