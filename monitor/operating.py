@@ -15,7 +15,7 @@ from monitor.automation.switch import operator_change
 from monitor.history.store import Store
 from monitor.label_evidence import known_now
 from monitor.publishing import publish
-from monitor.records import DRILL_LABEL, SwitchEvent
+from monitor.records import SwitchEvent
 from monitor.rules.model import Config
 
 
@@ -61,9 +61,7 @@ class Changed:
 def known_labels(opened: Monitor, source: str) -> list[str | None]:
     """Labels seen by a run, pinned in a baseline, configured, or switched before."""
     labels: set[str | None] = set(opened.config.sources[source].labels)
-    labels |= set(opened.store.latest_baselines(source))
-    labels |= {v.subject.label for v in opened.store.verdicts(source=source)}
-    labels |= {s.label for s in opened.store.switches() if s.source == source and s.label != DRILL_LABEL}
+    labels |= opened.store.known_labels(source)
     return sorted(labels, key=lambda label: (label is None, label or ""))
 
 

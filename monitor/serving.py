@@ -310,8 +310,7 @@ def _check_known(store: Store, config: Config | None, wanted: Wanted) -> None:
         raise Refused(_R.UNKNOWN_SOURCE)
     if label is None or (configured is not None and label in configured.labels):
         return
-    seen = store.switch(source, label).version or store.verdicts(source=source, label=label)
-    if not seen and not store.baselines(source, label):
+    if not store.switch(source, label).version and label not in store.known_labels(source):
         raise Refused(_R.UNKNOWN_LABEL)
 
 

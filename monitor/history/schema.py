@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine
 from monitor.history import identity
 from monitor.history.connect import for_writing, one_at_a_time
 from monitor.history.errors import SchemaOutdated
+from monitor.history.reader import REVISION
 
 # Not Alembic's usual name: a Prefect server in the same database has a table of that name.
 VERSION_TABLE = "calmon_revision"
@@ -60,8 +61,8 @@ def _known() -> set[str]:
 
 def refuse_other_revision(found: str) -> None:
     """Raise :class:`SchemaOutdated`, with the remedy, unless ``found`` is this program's revision."""
-    newest = head()
-    if found == newest:
+    if found == REVISION:  # the usual case; asking Alembic for the newest reads every migration
         return
+    newest = head()
     remedy = "run `calmon db upgrade`" if found in _known() else "it was written by a newer version: install that one"
     raise SchemaOutdated(f"the history is at schema revision {found}, this program needs {newest}; {remedy}")

@@ -26,6 +26,7 @@ from monitor.history import (
     evidence_rows,
     identity,
     incident_rows,
+    labels,
     notes,
     readings,
     schema,
@@ -404,6 +405,11 @@ class Store:
         """The newest version of each label (None: the source as a whole)."""
         with self._read() as connection:
             return readings.latest_baselines(connection, source)
+
+    def known_labels(self, source: str) -> set[str | None]:
+        """Every label of a source that was judged, pinned or switched, the source as a whole (None) too."""
+        with self._read() as connection:
+            return labels.known(connection, source)
 
     # Switches
 

@@ -1,0 +1,69 @@
+"""How long `calmon automation disable --all` takes on a history with a million stored verdicts.
+
+``python -m benchmarks.stop [VERDICTS]`` prints one line for the work on the history, and one for the whole process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+import sqlalchemy as sa
+
+from monitor.adapters import open_monitor
+from monitor.history.store import Store
+from monitor.operating import change_switch, known_labels
+from monitor.settings import load_settings
+from tests.fakes.world import CONFIG
+
+LABELS = 20
+FILL = """
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :rows)
+INSERT INTO verdicts (id, schedule, window_start, window_end, window_name, source, label, rule, metric, population,
+                      outcome, reason, severity, threshold, n, windows, rules_revision, data_digest, actions, detail,
+                      stored_at, current)
+SELECT printf('%032d', i), 'weekly', datetime('2020-01-06', (i / 200) || ' hours') || '.000000',
+       datetime('2020-01-13', (i / 200) || ' hours') || '.000000', 'w', 'tickets', 'label-' || (i % :labels), 'a',
+       'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd', '[]', '{}', '2020-01-13 00:00:00.000000', 1
+FROM n
+"""
+
+
+def fill(url: str, rows: int) -> None:
+    """That many verdicts of twenty labels."""
+    Store.from_url(url).close()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text(FILL), {"rows": rows, "labels": LABELS})
+    engine.dispose()
+
+
+def main() -> None:
+    """Fill a history, and stop everything twice: in this process, and as a person does."""
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/history.sqlite"
+        (Path(folder) / "alerts.yaml").write_text(CONFIG, "utf-8")
+        environment = {
+            "CALMON_STORE_URL": url, "CALMON_CONFIG": f"{folder}/alerts.yaml",
+            "CALMON_WAREHOUSE_URL": f"duckdb:///{folder}/none.duckdb",
+        }  # fmt: skip
+        fill(url, rows)
+        began = perf_counter()
+        with open_monitor(load_settings(environment), clock=lambda: datetime.now(UTC)) as opened:
+            for label in known_labels(opened, "tickets"):
+                change_switch(opened, "tickets", label, enable=False, by="bench", reason="stop")
+        print(f"{rows:,} verdicts, {LABELS} labels: the history took {perf_counter() - began:.2f} s")
+        words = [sys.executable, "-m", "monitor", "automation", "disable", "--all", "--reason", "stop"]
+        began = perf_counter()
+        subprocess.run(words, check=True, capture_output=True, env=os.environ | environment)  # noqa: S603 - ours
+        print(f"{rows:,} verdicts, {LABELS} labels: the whole process took {perf_counter() - began:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The labels of a source that the history knows, found without reading its verdicts: a stop must not wait."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Table, func, select
+
+from monitor.history import tables
+from monitor.history.values import label_of
+from monitor.records import DRILL_LABEL
+
+
+def known(connection: Connection, source: str) -> set[str | None]:
+    """Labels that were judged, pinned or switched (None: the source as a whole), in as many steps as there are."""
+    judged = {key for table in (tables.verdicts, tables.baselines) for key in _distinct(connection, table, source)}
+    switched = {key for key in _distinct(connection, tables.switches, source) if key != DRILL_LABEL}
+    return {label_of(key) for key in judged | switched}
+
+
+def _distinct(connection: Connection, table: Table, source: str) -> list[str]:
+    """Every label of a source once: from each to the next one in the index, whatever lies between them.
+
+    SELECT DISTINCT would read the whole index, which has a row for each verdict.
+    """
+    first = select(func.min(table.c.label).label("label")).where(table.c.source == source)
+    found = first.cte("found", recursive=True)
+    after = select(func.min(table.c.label)).where(table.c.source == source, table.c.label > found.c.label)
+    found = found.union_all(select(after.scalar_subquery()).where(found.c.label.is_not(None)))
+    return list(connection.execute(select(found.c.label).where(found.c.label.is_not(None))).scalars())

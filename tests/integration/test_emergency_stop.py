@@ -1,0 +1,61 @@
+"""Stopping everything takes as much work with many stored verdicts as with few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from benchmarks.stop import fill
+from monitor.cli.automation import targets_of
+from monitor.operating import change_switch
+from monitor.records import DRILL_LABEL
+from tests.fakes.world import make_world
+
+EVERY = 50  # instructions of SQLite's machine
+
+
+def steps_of_a_stop(folder: Path, rows: int) -> tuple[int, int]:
+    """(steps of SQLite's machine, labels) of turning off everything."""
+    folder.mkdir()
+    world = make_world(folder, warehouse_url="sqlite://")
+    fill(world.store_url, rows)
+    counted = [0]
+
+    def count() -> int:
+        counted[0] += 1
+        return 0
+
+    with world.opened() as monitor:
+        targets = targets_of(monitor, ["tickets"], None, enable=False)
+        sa.event.listen(
+            monitor.store._engine, "engine_connect", lambda c: driver(c).set_progress_handler(count, EVERY)
+        )  # fmt: skip
+        targets = targets_of(monitor, ["tickets"], None, enable=False)
+        for source, label in targets:
+            change_switch(monitor, source, label, enable=False, by="ann", reason="stop")
+    return counted[0], len(targets)
+
+
+def driver(connection: sa.Connection) -> Any:
+    return connection.connection.driver_connection
+
+
+def test_a_stop_reads_no_more_where_fifty_times_as_many_verdicts_are_stored(tmp_path: Path) -> None:
+    few, labels = steps_of_a_stop(tmp_path / "few", 1_000)
+    many, same = steps_of_a_stop(tmp_path / "many", 50_000)
+    assert (labels, same) == (20, 20)
+    assert few > 100
+    assert many < 1.2 * few
+
+
+@pytest.mark.postgres
+def test_labels_are_found_in_postgresql_too_and_the_drills_is_none(tmp_path: Path, fresh_postgres_url: str) -> None:
+    world = make_world(tmp_path, warehouse_url="sqlite://", store_url=fresh_postgres_url)
+    with world.opened() as monitor:
+        for label in ("b", "a", None, DRILL_LABEL):
+            change_switch(monitor, "tickets", label, enable=False, by="ann", reason="stop")
+        assert monitor.store.known_labels("tickets") == {"a", "b", None}
+        assert monitor.store.known_labels("mail") == set()
