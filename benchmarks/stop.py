@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import sqlalchemy as sa
 
@@ -29,7 +30,8 @@ INSERT INTO verdicts (id, schedule, window_start, window_end, window_name, sourc
                       stored_at, current)
 SELECT printf('%032d', i), 'weekly', datetime('2020-01-06', (i / 200) || ' hours') || '.000000',
        datetime('2020-01-13', (i / 200) || ' hours') || '.000000', 'w', 'tickets', 'label-' || (i % :labels), 'a',
-       'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd', '[]', '{}', '2020-01-13 00:00:00.000000', 1
+       'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd', '[]', '{}',
+       '2020-01-13 00:00:00.000000', 1
 FROM n
 """
 
@@ -54,15 +56,24 @@ def main() -> None:
             "CALMON_WAREHOUSE_URL": f"duckdb:///{folder}/none.duckdb",
         }  # fmt: skip
         fill(url, rows)
-        began = perf_counter()
+        began, used = perf_counter(), process_time()
         with open_monitor(load_settings(environment), clock=lambda: datetime.now(UTC)) as opened:
             for label in known_labels(opened, "tickets"):
                 change_switch(opened, "tickets", label, enable=False, by="bench", reason="stop")
-        print(f"{rows:,} verdicts, {LABELS} labels: the history took {perf_counter() - began:.2f} s")
+        _told(f"{rows:,} verdicts, {LABELS} labels: the history took", began, process_time() - used)
         words = [sys.executable, "-m", "monitor", "automation", "disable", "--all", "--reason", "stop"]
-        began = perf_counter()
+        began, used = perf_counter(), _children()
         subprocess.run(words, check=True, capture_output=True, env=os.environ | environment)  # noqa: S603 - ours
-        print(f"{rows:,} verdicts, {LABELS} labels: the whole process took {perf_counter() - began:.2f} s")
+        _told(f"{rows:,} verdicts, {LABELS} labels: the whole process took", began, _children() - used)
+
+
+def _told(what: str, began: float, processor_s: float) -> None:
+    print(f"{what} {perf_counter() - began:.2f} s, {processor_s:.2f} s of them on a processor")
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":
