@@ -111,7 +111,7 @@ _TELLS_APART = Condition("roc_auc", ">=", 0.80)
 
 TREE: tuple[BandRow, ...] = (
     _band("weak_discrimination", "ROC AUC below 0.80: the band of retraining", Condition("roc_auc", "<", 0.80)),
-    _band("well_calibrated", "ROC AUC at least 0.80 and ECE at most 0.05: the band of deployment",
+    _band("well_calibrated", "ROC AUC at least 0.80 and ECE at most 0.05: well calibrated",
           _TELLS_APART, Condition("ece", "<=", 0.05)),
     _band("moderately_off", "ECE above 0.05, at most 0.15: the band of temperature scaling",
           _TELLS_APART, Condition("ece", "<=", 0.15), method="temperature"),

@@ -15,13 +15,13 @@ from monitor.report.elements import Cell, Element, of_all, of_one
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 
 
-def summary_markdown(data: ReportData, actions: Sequence[Action] = ()) -> str:
-    """The window on one page: headline, findings, labels, what was done, rows set aside, notes."""
+def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
+    """The window on one page: headline, findings, what to do, labels, what was done, rows set aside, notes."""
     parts = [
         f"# Calibration {data.window.name}",
         f"{words.window_text(data.window, data.tz)} ({data.zone}). **{headline(data)}** {now_text(data)}".rstrip(),
         _findings(data),
-        _section("What to do", _to_do(data)),
+        _section("What to do", _to_do(data) if to_do else ""),
         _section("Labels", labels_markdown(data)),
         _section("Done", _actions(actions)),
         _section("Rows set aside", _quality(data)),
@@ -37,7 +37,7 @@ def report_markdown(data: ReportData) -> str:
         for report in data.by_attention
         if report.detail is not None
     ]
-    parts = [summary_markdown(data).rstrip(), *(element_markdown(element) for element in of_all(data)), *alone]
+    parts = [summary_markdown(data, to_do=False).rstrip(), *(element_markdown(element) for element in of_all(data)), *alone]
     return "\n\n".join(parts) + "\n"
 
 

@@ -256,7 +256,7 @@ def test_recalibration_is_not_advised_where_none_helps() -> None:
 def test_bands_describe_and_name_their_numbers() -> None:
     facts = Facts(**(GOOD | {"mce": 0.3, "pairs": 6_120, "threshold": 0.83}), worst_range=(0.8, 0.9))  # type: ignore[arg-type]
     assert [band.sentence for band in conclude(facts).bands] == [
-        "ROC AUC at least 0.80 and ECE at most 0.05: the band of deployment", "MCE above 0.20, in scores 0.80 to 0.90",
+        "ROC AUC at least 0.80 and ECE at most 0.05: well calibrated", "MCE above 0.20, in scores 0.80 to 0.90",
         "fewer than 10,000 pairs over all labels of this evaluation: 6,120",
         "the target accuracy is shown from a score on: 0.83",
     ]  # fmt: skip
