@@ -50,7 +50,10 @@ class SegmentLine:
 
 @dataclass(frozen=True, slots=True)
 class SwitchLine:
-    """The switch of one label at one time as people read it: ``state`` is what held then, its source's included."""
+    """The switch of one label at one time as people read it: ``state`` is what held then, its source's included.
+
+    ``changed_at``, ``actor`` and ``reason`` are of what made it so: under a source that is off, the source's.
+    """
 
     source: str
     label: str | None
@@ -76,18 +79,22 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
     'off (never set)'
     """
     found = effective(state, at, whole=whole)
-    return SwitchLine(
-        state.source, state.label, "on" if found.allowed else _off(state, at), found.blocked, state.lease_until,
-        state.changed_at, state.actor, state.reason,
-    )  # fmt: skip
+    told = SwitchLine(
+        state.source, state.label, "on", found.blocked, state.lease_until, state.changed_at, state.actor, state.reason
+    )
+    return told if found.allowed else _off(told, state, at, whole)
 
 
-def _off(state: SwitchState, at: datetime) -> str:
-    if state.state == "never_set":
-        return "off (never set)"
+def _off(told: SwitchLine, state: SwitchState, at: datetime, whole: SwitchState | None) -> SwitchLine:
+    """The line of what is off, with who turned it off and why: not who once turned it on."""
     if state.state != "on":
-        return "off"
-    return "off (the whole source is off)" if effective(state, at, whole=None).allowed else "off (lease ended)"
+        return replace(told, state="off (never set)" if state.state == "never_set" else "off")
+    if not effective(state, at, whole=None).allowed:
+        return replace(told, state="off (lease ended)", changed_at=state.lease_until, actor="", reason="")
+    by = whole if whole is not None and whole.state == "off" else SwitchState(state.source, None)
+    return replace(
+        told, state="off (the whole source is off)", changed_at=by.changed_at, actor=by.actor, reason=by.reason
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

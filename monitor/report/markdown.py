@@ -37,7 +37,11 @@ def report_markdown(data: ReportData) -> str:
         for report in data.by_attention
         if report.detail is not None
     ]
-    parts = [summary_markdown(data, to_do=False).rstrip(), *(element_markdown(element) for element in of_all(data)), *alone]
+    parts = [
+        summary_markdown(data, to_do=False).rstrip(),
+        *(element_markdown(element) for element in of_all(data)),
+        *alone,
+    ]
     return "\n\n".join(parts) + "\n"
 
 

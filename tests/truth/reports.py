@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -293,7 +293,7 @@ def _estimate(week: Week, key: Key, metric: str) -> float:
 
 
 @BANDS.add(
-    rf"(?P<conditions>(?:ROC AUC|ECE|MCE) (?:above|below|at most|at least) .+?)(?:: the band of .+|, in scores (?P<low>{N}) to (?P<high>{N}))?"
+    rf"(?P<conditions>(?:ROC AUC|ECE|MCE) (?:above|below|at most|at least) .+?)(?:: the band of .+|: well calibrated|, in scores (?P<low>{N}) to (?P<high>{N}))?"
 )
 def _band(reader: Reader, text: str, of: Any, conditions: str, low: Any, high: Any) -> None:
     week, key = of
@@ -384,8 +384,7 @@ class Tables:
     def _label_cell(self, name: str, cell: str, key: Key) -> None:
         plain = " ".join(cell.split())
         if name == "state":
-            words = plain.partition(" | ")[2].replace(" | :", ":").replace(" | ", " ") if " | " in plain else plain
-            check_state(self.reader, words or plain, self.week, key)
+            check_state(self.reader, plain.replace(" | :", ":").replace(" | ", " "), self.week, key)
         elif name in ("ece", "mce", "roc auc") or name.startswith("shortfall"):
             metric, where = {"ece": METRICS["ECE"], "mce": METRICS["MCE"], "roc auc": METRICS["ROC AUC"]}.get(
                 name, ("shortfall", "automated")
@@ -512,8 +511,17 @@ class Tables:
             if key is None:
                 continue
             check_switched(self.reader, row[1], key, at)
-            mine = self.reader.facts.switch(*key, at)
-            self._switch_row(row, mine)
+            self._switch_row(row, self._made_so(row[1], key, at))
+
+    def _made_so(self, words: str, key: Key, at: datetime | None) -> Switch:
+        """The switch with who made it so, when and why: of a label under a source that is off, the source's."""
+        mine, whole = self.reader.facts.switch(*key, at), self.reader.facts.switch(key[0], None, at)
+        if "lease ended" in words:
+            return replace(mine, since=mine.lease, by="", why="")
+        if "whole source" not in words:
+            return mine
+        told = whole if whole.state == "off" else Switch()
+        return replace(mine, since=told.since, by=told.by, why=told.why)
 
     def _switch_row(self, row: tuple[str, ...], mine: Switch) -> None:
         text = " | ".join(row)
@@ -653,11 +661,14 @@ def _label_heading(reader: Reader, text: str, of: Tables, name: str) -> None:
     of.week.subject = subject_of(name)
 
 
-@LINES.add(r"breach|not confirmed|unconfirmed|not evaluated|ok|no rule")
+@LINES.add(
+    r"(?:critical |warning |info )?breach|(?:(?:above|below) the limit, )?not confirmed|not evaluated|ok|no rule"
+)
 def _badge(reader: Reader, text: str, of: Tables) -> None:
     if of.week.subject is not None:
         true = state_of(of.week.of(of.week.subject)).replace("_", " ")
-        reader.equal("state", f"{of.week.subject}: {text}", text.replace("not confirmed", "unconfirmed"), true)
+        said = re.sub(r"^(?:(?:above|below) the limit, )?not confirmed$", "unconfirmed", text).split()[-1:]
+        reader.equal("state", f"{of.week.subject}: {text}", said, true.split()[-1:])
 
 
 @LINES.add(

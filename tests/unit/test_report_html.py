@@ -250,7 +250,8 @@ def test_json_in_a_script_element_cannot_end_it() -> None:
 def test_a_lease_that_has_ended_shows_as_off() -> None:
     state = SwitchState("tickets", "billing", "on", lease_until=datetime(2026, 11, 16, tzinfo=UTC))
     assert switch_line(state, datetime(2026, 11, 15, tzinfo=UTC)).words == "on"
-    assert switch_line(state, datetime(2026, 11, 16, tzinfo=UTC)).words == "off (lease ended)"
+    ended = switch_line(replace(state, actor="ana", reason="start"), datetime(2026, 11, 16, tzinfo=UTC))
+    assert (ended.words, ended.reason, ended.changed_at) == ("off (lease ended)", "", state.lease_until)
 
 
 def test_blocked_scores_are_said_beside_on() -> None:
@@ -260,8 +261,9 @@ def test_blocked_scores_are_said_beside_on() -> None:
 
 def test_a_label_whose_source_is_off_shows_as_off() -> None:
     state = SwitchState("tickets", "billing", "on", lease_until=NOW + timedelta(days=1))
-    whole = SwitchState("tickets", None, "off", changed_at=NOW)
-    assert switch_line(state, NOW, whole).words == "off (the whole source is off)"
+    whole = SwitchState("tickets", None, "off", changed_at=NOW, actor="ana", reason="rolled back")
+    off = switch_line(replace(state, actor="weekly run", reason="first good window"), NOW, whole)
+    assert (off.words, off.actor, off.reason) == ("off (the whole source is off)", "ana", "rolled back")
     assert switch_line(state, NOW, SwitchState("tickets", None)).words == "on"
 
 
