@@ -281,7 +281,8 @@ class SwitchState:
     holds against runs. ``by_operator``: only a person may turn this off on again, since a person
     turned it off or nobody ever turned it on. ``verdict`` is the one that turned it off or blocked; of
     what an operator turned on, the one that stands against it. ``ok_streak`` counts good windows since
-    it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet.
+    it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet. ``actor`` changed it
+    last; ``counts`` is the run whose good windows are counted, "" where that is the actor.
     """
 
     source: str
@@ -298,6 +299,12 @@ class SwitchState:
     last_window_end: datetime | None = None
     changed_at: datetime | None = None
     version: int = 0
+    counts: str = ""
+
+    @property
+    def counted_run(self) -> str:
+        """The run whose good windows bring it back, as far as it may come back by itself."""
+        return self.counts or self.actor
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _without_lapsed_off(state: SwitchState, evidence: Evidence, now: datetime) -
     """An operator's off past its ``until`` is judged as if this run had turned it off."""
     if state.state != "off" or not state.by_operator or state.hold_until is None or state.hold_until > now:
         return state
-    return replace(state, by_operator=False, hold_until=None, actor=_RUNS[evidence.schedule])
+    return replace(state, by_operator=False, hold_until=None, counts=_RUNS[evidence.schedule])
 
 
 def operator_change(
@@ -137,7 +137,7 @@ def operator_change(
     after = replace(
         state, state="off", blocked=(), lease_until=None, hold_until=until if _may_come_back(state) else None,
         by_operator=True, actor=by, reason=reason, verdict=against[0][1].verdict if against else None, ok_streak=0,
-        changed_at=now, version=state.version + 1,
+        changed_at=now, version=state.version + 1, counts="",
     )  # fmt: skip
     words = "turned off"
     if enable:
@@ -256,7 +256,7 @@ class _Change:
     @property
     def restrictor(self) -> str:
         """Who has to see good windows after this run's breach: the weekly run, once it is involved."""
-        return WEEKLY_RUN if _is_restricted(self.before) and self.before.actor == WEEKLY_RUN else self.run
+        return WEEKLY_RUN if _is_restricted(self.before) and self.before.counted_run == WEEKLY_RUN else self.run
 
     @property
     def needs_operator(self) -> bool:
@@ -269,7 +269,7 @@ class _Change:
         """Good windows in a row, this one included: each once, only those of the run that turned off or blocked."""
         newest = self.newest
         is_new = newest is None or self.evidence.window_end > newest
-        return self.before.ok_streak + (1 if is_new and self.before.actor == self.run else 0)
+        return self.before.ok_streak + (1 if is_new and self.before.counted_run == self.run else 0)
 
     @property
     def streak_needed(self) -> float:
@@ -291,7 +291,7 @@ class _Change:
         waits_for: str | None = None,
     ) -> SwitchDecision:
         """The decision for ``after``: an event exactly if it differs, ``why`` for the history."""
-        if after.actor == self.run or not _is_restricted(after):  # else another run's windows are being counted
+        if after.counted_run == self.run or not _is_restricted(after):  # else another run's windows are being counted
             after = replace(after, last_window_end=_later(self.newest, self.evidence.window_end))
         if after == self.before:
             return self.nothing(reason)
@@ -346,7 +346,7 @@ def _held(change: _Change, first: Verdict, breaches: Sequence[Verdict]) -> Switc
 def _turn_off(change: _Change, verdict: str, why: str) -> SwitchDecision:
     after = replace(
         change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=change.needs_operator,
-        actor=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
+        actor=change.run, counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
     return change.become(after, "disabled", "turned off", why=why, verdict=verdict)
 
@@ -355,7 +355,7 @@ def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
     """A breach of what is off already: good windows count from the start again. What it says is kept as evidence."""
     before = change.before
     counts = not before.by_operator and not math.isinf(change.streak_needed)
-    after = replace(before, ok_streak=0, actor=change.restrictor if counts else before.actor)
+    after = replace(before, ok_streak=0, counts=change.restrictor if counts else before.counts)
     if says_off and (before.verdict is None or before.ok_streak):
         after = replace(after, verdict=says_off[0].id)
     if after == before and not counts:
@@ -372,8 +372,8 @@ def _block(change: _Change, verdict: str, why: str, named: Ranges) -> SwitchDeci
     if ranges == before.blocked:
         return _renew(change, "already blocked", ok_streak=0)
     after = replace(
-        before, state="on", blocked=ranges, lease_until=change.lease, by_operator=False, actor=change.restrictor,
-        reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
+        before, state="on", blocked=ranges, lease_until=change.lease, by_operator=False, actor=change.run,
+        counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
     return change.become(after, "blocked", "blocked", why=why, verdict=verdict, waits_for=change.waits_for)
 
@@ -431,7 +431,7 @@ def _noted(change: _Change, words: str) -> SwitchDecision:
 def _turn_on(change: _Change, why: str) -> SwitchDecision:
     after = replace(
         change.before, state="on", blocked=(), lease_until=change.lease, hold_until=None, by_operator=False,
-        actor=change.run, reason=why, verdict=None, ok_streak=0, changed_at=change.now,
+        actor=change.run, counts="", reason=why, verdict=None, ok_streak=0, changed_at=change.now,
     )  # fmt: skip
     if change.before.state == "on":
         return change.become(after, "unblocked", "unblocked", why=why, waits_for=change.waits_for)
@@ -484,7 +484,7 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
     after = stored
     if lives and evaluated and not was_enabled_against(stored):
         after = replace(stored, lease_until=change.lease)
-    if stored.version and (after.actor == change.run or not _is_restricted(after)):
+    if stored.version and (after.counted_run == change.run or not _is_restricted(after)):
         after = replace(after, last_window_end=_later(change.newest, change.evidence.window_end))
     if after != stored:
         after = replace(after, version=stored.version + 1)

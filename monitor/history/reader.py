@@ -27,7 +27,7 @@ from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, S
 from monitor.history.marker import marker_file, read_marker
 from monitor.records import Identity, SwitchState
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest migration's; a test compares, since Alembic takes too long to import."""
 REVISION_TABLE = "calmon_revision"
 BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock itself, and says so

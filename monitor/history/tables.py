@@ -216,6 +216,7 @@ switches = Table(
     Column("reason", Text, nullable=False), Column("verdict", String(32)),
     Column("ok_streak", Integer, nullable=False), Column("last_window_end", _WHEN),
     Column("changed_at", _WHEN, nullable=False), Column("version", Integer, nullable=False),
+    Column("counts", Text),
 )  # fmt: skip
 
 # `key` makes an event happen once: the evaluation (schedule, window, digest) or the command's id.

@@ -207,7 +207,8 @@ class Checker:
             reader = self._reader(told, facts, f"report html {window}")
             reports.check_report(reader, html_parts(html_report(data)), window)
             reader, text = self._asked_json(told, facts, "report", "--json", "--week", window)
-            reports.check_report_json(reader, json.loads(text), window)
+            if reader.check(text.startswith("{"), "answer", f"report --json of {window}", text[:200]):
+                reports.check_report_json(reader, json.loads(text), window)
 
     def _asked(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, list[Part]]:
         """A reader of this command's output, and its parts. The reader's findings are kept when it is done."""

@@ -277,7 +277,7 @@ def test_an_enable_unblocks_for_a_day_what_the_last_evaluation_blocked():
 def test_a_day_that_blocks_more_than_a_week_had_asks_for_good_weeks():
     week = run(ON, block((0.8, 0.9))).after
     day = run(week, block((0.95, 1.0)), end=END + timedelta(days=1), schedule="daily").after
-    assert (day.blocked, day.actor) == (((0.8, 0.9), (0.95, 1.0)), "weekly run")
+    assert (day.blocked, day.actor, day.counted_run) == (((0.8, 0.9), (0.95, 1.0)), "daily run", "weekly run")
 
 
 def test_a_good_window_that_unblocks_nothing_leaves_the_verdict():
@@ -524,7 +524,7 @@ def test_a_weekly_breach_of_what_a_day_turned_off_asks_for_good_weeks():
     by_day = run(ON, BREACH, schedule="daily", automation=AFTER_TWO).after
     assert by_day.actor == "daily run"
     by_week = run(by_day, BREACH, automation=AFTER_TWO).after
-    assert by_week.actor == "weekly run"
+    assert (by_week.actor, by_week.counted_run) == ("daily run", "weekly run")  # the day turned it off
     good_week = run(by_day, OK, end=END + timedelta(days=1), automation=AFTER_TWO)
     assert (good_week.after.ok_streak, good_week.event) == (0, None)
 
@@ -532,7 +532,7 @@ def test_a_weekly_breach_of_what_a_day_turned_off_asks_for_good_weeks():
 def test_a_day_that_turns_off_what_a_week_had_blocked_asks_for_good_weeks():
     blocked = run(ON, block((0.8, 0.9)), automation=AFTER_TWO).after
     off = run(blocked, BREACH, end=END + timedelta(days=1), schedule="daily", automation=AFTER_TWO).after
-    assert (off.state, off.actor) == ("off", "weekly run")
+    assert (off.state, off.actor, off.counted_run) == ("off", "daily run", "weekly run")
 
 
 def test_good_windows_unblock():
