@@ -100,10 +100,9 @@ class Finding:
         """What the newest evaluation says of it."""
         if self.incident.state == "resolved":
             return Now.RESOLVED
-        if self.incident.ok_windows:
-            return Now.HELD_BACK
-        reason = reason_of(self.last)
-        return _BY_REASON.get(reason, Now.IN_BREACH) if reason is not None else Now.IN_BREACH
+        reason = reason_of(self.last)  # before the count of good windows: the newest window may be another one
+        otherwise = Now.HELD_BACK if self.incident.ok_windows else Now.IN_BREACH
+        return otherwise if reason is None else _BY_REASON.get(reason, otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +189,12 @@ def _place(finding: Finding) -> tuple[bool, int, int, float, str, str, bool, str
 
 
 def newest_window(findings: Sequence[Finding], schedule: str | None = None) -> Window | None:
-    """The newest window that any of them was seen in; of one schedule, where that is asked for."""
-    seen = [window for each in findings for window in (each.newest, each.verdict.window)]
+    """The newest window that any of them was seen in; of one schedule, where that is asked for.
+
+    Of what is not resolved, where anything is: a day on which something ended is not one of the breach that goes on.
+    """
+    left = [each for each in findings if each.now != Now.RESOLVED]
+    seen = [window for each in left or findings for window in (each.newest, each.verdict.window)]
     mine = [window for window in seen if schedule in (None, window.schedule)]
     return max(mine, key=lambda window: (window.end, window.schedule == "weekly"), default=None)
 

@@ -210,14 +210,13 @@ def in_breach(incident: Incident, newest: str) -> str:
 def _latest(incident: Incident, last: IncidentEvent | None) -> str:
     """What the last evaluation saw, where it saw no breach."""
     reason, window = reason_of(last), clean(last.window) if last is not None and last.window else "the last window"
-    if incident.ok_windows:
-        unit = "day" if incident.schedule == "daily" else "week"
-        return f"within the limit in {window}; {_HELD_BACK[unit]}"
+    unit = "day" if incident.schedule == "daily" else "week"
     told = {
         _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
         _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not",
         _R.NOT_EVALUATED_OPEN: f"not judged in {window}",
         _R.DISAPPEARED: f"no outcome of this label arrived in {window}",
+        _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
     }
     return told.get(reason, "") if reason else ""
 

@@ -108,7 +108,10 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     mine = [state for state in known if state.label is not None and source in ("", state.source)]
     found = [(state, effective(state, now, whole=whole.get(state.source))) for state in mine]
     ends = sorted(allowed.until for _, allowed in found if allowed.allowed and allowed.until is not None)
-    over = sorted(s.lease_until for s in mine if s.state == "on" and s.lease_until and s.lease_until <= now)
+    over = sorted(
+        s.lease_until for s in mine
+        if s.state == "on" and s.lease_until and s.lease_until <= now and not _is_off(whole.get(s.source))
+    )  # fmt: skip
     ended = f"automation of {count_of(len(over), 'label')} ended with its lease" if len(over) == 1 else (
         f"automation of {count_of(len(over), 'label')} ended with their leases"
     )  # fmt: skip
@@ -118,6 +121,11 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     when = moment(ends[0]) if ends[0] == ends[-1] else f"between {moment(ends[0])} and {moment(ends[-1])}"
     on = f"Automation is on for {count_of(len(ends), 'label')}; without an evaluation it ends {when}."
     return f"{on} {ended[0].upper()}{ended[1:]}{last}." if over else on
+
+
+def _is_off(whole: SwitchState | None) -> bool:
+    """Whether a source's own switch is off: then it is not by their leases that its labels are."""
+    return whole is not None and whole.state == "off"
 
 
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:

@@ -17,11 +17,11 @@ from monitor.alerts import incident_message as incidents
 from monitor.alerts import message, words
 from monitor.alerts.blocks import escape
 from monitor.alerts.incident_message import IN_FULL, delivery_id, incident_message
-from monitor.alerts.labels import Finding, SwitchLine, WorstRange
+from monitor.alerts.labels import Finding, Now, SwitchLine, WorstRange, newest_window
 from monitor.alerts.links import Links
-from monitor.alerts.words import advice, plain_words
+from monitor.alerts.words import advice, plain_words, standing
 from monitor.harm import Harm, TimeOn
-from monitor.incidents import IncidentReason
+from monitor.incidents import IncidentDecision, IncidentReason, Step, event_of
 from monitor.records import (
     Incident,
     IncidentEvent,
@@ -537,3 +537,20 @@ def test_the_severity_shows_in_the_message(severity: Severity) -> None:
 
 def test_a_foreign_text_is_one_short_printable_line() -> None:
     assert words.clean("a\r\n\tb\u200b\u2066c\x1b[31m" + "y" * 500, 12) == "a bc[31myyy…"
+
+
+def test_the_header_is_of_the_newest_window_of_what_is_not_resolved() -> None:
+    assert newest_window([SHORTFALL, ENDED]) == WEEK
+    assert newest_window([ENDED]).name == "2026-W48"  # type: ignore[union-attr]
+
+
+def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None:
+    held = replace(SHORTFALL.incident, ok_windows=1, reopened=2)
+    silent = event_of(
+        Step(IncidentDecision("nothing", IncidentReason.NOT_EVALUATED_OPEN, held), SHORTFALL.verdict), WEEK.end
+    )
+    good = event_of(Step(IncidentDecision("hold", IncidentReason.HELD_BACK, held), SHORTFALL.verdict), WEEK.end)
+    assert replace(SHORTFALL, incident=held, last=good).now == Now.HELD_BACK
+    assert replace(SHORTFALL, incident=held, last=silent).now == Now.NOT_JUDGED
+    assert "not judged in" in standing(held, SHORTFALL.verdict, silent)
+    assert "it keeps coming back" in standing(held, SHORTFALL.verdict, good)
