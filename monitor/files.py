@@ -10,8 +10,8 @@ from pathlib import Path
 _DIRECT = ("/dev/", "/proc/")
 
 
-def write_whole(target: Path, content: str | bytes) -> None:
-    """Write a file, with its folder: a reader sees the old one or the new one, never half of one.
+def write_whole(target: Path, content: str | bytes, *, folders: bool = True) -> None:
+    """Write a file, with its ``folders``: a reader sees the old one or the new one, never half of one.
 
     A symbolic link stays, what it leads to is written. A device, a pipe or another special file is written to, as `>`
     of a shell does, and never replaced. Raises OSError, which names the file.
@@ -22,7 +22,8 @@ def write_whole(target: Path, content: str | bytes) -> None:
         with target.open("wb", buffering=0) as stream:
             stream.write(data)
         return
-    real.parent.mkdir(parents=True, exist_ok=True)
+    if folders:
+        real.parent.mkdir(parents=True, exist_ok=True)
     _replace(real, data)
 
 

@@ -32,7 +32,7 @@ from starlette.types import ASGIApp
 from monitor.automation.board import REQUEST, Board, Decision, GateReason, terms, to_json
 from monitor.automation.door import CALLER, Door, problem_response
 from monitor.automation.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, Refused, documented
-from monitor.automation.tokens import Entry, TokensBroken, TokensFile, entry_of
+from monitor.automation.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
 from monitor.ranges import merged
 from monitor.records import LABEL_BYTES
 from monitor.windows import FIRST_YEAR, LAST_YEAR
@@ -624,7 +624,7 @@ def _plain(error: RequestValidationError) -> str:
     """Where and what, without the value: it may be a secret in the wrong place."""
     found = []
     for one in error.errors():
-        where = ".".join(str(step) for step in one["loc"][:2])
+        where = hidden(".".join(str(step) for step in one["loc"][:2]))  # a name, too, may be a token
         what = str(one["msg"]).removeprefix("Value error, ")
         found.append(f"{where}: {'write words, without control characters' if 'pattern' in one['type'] else what}")
     return "; ".join(found)

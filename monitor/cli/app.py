@@ -103,10 +103,10 @@ def _of_the_system(error: OSError) -> str:
     return what if error.filename is None else f"{error.filename}: {what}"
 
 
-def write(path: Path, content: str | bytes) -> None:
+def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
     """Write a file that the command line names. Exit 1 with a plain error where that cannot be."""
     try:
-        write_whole(path, content)
+        write_whole(path, content, folders=folders)
     except OSError as error:
         raise fail(f"{path} cannot be written: {error.strerror or error}") from error
 

@@ -172,7 +172,7 @@ def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportDa
 
 
 def _write(path: Path, text: str) -> None:
-    cli.write(path, text)
+    cli.write(path, text, folders=True)
     cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
 
 

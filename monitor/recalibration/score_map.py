@@ -126,7 +126,7 @@ def _between(knots: tuple[tuple[float, float], ...], score: float) -> float:
 
 def save(score_map: ScoreMap, path: Path) -> None:
     """Write the map as JSON."""
-    write_whole(path, score_map.to_json() + "\n")
+    write_whole(path, score_map.to_json() + "\n", folders=False)
 
 
 def load(path: Path) -> ScoreMap:

@@ -103,7 +103,7 @@ def stored(url: str) -> str:
 
 def _texts(connection: sqlite3.Connection, table: str) -> str:
     kinds = {row[1]: row[2] for row in connection.execute(f'PRAGMA table_info("{table}")')}
-    texts = [name for name, kind in kinds.items() if kind.startswith(("TEXT", "VARCHAR", "JSON"))]
+    texts = [name for name, kind in kinds.items() if kind.startswith(("TEXT", "VARCHAR", "CHAR", "JSON"))]
     return f'SELECT {", ".join(f"{chr(34)}{name}{chr(34)}" for name in texts) or "1"} FROM "{table}"'
 
 

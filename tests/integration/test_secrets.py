@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import httpx
 import pytest
 import sqlalchemy as sa
 
@@ -15,7 +21,7 @@ from monitor.pinning import pin
 from monitor.run import run_window
 from monitor.windows import week
 from tests.conftest import new_postgres_database
-from tests.fakes import heartbeat, slack
+from tests.fakes import heartbeat, service, slack
 from tests.fakes.canaries import (
     APP_TOKEN,
     BOT_TOKEN,
@@ -25,6 +31,7 @@ from tests.fakes.canaries import (
     IN_USER,
     PASSWORD,
     QUERY_SECRET,
+    WORDS,
     Aviary,
     Trial,
     own_edges,
@@ -147,39 +154,60 @@ def all_trials(world: World, aviary: Aviary, more: Mapping[str, Environ]) -> lis
     return found
 
 
-@pytest.fixture(scope="module")
-def guarded(postgres_url: str) -> Callable[[str], str]:
-    """Databases that ask their user for a password, on the real server: the right one is a canary."""
-    admin = sa.create_engine(
-        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
-    )
-    with admin.connect() as connection:
-        hba = Path(str(connection.exec_driver_sql("SHOW hba_file").scalar()))
-        hba.write_text("local all watcher scram-sha-256\n" + hba.read_text("utf-8"), "utf-8")
-        right = PASSWORD.replace("'", "''").replace("%", "%%")
-        connection.exec_driver_sql(f"CREATE ROLE watcher LOGIN PASSWORD '{right}'")
-        connection.exec_driver_sql("SELECT pg_reload_conf()")
-    admin.dispose()
+@dataclass
+class Guarded:
+    """A role of the real server that must show a password (a canary), as every user over a network does."""
 
-    def address(password: str) -> str:
-        url = new_postgres_database(postgres_url)
+    server: str
+    admin: sa.Engine
+
+    def address(self, password: str) -> str:
+        """A new database, and the role's address of it with that password."""
+        url = new_postgres_database(self.server)
         engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.exec_driver_sql("GRANT ALL ON SCHEMA public TO watcher")
         engine.dispose()
         return url.replace("postgres:@", f"watcher:{quote(password, safe='')}@")
 
-    return address
+    def say(self, *statements: str) -> None:
+        with self.admin.connect() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        """The role may not connect meanwhile, and loses the connections it has."""
+        ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'watcher'"
+        self.say("ALTER ROLE watcher NOLOGIN", ends)
+        try:
+            yield
+        finally:
+            self.say("ALTER ROLE watcher LOGIN")
+
+
+@pytest.fixture(scope="module")
+def guarded(postgres_url: str) -> Iterator[Guarded]:
+    url = sa.make_url(postgres_url).set(drivername="postgresql+psycopg")
+    admin = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    found = Guarded(postgres_url, admin)
+    with admin.connect() as connection:
+        hba = Path(str(connection.exec_driver_sql("SHOW hba_file").scalar()))
+    hba.write_text("local all watcher scram-sha-256\n" + hba.read_text("utf-8"), "utf-8")
+    right = PASSWORD.replace("'", "''").replace("%", "%%")
+    found.say(f"CREATE ROLE watcher LOGIN PASSWORD '{right}'", "SELECT pg_reload_conf()")
+    yield found
+    admin.dispose()
 
 
 def test_no_command_in_no_situation_shows_stores_or_sends_a_secret(
-    judged: World, aviary: Aviary, guarded: Callable[[str], str], record_property: Callable[[str, Any], None]
+    judged: World, aviary: Aviary, guarded: Guarded, record_property: Callable[[str, Any], None]
 ) -> None:
     wrong = f"Kanari1{PASSWORD}wrong"
     more = {
-        "wrong password of the warehouse": {"CALMON_WAREHOUSE_URL": guarded(wrong)},
-        "wrong password of the history": {"CALMON_STORE_URL": guarded(wrong)},
-        "no such table": {"CALMON_WAREHOUSE_URL": guarded(PASSWORD)},
+        "wrong password of the warehouse": {"CALMON_WAREHOUSE_URL": guarded.address(wrong)},
+        "wrong password of the history": {"CALMON_STORE_URL": guarded.address(wrong)},
+        "no such table": {"CALMON_WAREHOUSE_URL": guarded.address(PASSWORD)},
     }
     trials = all_trials(judged, aviary, more)
     leaking = [trial for trial in trials if trial.seen]
@@ -192,5 +220,101 @@ def test_no_command_in_no_situation_shows_stores_or_sends_a_secret(
     assert not lost, "\n".join(f"{t.situation}: calmon {t.command}: {t.output[-2000:]}" for t in lost)
 
 
-if __name__ == "__main__":
-    raise SystemExit(pytest.main([__file__, "-q", "-s"]))
+def test_the_service_shows_no_secret_whatever_is_asked_and_whatever_breaks(
+    tmp_path: Path, guarded: Guarded, record_property: Callable[[str, Any], None]
+) -> None:
+    place = service.make_place(tmp_path, guarded.address(PASSWORD))
+    more = {"CALMON_HEARTBEAT_URL": f"http://127.0.0.1:1/{HEARTBEAT}", "CALMON_SLACK_BOT_TOKEN": BOT_TOKEN}
+    with service.running(place, CALMON_WAREHOUSE_URL=nowhere(), **more) as running, running.client("boss") as boss:
+        answers = _asked(boss, place.tokens["boss"])
+        with guarded.shut():
+            answers += _asked(boss, place.tokens["boss"])
+        with running.client() as nobody:
+            answers += _asked(nobody, "calmon_" + "x" * 43)
+        said = running.output()
+    statuses = {answer.status_code for answer in answers}
+    assert {200, 401, 404, 422, 503} <= statuses
+    record_property("answers", len(answers))
+    for text in (*(f"{answer.headers}\n{answer.text}" for answer in answers), said):
+        assert not WORDS.search(text), text[-2000:]
+        assert not any(token in text for token in place.tokens.values()), text[-800:]
+    assert "Traceback" not in said
+
+
+def _asked(client: httpx.Client, token: str) -> list[httpx.Response]:
+    """Every address of the service, right and wrong; a token in the wrong place among it."""
+    paths = (
+        "/", "/health", "/metrics", "/v1/automation", "/v1/automation/tickets/billing?score=0.9",
+        "/report?week=2026-W34",
+        "/?week=2026-W01", "/nothing", f"/v1/automation/{token}/billing",
+        f"/v1/automation/tickets/billing?score={token}",
+        f"/?token={token}", "/docs/http.md", "/docs/configuration.md",
+    )  # fmt: skip
+    change = "/v1/automation/tickets/billing/disable"
+    bodies = ({"reason": "x"}, {"reason": "x", "until": token}, {token: "x"}, [token])
+    return [client.get(path) for path in paths] + [client.post(change, json=body) for body in bodies]
+
+
+class _Told(NamedTuple):
+    """As much of Prefect's flow, run and state as a hook reads."""
+
+    name: str = "weekly"
+    id: str = "5e1f"
+    message: str = ""
+
+
+@pytest.mark.parametrize("broken", ["nothing", "history", "no route", "no token"])
+def test_no_hook_of_a_flow_shows_a_secret(
+    judged: World, aviary: Aviary, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(aviary.folder))
+    from flows.hooks import tell_monitor_failed, tell_once_a_day
+
+    environ = settings_of(judged, aviary, "hooks") | {"CALMON_WAREHOUSE_URL": nowhere()}
+    environ |= {"CALMON_STORE_URL": nowhere()} if broken == "history" else {}
+    environ |= {"CALMON_SLACK_BOT_TOKEN": ""} if broken == "no token" else {}
+    if broken == "no route":
+        path = Path(environ["CALMON_CONFIG"])
+        path.write_text(path.read_text("utf-8").partition("routes:")[0], "utf-8")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    message = (
+        f"Flow run encountered an exception: OperationalError: {nowhere()} refused {PASSWORD}, {QUERY_SECRET!r}, "
+        f"{BOT_TOKEN}, http://127.0.0.1/{HEARTBEAT}"
+    )
+    with caplog.at_level("DEBUG"):
+        tell_monitor_failed(_Told(), _Told(), _Told(message=message))
+        tell_once_a_day(_Told(name="watchdog"), _Told(), _Told(message=message))
+    places = aviary.places(environ) | {"log": caplog.text}
+    assert broken in ("no route", "no token") or "encountered an exception" in places["slack"]
+    for place, text in places.items():
+        assert not WORDS.search(text), f"{place}: {text[-1500:]}"
+
+
+UNEXPECTED = """
+import os, sys
+import monitor.cli.health as health
+from monitor.cli import main
+
+def breaks(*_):
+    try:
+        raise OSError(5, os.environ["CALMON_STORE_URL"])
+    except OSError as error:
+        secrets = os.environ["CALMON_WAREHOUSE_URL"], os.environ["CALMON_SLACK_BOT_TOKEN"]
+        raise RuntimeError("cannot use %s with %s" % secrets) from error
+
+health.observed = breaks
+sys.argv = ["calmon", "health"]
+main()
+"""
+
+
+def test_the_traceback_of_what_nobody_foresaw_shows_no_secret(judged: World, aviary: Aviary) -> None:
+    environ = settings_of(judged, aviary, "unexpected") | {"CALMON_WAREHOUSE_URL": nowhere()}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CALMON_")}
+    done = subprocess.run(
+        [sys.executable, "-c", UNEXPECTED], env=kept | environ, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 1
+    assert "RuntimeError: cannot use postgresql+psycopg://watcher:***@127.0.0.1:1/history" in done.stderr
+    assert not WORDS.search(done.stdout + done.stderr), done.stderr
