@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import log
 from typing import Any
@@ -34,7 +34,7 @@ OVERCONFIDENCE_ALLOWED = 10
 """Without a baseline: by how much scores may overstate the rate of an outcome that never comes."""
 NAMED_LABELS = 5
 
-NOT_REJECTED = frozenset({BadRow.DUPLICATE})
+NOT_REJECTED = frozenset({BadRow.DUPLICATE.value})
 """Reasons that lose no evidence: of duplicates the latest stays. Every other row of the window counts as rejected, a
 NULL truth too. Rows without a usable date lie in no window, and are in no :class:`RejectedCell`."""
 
@@ -172,6 +172,7 @@ class Read:
 
 def rejections(read: Read, baselines: Mapping[str | None, Baseline], most: float) -> Rejections:
     """What keeps the subjects of one source in one window from being judged; ``most`` is ``max_rejected``."""
+    read = replace(read, cells=[cell for cell in read.cells if cell.reason not in NOT_REJECTED])
     by_label: dict[str | None, list[RejectedCell]] = {}
     for cell in read.cells if read.labelled else ():
         by_label.setdefault(cell.label, []).append(cell)

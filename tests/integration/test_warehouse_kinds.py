@@ -16,6 +16,7 @@ import pytest
 from monitor import windows
 from monitor.counts import counts_from_rows
 from monitor.inference.dependence import design_effect, sums_of_rows
+from monitor.rejection import Read, rejections
 from monitor.rows import ProbabilityRows
 from monitor.rules.model import SourceConfig
 from monitor.warehouse import whole
@@ -245,3 +246,51 @@ def test_arrays_of_a_database_are_read_as_they_are(load: Loader) -> None:
     for types, engine in (("DOUBLE[]", "duckdb"), ("DOUBLE PRECISION[]", "postgresql")):
         reading = read_all(load([row], types={"token_logprobs": types}, engines=(engine,)), config)[engine]
         assert reading.labels["billing"].score.tolist() == pytest.approx([math.exp(-0.75)]), engine
+
+
+# --- rejected rows of each kind
+
+
+def rejected(reading: Reading) -> dict[tuple[str | None, str], int]:
+    found: dict[tuple[str | None, str], int] = defaultdict(int)
+    for cell in reading.rejected:
+        found[cell.label, cell.reason] += cell.rows
+    return dict(found)
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "top_k"])
+def test_rows_whose_truth_is_coded_minus_one_are_rejected_with_the_other_rows_of_their_item(
+    load: Loader, kind: str
+) -> None:
+    rows = items(60)
+    wrong = [r for number, r in enumerate(rows) if r["actual"] == 1 and number % 2]
+    for r in wrong:
+        r["actual"] = -1.0
+    for engine, reading in read_all(load(rows), source(kind=kind)).items():
+        found = rejected(reading)
+        assert sum(n for (_, reason), n in found.items() if reason == "outcome_out_of_range") == len(wrong), engine
+        others = sum(n for (_, reason), n in found.items() if reason == "no_true_label")
+        assert others == (3 * len(wrong) if kind == "multiclass" else 0), engine
+        assert {label for label, _ in found} <= set(LABELS)
+
+
+def test_numbers_that_are_rejected_are_counted_for_the_source(load: Loader) -> None:
+    rows = [number(f"t{n}", actual=None if n % 2 else 2.5) for n in range(40)]
+    for engine, reading in read_all(load(rows, types=NUMBER_TYPES), source(kind="regression")).items():
+        assert rejected(reading) == {(None, "outcome_missing"): 20}, engine
+        found = rejections(Read(reading.rejected, {}, reading.rows, labelled=False), {}, 0.02)
+        assert found.of(None) is not None
+        assert found.labels == ()
+
+
+def test_rows_whose_score_cannot_be_made_are_rejected(load: Loader) -> None:
+    rows = [
+        {"item": f"t{n}", "label": "billing", "predicted": 1, "actual": 1,
+         "token_logprobs": "[1, 2" if n % 3 == 0 else "[-0.1, -0.2]", "resolved_at": INSIDE}
+        for n in range(30)
+    ]  # fmt: skip
+    config = source(
+        score_is="confidence_in_prediction", score={"from": "token_logprobs", "method": "mean_probability"}
+    )  # fmt: skip
+    for engine, reading in read_all(load(rows), config).items():
+        assert rejected(reading) == {("billing", "score_not_a_number"): 10}, engine

@@ -14,7 +14,7 @@ import pytest
 
 from monitor import windows
 from monitor.counts import Counts, counts_from_rows
-from monitor.records import BadRow, Window
+from monitor.records import BadRow, ScorePlace, Window
 from monitor.rules.model import SourceConfig
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
@@ -567,3 +567,56 @@ def test_a_sample_takes_the_features_of_the_first_label_and_of_sound_rows_only(l
 def test_without_features_a_sample_has_no_columns(load: Loader) -> None:
     for warehouse in load([row()], engines=FILES).values():
         assert warehouse.feature_sample("tickets", source(), WEEK, limit=9).shape == (0, 0)
+
+
+# --- rejected rows leave the warehouse by label, place of the score and truth
+
+
+def place_of(score: float | None) -> int | None:
+    if score is None:
+        return None
+    if 0 <= score <= 1:
+        return min(math.floor(score * 10_000 + 0.5) // 1_000, 9)
+    return int(ScorePlace.BELOW_0 if score < 0 else ScorePlace.ABOVE_1 if score <= 100 else ScorePlace.ABOVE_100)
+
+
+def expected_cells(rows: Sequence[Mapping[str, Any]], config: SourceConfig) -> dict[tuple[Any, ...], list[float]]:
+    """(label, reason, place, truth) -> rows and hits, in plain Python."""
+    found: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0.0])
+    for r in rows:
+        reason, when = reason_of(r, WEEK, NOW), r["resolved_at"]
+        if not isinstance(reason, BadRow) or when is None or not WEEK.start <= when < WEEK.end:
+            continue
+        label = r["label"] if r["label"] and len(r["label"].encode()) <= 1_000 else None
+        usable = r["actual"] is not None and 0 <= r["actual"] <= 1
+        outcome = r["actual"]
+        if config.score_is == "confidence_in_prediction":
+            usable = usable and r["predicted"] in (0, 1)
+            outcome = r["actual"] if r["predicted"] else 1 - r["actual"] if usable else None
+        truth = 1 if usable else -1 if r["actual"] == -1 else None
+        cell = found[label, reason.value, place_of(r["score"]), truth]
+        cell[0] += 1
+        cell[1] += outcome if usable else 0.0
+    return found
+
+
+@pytest.mark.parametrize("score_is", ["probability_of_label", "confidence_in_prediction"])
+def test_three_engines_reject_the_same_rows_as_plain_python(load: Loader, score_is: str) -> None:
+    rows = random_rows()
+    config = source(score_is=score_is)
+    cells = expected_cells(rows, config)
+    assert {truth for _, _, _, truth in cells} == {None, 1, -1}
+    assert {place for _, _, place, _ in cells} >= {None, 0, 9, ScorePlace.ABOVE_1, ScorePlace.BELOW_0}
+    for engine, reading in read_all(load(rows), config).items():
+        found = {(c.label, c.reason, c.place, c.truth): [c.rows, c.hits] for c in reading.rejected}
+        assert set(found) == set(cells), engine
+        for key, (n, hits) in cells.items():
+            assert found[key] == [n, pytest.approx(hits, abs=1e-9)], (engine, key)
+
+
+def test_scores_at_the_edge_of_a_tenth_are_in_the_tenth_of_their_cell(load: Loader) -> None:
+    edges = [0.0, 0.1, 0.3, 0.7, 0.8, 0.9, 1.0, 0.29994, 0.29996, 0.89999, 0.8999499]
+    rows = [row(f"t{i}", score=score, actual=None) for i, score in enumerate(edges)]
+    for engine, reading in read_all(load(rows), source()).items():
+        counted = sorted(c.place for c in reading.rejected for _ in range(c.rows) if c.place is not None)
+        assert counted == sorted(place_of(score) for score in edges), engine  # type: ignore[type-var]
