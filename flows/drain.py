@@ -11,19 +11,20 @@ from collections import Counter
 
 from prefect import flow, get_run_logger
 
-from flows.hooks import tell_once_a_day
+from flows.hooks import tell_monitor_failed
 from flows.stages import OUTSIDE, opened
 from monitor import alerting
 from monitor.alerts.outbox import drain
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.rules.problems import ConfigProblems
+from monitor.watch import FAILED_NOTE
 
 
 @flow(
     name="calmon-drain",
     timeout_seconds=240,
-    on_failure=[tell_once_a_day],
-    on_crashed=[tell_once_a_day],
+    on_failure=[tell_monitor_failed],
+    on_crashed=[tell_monitor_failed],
     description="Send what is due: kept messages whose time has come, reminders, the end of silences.",
 )
 def drain_outbox() -> dict[str, int]:
@@ -31,6 +32,7 @@ def drain_outbox() -> dict[str, int]:
     logger = get_run_logger()
     try:
         with opened(creates=False) as monitor:
+            monitor.store.drop_note(f"{FAILED_NOTE}calmon-drain")
             alerting.due_repeats(monitor)
             touched = drain(
                 monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True

@@ -1,7 +1,9 @@
-"""What happens when a flow fails or crashes: Slack is told that the *monitor* failed.
+"""What happens when a flow fails or crashes: it becomes an incident of the monitor itself.
 
 Prefect calls a hook with parameters named exactly ``flow, flow_run, state``: in the run's own
-process where that still lives, else in the worker's.
+process where that still lives, else in the worker's. The history keeps a note of the failure, and the incident with
+its one message is made of that (:mod:`monitor.watching`). Where the history itself is what failed, a small file
+limits what is said instead (:mod:`flows.outage`).
 """
 
 from __future__ import annotations
@@ -10,106 +12,105 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from datetime import timedelta
+from typing import Any
 
 import yaml
 from prefect.utilities.urls import url_for
 from sqlalchemy.exc import SQLAlchemyError
 
-from monitor.adapters import open_store, sender_of, utc_now
-from monitor.alerts.message import delivery_of, monitor_failed_message
+from flows import outage
+from flows.outage import Recipient
+from monitor import alerting, watching
+from monitor.adapters import Monitor, open_store, open_warehouse, sender_of, utc_now
+from monitor.alerts.message import delivery_of
 from monitor.alerts.outbox import drain, worker_id
-from monitor.alerts.slack import SlackSender, TransportError
+from monitor.health.message import on_demand_failed
+from monitor.heartbeat import beat
 from monitor.history.errors import HistoryError
-from monitor.records import Delivery
+from monitor.history.store import Store
 from monitor.redaction import hide_at_the_edge
+from monitor.rules.durations import parse_duration
 from monitor.rules.load import load_config, text_of
+from monitor.rules.model import AutomationConfig, Config, Route
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 
-EVERY_MINUTES = 15
-"""How often the watchdog comes round."""
-
 TOLD_BY_THE_RUN = "NothingEvaluatedTold"
+WATCHDOG = "calmon-watchdog"
+USUAL_REPEAT = timedelta(days=1)
+"""For routes of a file that cannot be read as a whole."""
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """The first channel of a file that is not even YAML."""
 
 
-_VARYING = re.compile(r"\b[0-9a-f-]{8,}\b|\d+")
-"""What differs in an error from one time to the next: ids, times, addresses."""
-
-
-class Recipient(NamedTuple):
-    """Who is told that the monitor failed."""
-
-    channel: str
-    mention: str | None
-
-
 def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
-    """Store and send one message for this failed run, however often the hook is called.
+    """A scheduled flow failed: one incident however often that happens, and however often the hook is called.
 
-    A run that could read no source may have told so itself (:mod:`monitor.unjudged`): nobody is told twice.
+    A run that could read no source has said so itself: nobody is told twice.
     """
     if TOLD_BY_THE_RUN in (state.message or ""):
         log.warning("told by the run itself: %s", state.message)
         return
-    _tell(flow, flow_run, state, once=str(flow_run.id), often=False)
+    hide_at_the_edge()
+    settings, error = load_settings(os.environ), state.message or "no message"
+    if flow.name == WATCHDOG:
+        beat(settings.watchdog_heartbeat_url, failed=error)
+    try:
+        with open_store(settings, writes=True, creates=False) as store:
+            watching.note_failure(store, flow.name, error, utc_now())
+            _look(_monitor(settings, store))
+    except (HistoryError, SQLAlchemyError) as failed:
+        log.error("the history cannot be used: %s", failed)
+        to = recipient(settings)
+        if to is None:
+            log.error("the monitor failed and no route says whom to tell: %s", error)
+            return
+        outage.tell(settings, to, flow.name, f"{error}\n{failed}", utc_now())
 
 
-def tell_once_a_day(flow: Any, flow_run: Any, state: Any) -> None:
-    """The same for a flow that comes round every few minutes: one message a day (UTC) and error."""
-    error = _VARYING.sub("#", state.message or "")
-    _tell(flow, flow_run, state, once=f"{utc_now():%Y-%m-%d} {error}", often=True)
-
-
-def _tell(flow: Any, flow_run: Any, state: Any, *, once: str, often: bool) -> None:
+def tell_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
+    """A flow that somebody started failed: one message for this run, however often the hook is called."""
     hide_at_the_edge()
     settings = load_settings(os.environ)
     to = recipient(settings)
     if to is None:
-        log.error("the monitor failed and no route says whom to tell: %s", state.message)
+        log.error("%s failed and no route says whom to tell: %s", flow.name, state.message)
         return
-    payload = monitor_failed_message(
-        flow.name, state.message or "no message", utc_now(), channel=to.channel, run=once,
+    payload = on_demand_failed(
+        flow.name, state.message or "no message", utc_now(), channel=to.channel, run=str(flow_run.id),
         url=url_for("flow-run", obj_id=flow_run.id), mention=to.mention,
     )  # fmt: skip
-    delivery = delivery_of(payload, kind="monitor", now=utc_now())
     try:
         with open_store(settings, writes=True, creates=False) as store:
-            store.add_delivery(delivery)
+            store.add_delivery(delivery_of(payload, kind="monitor", now=utc_now()))
             drain(store, sender_of(settings), now=utc_now, worker=worker_id())
-    except (HistoryError, SQLAlchemyError) as error:
-        log.error("the history cannot keep the message: %s", error)
-        _send_unstored(settings, delivery, often=often)
+    except (HistoryError, SQLAlchemyError) as failed:
+        outage.tell(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
 
 
-def _send_unstored(settings: Settings, delivery: Delivery, *, often: bool) -> None:
-    """The history itself may be what failed: then the message goes out without being kept.
+def _look(monitor: Monitor) -> None:
+    """What the watchdog does about the monitor's own work; of data and leases nothing, since rules may be missing."""
+    watching.watch_runs(monitor)
+    alerting.due_repeats(monitor)
+    drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
 
-    Of a flow that fails ``often`` only the channel remembers what was told.
-    """
-    sender = sender_of(settings)
-    if sender is None:
-        log.error("not sent: no token: %s", delivery.payload["text"])
-        return
+
+def _monitor(settings: Settings, store: Store) -> Monitor:
+    """The adapters around this history; a broken alerts.yaml, the likeliest reason to be here, is left out."""
     try:
-        if not often or _is_to_be_told(sender, delivery):
-            sender.send(delivery)
-    except TransportError as error:
-        log.error("not sent: %s: %s", error, delivery.payload["text"])
+        config = load_config(settings.config)
+    except ConfigProblems:
+        config = _without_rules(_recipient_of_broken(settings))
+    return Monitor(config, settings, open_warehouse(settings), store, sender_of(settings), utc_now)
 
 
-def _is_to_be_told(sender: SlackSender, delivery: Delivery) -> bool:
-    """Whether the channel does not show it yet; where the token may not look, once an hour. Raises TransportError."""
-    try:
-        return sender.find(delivery) is None
-    except TransportError as error:
-        if not error.permanent:
-            raise
-        return delivery.created_at.minute < EVERY_MINUTES
+def _without_rules(to: Recipient | None) -> Config:
+    routes = () if to is None else (Route(channel=to.channel, mention=to.mention, repeat=to.repeat),)
+    automation = AutomationConfig(when_not_evaluated="keep")
+    return Config(version=1, sources={}, rules=(), automation=automation, routes=routes)
 
 
 def recipient(settings: Settings) -> Recipient | None:
@@ -125,7 +126,7 @@ def recipient(settings: Settings) -> Recipient | None:
     route = config.route_for(severity="critical", source="", label=None, rule="")
     if route is None:
         route = config.routes[0] if config.routes else None
-    return None if route is None else Recipient(route.channel, route.mention)
+    return None if route is None else Recipient(route.channel, route.mention, route.repeat)
 
 
 def _recipient_of_broken(settings: Settings) -> Recipient | None:
@@ -137,10 +138,17 @@ def _recipient_of_broken(settings: Settings) -> Recipient | None:
         loaded = yaml.safe_load(text)
     except yaml.YAMLError:
         found = _CHANNEL.search(text)
-        return Recipient(found[1], None) if found else None
+        return Recipient(found[1], None, USUAL_REPEAT) if found else None
     routes = loaded.get("routes") if isinstance(loaded, Mapping) else None
     for route in routes if isinstance(routes, list) else ():
         if isinstance(route, Mapping) and isinstance(route.get("channel"), str):
-            mention = route.get("mention")
-            return Recipient(route["channel"], mention if isinstance(mention, str) else None)
+            return _loosely(route)
     return None
+
+
+def _loosely(route: Mapping[str, Any]) -> Recipient:
+    mention, repeat = route.get("mention"), route.get("repeat")
+    length = parse_duration(repeat) if isinstance(repeat, str) else None
+    if repeat is not None and length is None:
+        length = USUAL_REPEAT
+    return Recipient(route["channel"], mention if isinstance(mention, str) else None, length)

@@ -6,7 +6,7 @@ from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_table_artifact
 from prefect.runtime import task_run
 
-from flows.hooks import tell_monitor_failed
+from flows.hooks import tell_run_failed
 from flows.stages import IO, RETRIES, opened
 from monitor.adapters import Monitor
 from monitor.pinning import Pinned, default_span, pin
@@ -39,8 +39,8 @@ def pin_weeks(
 @flow(
     name="calmon-rebaseline",
     timeout_seconds=3600,
-    on_failure=[tell_monitor_failed],
-    on_crashed=[tell_monitor_failed],
+    on_failure=[tell_run_failed],
+    on_crashed=[tell_run_failed],
     description="Pin a new baseline, with a reason; labels with too few pairs are refused.",
 )
 def rebaseline(

@@ -25,17 +25,17 @@ from typing import Any
 
 import yaml
 
+from flows import server_process
+from flows.server_process import ServerFailed
 from monitor.rules.load import load_config
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import SettingsError, load_settings
 
 SCHEDULES = Path(__file__).parent.parent / "deployments" / "prefect.yaml"
 USUAL_PORT = 4200
+LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
+"""Who holds a slot is kept in files: kept in memory, the slot of a killed run would be taken for ever."""
 _asked_to_end = threading.Event()
-
-
-class ServerFailed(Exception):
-    """The Prefect server of this process did not come up; the message says where it says why."""
 
 
 def main() -> int:
@@ -115,22 +115,25 @@ def local_server() -> Iterator[str]:
     """A Prefect server of our own, seen from this machine only, stopped at the end."""
     home = Path(os.environ.setdefault("PREFECT_HOME", str(Path("var/prefect").resolve())))
     home.mkdir(parents=True, exist_ok=True)
+    server_process.end_orphan(home)
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"
     os.environ["PREFECT_API_URL"] = url
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+    ours = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **LEASES}
     log = home / "server.log"
     with log.open("wb") as out:
         # A session of its own: Ctrl-C in the terminal reaches us, and we stop the server when all else has ended.
         server = subprocess.Popen(  # noqa: S603 - our own words
-            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=quiet | os.environ
+            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=ours | os.environ
         )
         try:
+            server_process.note(home, server.pid)
             wait_until_healthy(url, server, log)
             yield url
         finally:
             stop(server)
+            server_process.forget(home)
 
 
 def free_port() -> int:

@@ -19,9 +19,10 @@ from prefect.runtime import flow_run, task_run
 from prefect.tasks import exponential_backoff
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from flows import outage
 from flows.artifacts import show
 from monitor import run as stages
-from monitor.adapters import ActMode, Monitor, open_monitor, open_store
+from monitor.adapters import ActMode, Monitor, open_monitor, open_store, utc_now
 from monitor.collecting import Collected, collect
 from monitor.evaluation import Evaluated
 from monitor.heartbeat import beat
@@ -146,6 +147,7 @@ def opened(*, creates: bool = True) -> Iterator[Monitor]:
         except HistoryLost as error:
             beat(settings.heartbeat_url, failed=str(error))
             raise
+        outage.end(settings, utc_now())
         with open_monitor(settings, creates=creates) as monitor:
             yield monitor
 

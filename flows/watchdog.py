@@ -1,35 +1,43 @@
 """The watchdog: every quarter of an hour, is the monitor itself at work? And what is due goes out.
 
-It needs the history and Slack, not the warehouse, so it goes on telling while that is down.
+It needs the history and Slack, not the warehouse, so it goes on reporting while that is down. It leaves the time of
+its look in the history (``calmon health`` reports a watchdog that is silent), and calls a heartbeat of its own.
 """
 
 from __future__ import annotations
 
 from prefect import flow, get_run_logger
 
-from flows.hooks import tell_once_a_day
+from flows.hooks import tell_monitor_failed
 from flows.stages import opened
+from flows.waiting import note_waiting_runs
 from monitor import alerting
 from monitor.alerts.outbox import drain
+from monitor.heartbeat import beat
 from monitor.history.errors import StoreMissing
+from monitor.records import Note
+from monitor.watch import WATCHDOG_NOTE
 from monitor.watching import watch_monitor
 
 
 @flow(
     name="calmon-watchdog",
     timeout_seconds=600,
-    on_failure=[tell_once_a_day],
-    on_crashed=[tell_once_a_day],
-    description="Look whether runs, data, messages and leases are as they should be; tell what is not, once.",
+    on_failure=[tell_monitor_failed],
+    on_crashed=[tell_monitor_failed],
+    description="Look whether runs, data, messages and leases are as they should be; keep incidents of what is not.",
 )
 def watchdog() -> list[str]:
     """Returns what was found, in words."""
     logger = get_run_logger()
     try:
         with opened(creates=False) as monitor:
+            note_waiting_runs(monitor.store, monitor.clock())
+            monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock()))
             found = watch_monitor(monitor)
             alerting.due_repeats(monitor)
             drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
+            beat(monitor.settings.watchdog_heartbeat_url)
     except StoreMissing as error:  # never made: one that was lost fails this flow, and its hook reports that
         logger.warning("nothing to watch yet: %s", error)
         return []

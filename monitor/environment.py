@@ -11,7 +11,15 @@ from monitor.redaction import remember
 
 PREFIX = "CALMON_"
 
-SECRETS = ("warehouse_url", "store_url", "slack_bot_token", "slack_app_token", "heartbeat_url", "gate_token")
+SECRETS = (
+    "warehouse_url",
+    "store_url",
+    "slack_bot_token",
+    "slack_app_token",
+    "heartbeat_url",
+    "watchdog_heartbeat_url",
+    "gate_token",
+)
 """The fields that may hold a password or token, so each has a ``..._FILE`` variable and is masked when printed."""
 
 STORE_URL = "sqlite:///var/history.sqlite"

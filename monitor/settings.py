@@ -36,6 +36,7 @@ class Settings(BaseSettings):
     slack_api_url: str = "https://slack.com/api/"
     api_tokens_file: Path | None = None
     heartbeat_url: SecretStr | None = None
+    watchdog_heartbeat_url: SecretStr | None = None
     gate_url: str | None = None
     gate_token: SecretStr | None = None
     gate_ttl_s: int = GATE_TTL_S
@@ -73,7 +74,7 @@ class Settings(BaseSettings):
     def _is_web_address(cls, value: str | None) -> str | None:
         return environment.web_address(value) if value is not None else None
 
-    @field_validator("heartbeat_url")
+    @field_validator("heartbeat_url", "watchdog_heartbeat_url")
     @classmethod
     def _is_secret_web_address(cls, value: SecretStr | None) -> SecretStr | None:
         cls._is_web_address(value.get_secret_value() if value else None)

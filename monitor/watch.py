@@ -301,7 +301,8 @@ def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
     mine = [run for run in seen.runs if run.schedule == SCHEDULE_OF.get(flow)]
     later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in mine)
     newest = max(mine, key=lambda run: run.started_at, default=None)
-    return later or (newest is not None and newest.state == "failed")
+    shown = SCHEDULE_OF.get(flow) in seen.scheduled and newest is not None and newest.state == "failed"
+    return later or shown
 
 
 def _data(seen: Observed) -> Iterable[Finding]:

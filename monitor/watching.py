@@ -143,6 +143,11 @@ def watch_data(monitor: Monitor, sources: Collection[str]) -> list[Finding]:
     return _update(monitor, is_mine)
 
 
+def watch_runs(monitor: Monitor) -> list[Finding]:
+    """The same for nothing but runs and flows: where alerts.yaml may be what is broken."""
+    return _update(monitor, lambda group: group.trouble == troubles.Trouble.NOT_RUNNING)
+
+
 def _update(monitor: Monitor, wanted: Callable[[Group], bool]) -> list[Finding]:
     for _ in range(TRIES):
         edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits

@@ -5,23 +5,37 @@ Every sentence is computed from the findings and the switches of the time at whi
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.alerts.blocks import EVENT_TYPE, Block, Payload, escape, link
+from monitor.alerts.blocks import (
+    FALLBACK,
+    Block,
+    Payload,
+    context,
+    cut,
+    escape,
+    hashed,
+    header,
+    link,
+    mention_block,
+    mention_text,
+    metadata,
+    payload_of,
+    section,
+    with_code,
+)
 from monitor.alerts.links import Links
 from monitor.alerts.words import clean, count_of, moment
 from monitor.automation.state import effective
 from monitor.health.troubles import Trouble, is_trouble
 from monitor.records import Incident, Severity, SwitchState
+from monitor.redaction import without_secrets
 from monitor.watch import Finding, WatchReason
 
-SECTION, HEADER, FALLBACK = 2_900, 150, 3_000
 SHOWN, TO_DO = 8, 3
 NAMES = 5
 CLOSED = "Every gate is closed until somebody confirms the history: no label acts alone now."
@@ -29,12 +43,6 @@ DONE = ":large_green_circle:"
 _EMOJI: Mapping[Severity, str] = {
     "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
 }  # fmt: skip
-_MENTION = re.compile(r"(?:<[!@][^<>\s]+>\s*)+")
-_SECRETS = (
-    re.compile(r"(?<=://)[^\s/]*:[^\s/]*(?=@)"),
-    re.compile(r"\bxox[a-z]-[\w-]+|\bxapp-[\w-]+"),
-    re.compile(r"(?i)(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+"),
-)
 _R = WatchReason
 _TITLES: Mapping[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
@@ -131,26 +139,30 @@ def _is_off(whole: SwitchState | None) -> bool:
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
     """The message of an incident as it is now: the post, and with another id each edit."""
     over = view.incident.state == "resolved"
-    blocks = [_header(f"{DONE} {view.title}" if over else view.title)]
-    blocks += _mention_block(mention) if view.incident.state == "open" else []
+    blocks = [header(f"{DONE} {view.title}" if over else view.title)]
+    blocks += mention_block(mention) if view.incident.state == "open" else []
     blocks += _over(view) if over else _under_way(view, links)
     told = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
-    text = " ".join(part for part in (f"{escape(view.title)}{'' if over else f': {told}'}", _mention(mention)) if part)
-    payload = _payload(channel, text, blocks, _hash("watch", view.incident.id, str(view.incident.version)))
+    text = " ".join(
+        part for part in (f"{escape(view.title)}{'' if over else f': {told}'}", mention_text(mention)) if part
+    )
+    payload = payload_of(
+        channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
+    )
     # kept beside, not sent
-    return payload | {"incidents": [view.incident.id], "shows": _hash(json.dumps(blocks[:-1])), "stages": stages(view)}
+    return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 
 
 def edited(payload: Payload, root: str, sequence: int) -> Payload:
     """A living message as it is to stand from now on: the ``sequence``-th edit of ``root``."""
-    return payload | {"metadata": _metadata(_hash("edit", root, str(sequence)), "edit")}
+    return payload | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}
 
 
 def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
     """The ``number``-th call for somebody to acknowledge, as a reply in the thread."""
     lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
     lines.append(_how_to_end(view.incident))
-    return _reply(view, lines, channel, _hash("repeat", root, str(number)), "repeat", mention)
+    return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
 
 
 def news(view: View, findings: Sequence[Finding], *, channel: str, root: str, mention: str | None) -> Payload:
@@ -158,14 +170,14 @@ def news(view: View, findings: Sequence[Finding], *, channel: str, root: str, me
     back = view.incident.reopened and not findings
     top = f"It is back: {escape(view.title)}" if back else f"New: {escape(view.title)}"
     lines = [f"*{top}*", *_findings(findings or view.findings, None), _automation(view)]
-    id = _hash("news", root, str(view.incident.version), *(stage_of(finding) for finding in findings))
+    id = hashed("news", root, str(view.incident.version), *(stage_of(finding) for finding in findings))
     return _reply(view, lines, channel, id, "call" if mention else "news", mention)
 
 
 def back(view: View, *, channel: str, root: str) -> Payload:
     """The one reply that says that it is over."""
     lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), _automation(view)]
-    return _reply(view, lines, channel, _hash("back", root, str(view.incident.version)), "news", None)
+    return _reply(view, lines, channel, hashed("back", root, str(view.incident.version)), "news", None)
 
 
 def stage_of(finding: Finding) -> str:
@@ -179,21 +191,21 @@ def stages(view: View) -> list[str]:
 
 
 def _under_way(view: View, links: Links | None) -> list[Block]:
-    blocks = [_section("\n".join(_findings(view.findings, links)))] if view.findings else []
-    blocks += [_section(_automation(view)), *_to_do(view)]
-    blocks += [_section(f"*{escape(state)}*")] if (state := _state(view)) else []
-    return [*blocks, _buttons(view.incident), _context(_footer(view))]
+    blocks = [section("\n".join(_findings(view.findings, links)))] if view.findings else []
+    blocks += [section(_automation(view)), *_to_do(view)]
+    blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
+    return [*blocks, _buttons(view.incident), context(_footer(view))]
 
 
 def _to_do(view: View) -> list[Block]:
-    do = [_with_code(each) for each in dict.fromkeys(finding.do_now for finding in view.findings)][:TO_DO]
+    do = [with_code(each) for each in dict.fromkeys(finding.do_now for finding in view.findings)][:TO_DO]
     if not do:
         return []
-    return [_section(f"*Do now:* {do[0]}" if len(do) == 1 else "\n".join(["*Do now:*", *(f"• {each}" for each in do)]))]
+    return [section(f"*Do now:* {do[0]}" if len(do) == 1 else "\n".join(["*Do now:*", *(f"• {each}" for each in do)]))]
 
 
 def _over(view: View) -> list[Block]:
-    return [_section("\n".join(_was(view))), _section(_automation(view)), _context(_footer(view))]
+    return [section("\n".join(_was(view))), section(_automation(view)), context(_footer(view))]
 
 
 def _was(view: View) -> list[str]:
@@ -258,7 +270,7 @@ def _buttons(incident: Incident) -> Block:
         elements.append(_button("incident_ack", "Acknowledge", incident) | {"style": "primary"})
     elements.append(_button("incident_silence_day", "Silence for a day", incident))
     elements.append(_button("incident_silence_week", "Silence for a week", incident))
-    return {"type": "actions", "block_id": f"incident:{_hash(incident.id)[:16]}", "elements": elements}
+    return {"type": "actions", "block_id": f"incident:{hashed(incident.id)[:16]}", "elements": elements}
 
 
 def _button(action: str, text: str, incident: Incident) -> dict[str, Any]:
@@ -268,59 +280,81 @@ def _button(action: str, text: str, incident: Incident) -> dict[str, Any]:
 
 
 def _reply(view: View, lines: Sequence[str], channel: str, id: str, change: str, mention: str | None) -> Payload:
-    text = " ".join([*lines, _mention(mention)]).strip()
-    blocks = [*_mention_block(mention), _section("\n".join(lines))]
-    return _payload(channel, text, blocks, id, change) | {"incidents": [view.incident.id], "stages": stages(view)}
+    text = " ".join([*lines, mention_text(mention)]).strip()
+    blocks = [*mention_block(mention), section("\n".join(lines))]
+    return payload_of(channel, cut(text, FALLBACK), blocks, id, change) | {
+        "incidents": [view.incident.id],
+        "stages": stages(view),
+    }
+
+
+def history_down(
+    flow: str,
+    error: str,
+    since: datetime,
+    now: datetime,
+    *,
+    channel: str,
+    mention: str | None,
+    repeat: timedelta | None,
+    number: int,
+    public_url: str | None,
+    ttl_s: int,
+) -> Payload:
+    """That the history cannot be used, and what follows: the message (``number`` 0), or a reminder in its thread."""
+    told = escape(cut(redacted(error), 1_500))
+    again = f"*Not over yet: the history cannot be used since {moment(since)}.*"
+    what = f":red_circle: {escape(clean(flow))} failed at {moment(now)}: the history cannot be used."
+    follows = (
+        "*What follows:* nothing can be judged, stored or acknowledged until it answers. A gate that cannot read it "
+        f"either refuses everything once what it knows is older than its TTL ({ttl_s} s where this was written), so "
+        "automation is off there; leases that end meanwhile are not renewed."
+    )
+    later = f"Reminders come every {_length(repeat)} until the history answers." if repeat else "No reminder follows."
+    do = (
+        "*Do now:* check that the database at `CALMON_STORE_URL` is running and answers (`calmon health`). "
+        "After an update: `calmon db upgrade`."
+    )
+    page = _page("docs/operations.md", public_url)
+    blocks = [] if number else [header("Monitor: the history cannot be used")]
+    blocks += [*mention_block(mention), section(again if number else what), section(f"```{told}```")]
+    blocks += [section(follows), section(do), context(f"{later} {page} · as of {moment(now)}")]
+    text = f"{again if number else f'Monitor: the history cannot be used: {told}'} {mention_text(mention)}".strip()
+    id = hashed("outage", since.isoformat(), str(number))
+    return payload_of(channel, cut(text, FALLBACK), blocks, id, "repeat" if number else None)
+
+
+def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Payload, Payload]:
+    """The edit and the reply that say that the history can be used again."""
+    title = f"The history can be used again (seen {moment(now)})"
+    was = f"It could not be used since {moment(since)} ({_length(now - since)})."
+    blocks = [header(f"{DONE} {title}"), section(was), context(f"as of {moment(now)}")]
+    id = hashed("outage", since.isoformat(), "back")
+    edit = payload_of(channel, title, blocks, id, "edit")
+    return edit, payload_of(channel, f"{DONE} *{title}.* {was}", [section(f"{DONE} *{title}.* {was}")], id, "news")
+
+
+def on_demand_failed(
+    flow: str, error: str, now: datetime, *, channel: str, run: str, url: str | None, mention: str | None
+) -> Payload:
+    """That a flow which somebody started (backfill, rebaseline) failed; ``run`` makes it come once."""
+    told = escape(cut(redacted(error), 1_500))
+    top = f"Monitor: {clean(flow)} failed"
+    what = f":warning: {escape(clean(flow))}, which somebody started, failed at {moment(now)}."
+    means = (
+        "The schedules and the switch are not touched by it. "
+        "*Do now:* read the log of the run, fix what it names, and start it again."
+    )
+    blocks = [header(top), *mention_block(mention), section(f"{what} {means}"), section(f"```{told}```")]
+    blocks += [context(f"<{escape(url)}|the run>")] if url else []
+    text = f"{escape(top)}: {told} {mention_text(mention)}".strip()
+    return payload_of(channel, cut(text, FALLBACK), blocks, hashed("monitor", channel, flow, run))
+
+
+def _page(page: str, public_url: str | None) -> str:
+    return f"<{escape(public_url.rstrip('/'))}/{page}|{page}>" if public_url else f"`{page}`"
 
 
 def redacted(text: str) -> str:
     """Foreign text without secrets and unprintable characters."""
-    for pattern in _SECRETS:
-        text = pattern.sub("***", text)
-    return "".join(c for c in text if c.isprintable() or c == "\n")
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-
-
-def _payload(channel: str, text: str, blocks: list[Block], id: str, change: str | None = None) -> Payload:
-    return {"channel": channel, "text": _cut(text, FALLBACK), "blocks": blocks, "metadata": _metadata(id, change)}
-
-
-def _metadata(id: str, change: str | None) -> dict[str, Any]:
-    return {
-        "event_type": EVENT_TYPE, "event_payload": {"delivery_id": id} | ({"change": change} if change else {}),
-    }  # fmt: skip
-
-
-def _with_code(text: str) -> str:
-    """Our own sentences keep their code marks; they hold nothing that came from data."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _mention(mention: str | None) -> str:
-    if not mention:
-        return ""
-    return mention.strip() if _MENTION.fullmatch(mention.strip()) else escape(clean(mention))
-
-
-def _mention_block(mention: str | None) -> list[Block]:
-    return [_section(_mention(mention))] if mention else []
-
-
-def _cut(text: str, length: int) -> str:
-    """The text, cut at ``length`` without leaving half of an escaped character behind."""
-    return text if len(text) <= length else re.sub(r"&\w{0,4}$", "", text[: length - 1]) + "…"
-
-
-def _header(text: str) -> Block:
-    return {"type": "header", "text": {"type": "plain_text", "text": _cut(text, HEADER), "emoji": True}}
-
-
-def _section(text: str) -> Block:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": _cut(text, SECTION), "verbatim": True}}
-
-
-def _context(text: str) -> Block:
-    return {"type": "context", "elements": [{"type": "mrkdwn", "text": _cut(text, SECTION), "verbatim": True}]}
+    return "".join(c for c in without_secrets(text) if c.isprintable() or c == "\n")

@@ -25,11 +25,13 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
-from monitor.alerts.message import delivery_of, monitor_failed_message
+from monitor.alerts.message import delivery_of
+from monitor.health.message import on_demand_failed
 from monitor.pinning import pin
+from monitor.records import Delivery
 from monitor.run import run_window
 from monitor.windows import week
-from tests.fakes import slack
+from tests.fakes import heartbeat, slack
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -156,6 +158,12 @@ def workspace() -> Iterator[slack.FakeSlack]:
 
 
 @pytest.fixture
+def heart() -> Iterator[heartbeat.Calls]:
+    with heartbeat.running() as found:
+        yield found
+
+
+@pytest.fixture
 def world(tmp_path: Path, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch) -> World:
     """A pinned world, named by the environment of this process."""
     made = make_world(tmp_path)
@@ -245,12 +253,11 @@ def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
         reasons = {v.reason.value for v in monitor.store.verdicts(schedule="weekly")}
     assert reasons == {"warehouse_failed"}
     (text,) = workspace.texts("ml-monitoring")  # by the run itself; the hook of the failed flow has nothing to add
-    assert "1 of 1 source could not be read" in text
-    assert "warehouse failed" in text
+    assert text.startswith("Monitor: tickets cannot be read: tickets could not be read for ")
 
 
 @pytest.mark.usefixtures("prefect")
-def test_where_no_route_takes_what_is_critical_the_failed_flow_tells_of_it(
+def test_where_no_route_takes_what_is_critical_the_first_is_told_of_it(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import stages
@@ -263,8 +270,7 @@ def test_where_no_route_takes_what_is_critical_the_failed_flow_tells_of_it(
     monkeypatch.setattr(stages, "read", stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0))
     assert run_scheduled(weekly, monday_after(WEEKS[9])).is_failed()
     (text,) = workspace.texts("ml-monitoring")
-    assert "The calibration monitor itself failed: calmon-weekly" in text
-    assert "warehouse_failed" in text
+    assert text.startswith("Monitor: tickets cannot be read: ")
 
 
 @pytest.mark.usefixtures("prefect")
@@ -532,7 +538,7 @@ def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_i
             os.kill(int(flow_run(server, run)["infrastructure_pid"].rpartition(":")[2]), signal.SIGKILL)
             until(lambda: flow_run(server, run)["state_type"] == "CRASHED", log)
             until(lambda: len(workspace.texts("ml-monitoring")) == 2, log)
-        assert "The calibration monitor itself failed: calmon-weekly" in workspace.texts("ml-monitoring")[1]
+        assert "The weekly run failed at " in workspace.texts("ml-monitoring")[1]
 
 
 def reading_again(server: Server, run: str) -> bool:
@@ -629,8 +635,12 @@ def test_the_watchdog_tells_of_a_run_that_is_missing_once(world: World, workspac
         run_window(monitor, week(WEEKS[10], monitor.config.zone), act="never")  # the newest of this history, long ago
     found = [watchdog() for _ in range(2)]
     assert [[text.partition(":")[0] for text in texts].count("run_missing") for texts in found] == [2, 2]
-    told = [text for text in workspace.texts("ml-monitoring") if "run missing" in text]
-    assert len(told) == len(set(told)) == 2  # the weekly and the daily one
+    (told,) = [text for text in workspace.texts("ml-monitoring") if "evaluations are missing" in text]
+    assert "The weekly run of" in told
+    assert "The daily run of" in told
+    with world.opened() as monitor:
+        assert monitor.store.notes()["waiting"].detail == {"runs": []}
+        assert datetime.now(UTC) - monitor.store.notes()["watchdog"].at < timedelta(minutes=10)
 
 
 @pytest.mark.usefixtures("prefect")
@@ -653,39 +663,80 @@ def test_the_watchdog_and_the_drain_make_no_history_and_a_lost_one_is_told_once(
 
 
 @pytest.mark.usefixtures("prefect")
-def test_a_watchdog_that_fails_every_quarter_of_an_hour_says_so_once_a_day(
+def test_a_watchdog_that_fails_every_quarter_of_an_hour_is_one_message_with_reminders(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch, heart: heartbeat.Calls
+) -> None:
+    from flows import hooks
+    from flows.watchdog import watchdog
+
+    monkeypatch.setenv("CALMON_WATCHDOG_HEARTBEAT_URL", heart.url)
+    repeating = CONFIG.replace('"#ml-monitoring"}', '"#ml-monitoring", mention: "<!here>", repeat: 24h}')
+    broken = repeating.replace("metric: ece,", "metric: eec,")
+
+    def fail(at: datetime, error: str) -> tuple[int, int]:
+        monkeypatch.setattr(hooks, "utc_now", lambda: at)
+        state = type("State", (), {"message": error})
+        hooks.tell_monitor_failed(watchdog, type("Run", (), {"id": uuid.uuid4()}), state)
+        roots = len(workspace.texts("ml-monitoring"))
+        return roots, len(workspace.messages) - roots
+
+    (world.folder / "alerts.yaml").write_text(broken, "utf-8")
+    assert all(watchdog(return_state=True).is_failed() for _ in range(2))
+    (text,) = workspace.texts("ml-monitoring")
+    assert text.startswith("Monitor: a flow fails: The flow calmon-watchdog failed at ")
+    assert {path for path, _ in heart.made} == {"/ping/secret-1234/fail"}
+    begun = datetime.now(UTC)
+    quarters = [begun + timedelta(minutes=15 * n) for n in range(1, 9 * 24 * 4)]
+    assert [fail(at, f"no answer after {at.minute} s") for at in quarters[::12]][-1] == (1, 8)
+    (world.folder / "alerts.yaml").write_text(repeating, "utf-8")
+    watchdog()
+    assert heart.made[-1] == ("/ping/secret-1234", "")
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_history_that_is_down_for_days_is_one_message_with_reminders_and_one_end(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import hooks
     from flows.watchdog import watchdog
 
-    def fail(at: datetime, error: str) -> int:
-        monkeypatch.setattr(hooks, "utc_now", lambda: at)
-        state = type("State", (), {"message": error})
-        hooks.tell_once_a_day(watchdog, type("Run", (), {"id": uuid.uuid4()}), state)
-        return len(workspace.messages)
+    repeating = CONFIG.replace('"#ml-monitoring"}', '"#ml-monitoring", mention: "<!here>", repeat: 24h}')
+    (world.folder / "alerts.yaml").write_text(repeating, "utf-8")
+    begun = datetime.now(UTC)
+    with monkeypatch.context() as patch:
+        patch.setenv("CALMON_STORE_URL", "postgresql://calmon@127.0.0.1:1/history")  # nobody there: none is kept
+        for quarter in range(0, 9 * 24 * 4, 8):
+            patch.setattr(hooks, "utc_now", lambda at=begun + timedelta(minutes=15 * quarter): at)
+            hooks.tell_monitor_failed(
+                watchdog, type("Run", (), {"id": 1}), type("State", (), {"message": "no history"})
+            )
+    (root,) = workspace.texts("ml-monitoring")
+    replies = [m["text"] for m in workspace.messages if m["text"] != root]
+    assert root.startswith("Monitor: the history cannot be used: ")
+    assert len(replies) == 8
+    assert all("Not over yet" in text and "<!here>" in text for text in replies)
+    blocks = json.dumps(workspace.shown("ml-monitoring")[0]["blocks"])
+    assert "refuses everything once what it knows is older than its TTL (30 s" in blocks
+    assert "stays on" not in blocks
+    watchdog()
+    ours = [m["text"] for m in workspace.messages if "history" in m["text"]]
+    assert ours[0].startswith("The history can be used again (seen ")  # the root, edited
+    assert sum("can be used again" in text for text in ours) == 2
+    watchdog()
+    assert sum("can be used again" in m["text"] for m in workspace.messages) == 2
 
-    (world.folder / "alerts.yaml").write_text(BROKEN, "utf-8")
-    assert all(watchdog(return_state=True).is_failed() for _ in range(2))
-    assert len(workspace.messages) == 1
-    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
-    quarters = [noon + timedelta(minutes=15 * n) for n in range(4)]
-    assert [fail(at, f"no answer after {at.minute} s") for at in quarters] == [2, 2, 2, 2]
-    assert fail(noon, "another error") == 3
-    assert fail(noon + timedelta(days=1), "no answer after 3 s") == 4
-    monkeypatch.setenv("CALMON_STORE_URL", "postgresql://calmon@127.0.0.1:1/history")  # nobody there: none is kept
-    later = [at + timedelta(days=2) for at in quarters]
-    assert [fail(at, "no history") for at in later] == [5, 5, 5, 5]
-    workspace.scopes.discard("channels:history")
-    assert [fail(at + timedelta(days=1), "no history") for at in later] == [6, 6, 6, 6]  # once an hour
+
+def kept_message() -> Delivery:
+    at = datetime.now(UTC)
+    payload = on_demand_failed("backfill", "a test", at, channel="#ml-monitoring", run="kept", url=None, mention=None)
+    return delivery_of(payload, kind="monitor", now=at)
 
 
 @pytest.mark.usefixtures("prefect")
 def test_the_watchdog_leaves_slack_alone_for_as_long_as_it_asked(world: World, workspace: slack.FakeSlack) -> None:
     from flows.watchdog import watchdog
 
-    payload = monitor_failed_message("weekly", "a test", datetime.now(UTC), channel="#ml-monitoring", run="kept")
-    kept = delivery_of(payload, kind="monitor", now=datetime.now(UTC))
+    kept = kept_message()
     with world.opened() as monitor:
         monitor.store.add_delivery(replace(kept, next_attempt_at=datetime.now(UTC) + timedelta(hours=1)))
     watchdog()
@@ -698,8 +749,7 @@ def test_the_drain_sends_what_was_kept_once_it_is_due_and_stays_quiet_while_aler
 ) -> None:
     from flows.drain import drain_outbox
 
-    payload = monitor_failed_message("weekly", "a test", datetime.now(UTC), channel="#ml-monitoring", run="kept")
-    kept = delivery_of(payload, kind="monitor", now=datetime.now(UTC))
+    kept = kept_message()
     with world.opened() as monitor:
         monitor.store.add_delivery(kept)
         monitor.store.add_delivery(replace(kept, id="later", next_attempt_at=datetime.now(UTC) + timedelta(hours=1)))

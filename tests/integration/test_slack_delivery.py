@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 from monitor.alerts import outbox
-from monitor.alerts.message import monitor_failed_message
 from monitor.alerts.outbox import UNCERTAIN, drain, worker_id
 from monitor.alerts.slack import SlackSender, TransportError
+from monitor.health.message import on_demand_failed
 from monitor.history.store import Store
 from monitor.records import Delivery
 from tests.fakes.slack import PATIENT, SHORT, TOKEN, FakeSlack, Fault, running, timed_out_where_scripted
@@ -50,7 +50,7 @@ def sender(slack: FakeSlack, token: str = TOKEN) -> SlackSender:
 
 
 def message(text: str = "billing promises more than it keeps", channel: str = "#ml-oncall") -> Delivery:
-    payload = monitor_failed_message("weekly", text, NOW, channel=channel, run=text)
+    payload = on_demand_failed("weekly", text, NOW, channel=channel, run=text, url=None, mention=None)
     id = payload["metadata"]["event_payload"]["delivery_id"]
     return Delivery(id, "monitor", channel, payload, created_at=NOW, next_attempt_at=NOW)
 

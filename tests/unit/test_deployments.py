@@ -49,10 +49,10 @@ def test_a_deployed_flow_exists_and_is_called_like_its_deployment(deployment: di
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
 def test_every_deployed_flow_tells_its_failure_and_its_crash_and_has_a_time_out(deployment: dict[str, Any]) -> None:
-    from flows.hooks import tell_monitor_failed, tell_once_a_day
+    from flows.hooks import tell_monitor_failed, tell_run_failed
 
     flow = flow_of(deployment)
-    tells = tell_once_a_day if "*/" in str(deployment.get("schedules")) else tell_monitor_failed
+    tells = tell_monitor_failed if deployment.get("schedules") else tell_run_failed
     assert flow.on_failure_hooks == [tells]
     assert flow.on_crashed_hooks == [tells]
     assert 0 < flow.timeout_seconds <= 6 * 3600
@@ -135,7 +135,10 @@ NEEDS = {
     "postgres": {"postgres_password"},
     "prefect-server": {"prefect_database_url"},
     "deploy": set(),
-    "worker": {"calmon_store_url", "calmon_warehouse_url", "calmon_slack_bot_token", "calmon_heartbeat_url"},
+    "worker": {
+        "calmon_store_url", "calmon_warehouse_url", "calmon_slack_bot_token", "calmon_heartbeat_url",
+        "calmon_watchdog_heartbeat_url",
+    },
     "service": {"calmon_store_url", "calmon_api_tokens"},
     "slack": {"calmon_store_url", "calmon_slack_bot_token", "calmon_slack_app_token"},
 }

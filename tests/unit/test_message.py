@@ -161,11 +161,6 @@ MESSAGES = {
         [SHORTFALL, UNCONFIRMED, HOSTILE], channel="#ml-oncall", root="r", number=1, mention="<!subteam^S0123>"
     ),
     "trial": lambda: message.trial_message("#ml-oncall", "critical", "ana <!here>", WEEK.end, "<!subteam^S0123>"),
-    "monitor_failed": lambda: message.monitor_failed_message(
-        "weekly", "OperationalError: cannot reach postgresql://calmon:hunter2@db/history (xoxb-1-abc)\n<!here>",
-        datetime(2026, 11, 16, 6, 3, tzinfo=UTC), channel="#ml-oncall", run="r1", mention="<!subteam^S0123>",
-        url="https://prefect.example.org/runs/r1",
-    ),
 }  # fmt: skip
 
 
@@ -381,22 +376,6 @@ def test_the_delivery_id_depends_on_channel_window_and_incidents_and_on_nothing_
         "event_type": "calmon_delivery",
         "event_payload": {"delivery_id": delivery_id("#ml-oncall", WEEK, [SHORTFALL.incident.id])},
     }
-
-
-def test_two_hooks_of_one_failed_run_make_one_message() -> None:
-    first = message.monitor_failed_message("weekly", "crashed", WEEK.start, channel="#c", run="r1")
-    second = message.monitor_failed_message("weekly", "failed", WEEK.end, channel="#c", run="r1")
-    other = message.monitor_failed_message("weekly", "failed", WEEK.end, channel="#c", run="r2")
-    assert first["metadata"] == second["metadata"] != other["metadata"]
-
-
-def test_an_error_is_told_without_passwords_tokens_or_end() -> None:
-    error = "postgresql://u:s3cret@db/x password=hunter2 xoxb-12-ab " + "<&>" * 2000
-    payload = message.monitor_failed_message("weekly", error, WEEK.start, channel="#c")
-    read = as_read(payload)
-    assert not any(secret in read for secret in ("s3cret", "hunter2", "xoxb-12"))
-    assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
-    assert "`calmon run weekly`" in read
 
 
 def test_a_delivery_is_made_of_a_payload_with_its_own_id() -> None:

@@ -18,6 +18,7 @@ FILLED = {
     "slack_bot_token": "xoxb-hunter2",
     "slack_app_token": "xapp-hunter2",
     "heartbeat_url": "https://example.com/ping/hunter2",
+    "watchdog_heartbeat_url": "https://example.com/look/hunter2",
     "gate_token": "hunter2",
 }
 
@@ -40,7 +41,8 @@ def test_an_empty_environment_gives_the_embedded_defaults() -> None:
     assert settings.report_dir == Path("var/reports")
     assert settings.slack_api_url == "https://slack.com/api/"
     others = (settings.public_url, settings.slack_bot_token, settings.slack_app_token, settings.api_tokens_file)
-    assert (*others, settings.heartbeat_url, settings.gate_url, settings.gate_token) == (None,) * 7
+    heartbeats = (settings.heartbeat_url, settings.watchdog_heartbeat_url)
+    assert (*others, *heartbeats, settings.gate_url, settings.gate_token) == (None,) * 8
     assert settings.gate_ttl_s == 30
 
 

@@ -1,0 +1,64 @@
+"""Runs that were due and have not begun: asked of the Prefect server, and left for ``calmon health`` as a note."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
+
+from monitor.history.store import Store
+from monitor.records import Note
+from monitor.watch import WAITING_NOTE
+
+log = logging.getLogger(__name__)
+
+FLOWS = ("calmon-weekly", "calmon-daily", "calmon-watchdog", "calmon-drain")
+PATIENCE = timedelta(hours=1)
+"""How long after its time a run may begin: the runs of a backlog wait for each other."""
+MOST = 20
+
+
+def note_waiting_runs(store: Store, now: datetime) -> None:
+    """Leave a note of the runs that wait for too long. A Prefect server that does not answer is itself such a note."""
+    try:
+        runs = waiting_runs(now)
+    except Exception as error:  # noqa: BLE001 - whatever the client raises: the watch goes on without it
+        log.warning("the Prefect server does not say which runs wait: %s", type(error).__name__)
+        return
+    store.put_note(Note(WAITING_NOTE, now, {"runs": runs}))
+
+
+def waiting_runs(now: datetime) -> list[dict[str, str]]:
+    """Flow, due time and state of each run that was due more than an hour ago and has not begun, the oldest first."""
+    wanted = FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])),
+        expected_start_time=FlowRunFilterExpectedStartTime(before_=now - PATIENCE),  # type: ignore[arg-type]  # pendulum's
+    )
+    names = {}
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(
+            flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))), flow_run_filter=wanted, limit=MOST
+        )  # fmt: skip
+        for id in {run.flow_id for run in found}:
+            names[id] = client.read_flow(id).name
+    return [_row(run, names[run.flow_id]) for run in sorted(found, key=_due)]
+
+
+def _due(run: Any) -> datetime:
+    due: datetime = run.expected_start_time
+    return due
+
+
+def _row(run: Any, flow: str) -> dict[str, str]:
+    return {"flow": flow, "due": f"{_due(run):%Y-%m-%d %H:%M}", "state": str(run.state_name)}

@@ -1,0 +1,134 @@
+"""A killed ``make serve``: its server is ended at the next start, and the slot of a killed run is freed.
+
+With a real Prefect server and real processes; the lease is as short as Prefect allows (30 s).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from flows import server_process
+from tests.fakes.world import World, make_world
+from tests.integration.test_prefect_flows import (
+    ROOT,
+    Server,
+    address,
+    clean_environment,
+    free_port,
+    healthy,
+    process,
+    until,
+)
+
+pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SHORT = {
+    "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "30",
+    "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
+    "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "3",
+    "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+}
+SLEEPER = """
+import os, sys, time
+from pathlib import Path
+from prefect import flow
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from flows import serve
+
+@flow(name="sleeper")
+def sleeper(seconds: int = 0) -> None:
+    (Path(os.environ["BEGUN"]) / str(os.getpid())).write_text(str(seconds))
+    time.sleep(seconds)
+
+def schedules(timezone):
+    import asyncio
+    from prefect.runner import Runner
+    runner = Runner(name="calmon", pause_on_shutdown=False)
+    one = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
+    runner.add_deployment(sleeper.to_deployment(name="sleeper", concurrency_limit=one))
+    asyncio.run(runner.start())
+
+if __name__ == "__main__":
+    serve.serve_schedules = schedules
+    sys.exit(serve.main())
+"""
+
+
+def environment_of(world: World, folder: Path) -> Mapping[str, str]:
+    mine = {"PREFECT_HOME": str(folder / "home"), "PREFECT_SERVER_API_PORT": str(free_port()), "BEGUN": str(folder)}
+    return clean_environment() | world.environment | SHORT | mine | {"PYTHONPATH": f"{folder}:{ROOT}"}
+
+
+def begin(server: Server, seconds: int) -> str:
+    """A run of the sleeper, due now."""
+    (found,) = server.ask("/deployments/filter", {})
+    run = server.ask(f"/deployments/{found['id']}/create_flow_run", {"parameters": {"seconds": seconds}})
+    return str(run["id"])
+
+
+def state(server: Server, run: str) -> str:
+    (found,) = server.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    return str(found["state_name"])
+
+
+def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    (tmp_path / "sleeping.py").write_text(SLEEPER, "utf-8")
+    environment = environment_of(world, tmp_path)
+    log = tmp_path / "first.log"
+    with process(log, "sleeping", cwd=tmp_path, environment=environment) as serving:
+        server = Server(f"{until(lambda: address(log), log)}/api", environment)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 1, log)
+        begin(server, 900)
+        sleeping = int(until(lambda: [each.name for each in tmp_path.iterdir() if each.name.isdigit()], log)[0])
+        orphan = json.loads((tmp_path / "home" / "server.json").read_text("utf-8"))["server"]
+        serving.kill()
+        os.kill(sleeping, signal.SIGKILL)  # the run dies with a slot in its hands
+        serving.wait()
+    assert healthy(server.url), "the server of a killed serve goes on"
+    log = tmp_path / "second.log"
+    with process(log, "sleeping", cwd=tmp_path, environment=environment):
+        server = Server(f"{until(lambda: address(log), log)}/api", environment)
+        assert f"Ending the Prefect server {orphan}" in log.read_text("utf-8")
+        assert not server_process.began(orphan)
+        run, asked = begin(server, 0), time.monotonic()
+        until(lambda: state(server, run) == "Completed", log, seconds=170)
+        print(f"a later run was done {time.monotonic() - asked:.0f} s after it was asked for")
+
+
+def test_a_second_serve_in_the_same_folder_is_refused_and_ends_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as other:
+        try:
+            server_process.note(tmp_path, other.pid)
+            with pytest.raises(server_process.ServerFailed, match="runs already"):
+                server_process.end_orphan(tmp_path)
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
+@pytest.mark.parametrize("change", ["another program", "another start", "no note", "nonsense"])
+def test_nothing_but_the_noted_server_is_ended(tmp_path: Path, change: str) -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(words, start_new_session=True) as other:
+        try:
+            server_process.note(tmp_path, other.pid)
+            found = json.loads((tmp_path / "server.json").read_text("utf-8")) | {"owner": 1, "owner_began": "gone"}
+            if change == "another start":
+                found["server_began"] = "1"
+            (tmp_path / "server.json").write_text("{" if change == "nonsense" else json.dumps(found), "utf-8")
+            if change == "no note":
+                server_process.forget(tmp_path)
+            assert not server_process.end_orphan(tmp_path)
+            assert other.poll() is None
+        finally:
+            other.kill()
