@@ -1,6 +1,6 @@
 """A killed ``make serve``: its server is ended at the next start, and the slot of a killed run is freed.
 
-With a real Prefect server and real processes; the lease is as short as Prefect allows (30 s).
+With a real Prefect server and real processes; only the lease is shorter than the usual five minutes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.integration.test_prefect_flows import (
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SHORT = {
-    "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "30",
+    "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "90",  # time to start a run on a slow machine
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "3",
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
@@ -101,7 +101,7 @@ def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(t
         assert f"Ending the Prefect server {orphan}" in log.read_text("utf-8")
         assert not server_process.began(orphan)
         run, asked = begin(server, 0), time.monotonic()
-        until(lambda: state(server, run) == "Completed", log, seconds=170)
+        until(lambda: state(server, run) == "Completed", log)
         print(f"a later run was done {time.monotonic() - asked:.0f} s after it was asked for")
 
 
