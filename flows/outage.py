@@ -97,7 +97,7 @@ def _message(settings: Settings, outage: Outage, to: Recipient, flow: str, error
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     payload = message.history_down(
         flow, error, since, now, channel=outage.channel or to.channel, mention=to.mention, repeat=to.repeat,
-        number=outage.number, public_url=settings.public_url, ttl_s=settings.gate_ttl_s,
+        number=outage.number, ttl_s=settings.gate_ttl_s,
     )  # fmt: skip
     made = delivery_of(payload, kind="monitor", now=now)
     return replace(made, operation="reply", root="outage") if outage.ts else made

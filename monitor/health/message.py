@@ -298,7 +298,6 @@ def history_down(
     mention: str | None,
     repeat: timedelta | None,
     number: int,
-    public_url: str | None,
     ttl_s: int,
 ) -> Payload:
     """That the history cannot be used, and what follows: the message (``number`` 0), or a reminder in its thread."""
@@ -315,10 +314,9 @@ def history_down(
         "*Do now:* check that the database at `CALMON_STORE_URL` is running and answers (`calmon health`). "
         "After an update: `calmon db upgrade`."
     )
-    page = _page("docs/operations.md", public_url)
     blocks = [] if number else [header("Monitor: the history cannot be used")]
     blocks += [*mention_block(mention), section(again if number else what), section(f"```{told}```")]
-    blocks += [section(follows), section(do), context(f"{later} {page} · as of {moment(now)}")]
+    blocks += [section(follows), section(do), context(f"{later} `docs/operations.md` · as of {moment(now)}")]
     text = f"{again if number else f'Monitor: the history cannot be used: {told}'} {mention_text(mention)}".strip()
     id = hashed("outage", since.isoformat(), str(number))
     return payload_of(channel, cut(text, FALLBACK), blocks, id, "repeat" if number else None)
@@ -346,13 +344,9 @@ def on_demand_failed(
         "*Do now:* read the log of the run, fix what it names, and start it again."
     )
     blocks = [header(top), *mention_block(mention), section(f"{what} {means}"), section(f"```{told}```")]
-    blocks += [context(f"<{escape(url)}|the run>")] if url else []
+    blocks += [context(link(url, "the run"))] if url else []
     text = f"{escape(top)}: {told} {mention_text(mention)}".strip()
     return payload_of(channel, cut(text, FALLBACK), blocks, hashed("monitor", channel, flow, run))
-
-
-def _page(page: str, public_url: str | None) -> str:
-    return f"<{escape(public_url.rstrip('/'))}/{page}|{page}>" if public_url else f"`{page}`"
 
 
 def redacted(text: str) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.alerts.links import Links
 from monitor.health import message
 from monitor.health.message import View
 from monitor.health.troubles import Group, changes, groups
@@ -16,6 +17,7 @@ from tests.fakes.reading import as_read
 from tests.fakes.slack import _form_problem
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+LINKS = Links("https://calmon.example.org", pages=frozenset({"runbook/run_missing"}))
 MENTION = "<!subteam^S0123>"
 HOSTILE = "<!channel> <@U1> `x` *bold* postgresql://u:s3cret@db/x password=hunter2 xoxb-12-ab \u202e" + "long " * 900
 
@@ -34,14 +36,14 @@ def payloads(given: View) -> list[dict[str, object]]:
     edit, reply = message.history_back(NOON, NOON + timedelta(days=1), channel="#c")
     over = replace(given, incident=replace(given.incident, state="resolved", resolved_at=NOON), findings=())
     return [
-        message.living_message(given, channel="#c", mention=MENTION, public_url="https://calmon.example.org"),
+        message.living_message(given, channel="#c", mention=MENTION, links=LINKS),
         message.reminder(given, channel="#c", root="r", number=1, mention=MENTION),
         message.news(given, given.findings, channel="#c", root="r", mention=MENTION),
-        message.living_message(over, channel="#c", mention=MENTION, public_url=None),
+        message.living_message(over, channel="#c", mention=MENTION, links=Links()),
         message.back(over, channel="#c", root="r"), edit, reply,
         message.history_down(
             "calmon-watchdog", HOSTILE, NOON, NOON, channel="#c", mention=MENTION, repeat=timedelta(days=1), number=0,
-            public_url=None, ttl_s=30,
+            ttl_s=30,
         ),
         message.on_demand_failed("calmon-backfill", HOSTILE, NOON, channel="#c", run="r", url=None, mention=MENTION),
     ]  # fmt: skip
@@ -52,13 +54,13 @@ def test_every_message_keeps_slacks_bounds_mentions_nobody_else_and_shows_no_sec
     many = [replace(missing(HOSTILE), key=str(n)) for n in range(count)]
     for payload in payloads(view(*many)):
         assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
-        read = as_read(payload).replace(MENTION, "").replace("<https://calmon.example.org/docs/", "")
+        read = as_read(payload).replace(MENTION, "").replace("<https://calmon.example.org/docs/runbook/", "")
         assert "<" not in read
         assert not any(secret in read for secret in ("s3cret", "hunter2", "xoxb-12", "\u202e"))
 
 
 def test_the_push_text_begins_with_what_is_wrong_and_ends_with_whom_it_calls() -> None:
-    text = message.living_message(view(missing()), channel="#c", mention=MENTION, public_url=None)["text"]
+    text = message.living_message(view(missing()), channel="#c", mention=MENTION, links=Links())["text"]
     assert text.startswith("Monitor: evaluations are missing: The weekly run of 2026-W46 is missing")
     assert text.endswith(MENTION)
 
@@ -66,7 +68,7 @@ def test_the_push_text_begins_with_what_is_wrong_and_ends_with_whom_it_calls() -
 def test_what_is_acknowledged_calls_nobody_and_says_who_has_it() -> None:
     given = view(missing())
     taken = replace(given.incident, state="acknowledged", acknowledged_at=NOON, acknowledged_by="ana")
-    payload = message.living_message(replace(given, incident=taken), channel="#c", mention=None, public_url=None)
+    payload = message.living_message(replace(given, incident=taken), channel="#c", mention=None, links=Links())
     read = as_read(payload)
     assert "Acknowledged by ana at 2026-11-16 12:00 UTC: no more reminders" in read
     assert "[Acknowledge]" not in read
