@@ -104,7 +104,7 @@ def _monitor(settings: Settings, store: Store) -> Monitor:
         config = load_config(settings.config)
     except ConfigProblems:
         config = _without_rules(_recipient_of_broken(settings))
-    return Monitor(config, settings, open_warehouse(settings), store, sender_of(settings), utc_now)
+    return Monitor(config, settings, open_warehouse(settings, config), store, sender_of(settings), utc_now)
 
 
 def _without_rules(to: Recipient | None) -> Config:

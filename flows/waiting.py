@@ -43,7 +43,7 @@ def waiting_runs(now: datetime) -> list[dict[str, str]]:
     """Flow, due time and state of each run that was due more than an hour ago and has not begun, the oldest first."""
     wanted = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])),
-        expected_start_time=FlowRunFilterExpectedStartTime(before_=now - PATIENCE),  # type: ignore[arg-type]  # pendulum's
+        expected_start_time=FlowRunFilterExpectedStartTime(before_=now - PATIENCE),
     )
     names = {}
     with get_client(sync_client=True) as client:

@@ -159,7 +159,7 @@ def finish(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], act
     """Write down that the run is done, then report what it could not judge."""
     monitor.store.finish_run(window, state="done", now=monitor.clock())
     if act != "never":
-        watching.watch_data(monitor, [part.source for part in evaluated])
+        watching.watch_data(monitor, [part.source for part in evaluated], window)
         deliver(monitor)
 
 

@@ -34,6 +34,7 @@ from monitor.records import (
     Reason,
     Schedule,
     Severity,
+    Window,
 )
 from monitor.rules.model import Config, Route
 from monitor.watch import Finding, JudgedSeen, Observed, ReadingSeen, RunSeen
@@ -50,8 +51,9 @@ _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent"
 _CALLS = ("repeat", "call")
 
 
-def observed(store: Store, config: Config, now: datetime) -> Observed:
-    """What the history holds of the monitor's own work."""
+def observed(store: Store, config: Config, now: datetime, *, since: datetime | None = None) -> Observed:
+    """What the history holds of the monitor's own work; of readings twelve weeks, or what began after ``since``."""
+    begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
     runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in store.runs(limit=RUNS, until=now)]
     scheduled = tuple(each for each in _schedules() if config.rules_for(each))
     return Observed(
@@ -59,7 +61,7 @@ def observed(store: Store, config: Config, now: datetime) -> Observed:
         scheduled=scheduled,
         sources=tuple(config.sources),
         runs=runs,
-        readings=[ReadingSeen(**row) for row in store.readings_seen(now - LOOKS_BACK, now)],
+        readings=[ReadingSeen(**row) for row in store.readings_seen(begin, now)],
         switches=store.switches(),
         deliveries=store.deliveries(_UNSENT),
         since=min((run.started_at for run in runs), default=None),
@@ -132,15 +134,15 @@ def watch_monitor(monitor: Monitor) -> list[Finding]:
     return _update(monitor, lambda _: True)
 
 
-def watch_data(monitor: Monitor, sources: Collection[str]) -> list[Finding]:
-    """The same after a run, for what it has read and judged: so nobody waits for the watchdog, or needs one."""
+def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[Finding]:
+    """The same after a run of ``window``, for what it has read and judged: so nobody needs to wait for the watchdog."""
 
     def is_mine(group: Group) -> bool:
         of_data = group.trouble in (troubles.Trouble.DATA, troubles.Trouble.SCORES)
         turned_off = any(finding.reason == watch.WatchReason.TURNED_OFF for finding in group.findings)
         return group.subject in sources and (of_data or turned_off)
 
-    return _update(monitor, is_mine)
+    return _update(monitor, is_mine, window.start if window is not None else None)
 
 
 def watch_runs(monitor: Monitor) -> list[Finding]:
@@ -148,10 +150,10 @@ def watch_runs(monitor: Monitor) -> list[Finding]:
     return _update(monitor, lambda group: group.trouble == troubles.Trouble.NOT_RUNNING)
 
 
-def _update(monitor: Monitor, wanted: Callable[[Group], bool]) -> list[Finding]:
+def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime | None = None) -> list[Finding]:
     for _ in range(TRIES):
         edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
-        look = Look(monitor, monitor.clock())
+        look = Look(monitor, monitor.clock(), since)
         known = monitor.store.monitor_incidents()
         found = [group for group in troubles.groups(look.findings, known) if wanted(group)]
         there = {group.fingerprint for group in found}
@@ -203,11 +205,12 @@ class Look:
 
     monitor: Monitor
     now: datetime
+    since: datetime | None = None
 
     @cached_property
     def seen(self) -> Observed:
         """What the history holds."""
-        return observed(self.monitor.store, self.monitor.config, self.now)
+        return observed(self.monitor.store, self.monitor.config, self.now, since=self.since)
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -330,13 +333,9 @@ class Look:
         )
         return View(
             incident, change.group.findings if change.group else (),
-            self._automation(source), self.now, since=self._since(incident), gone=about and not source,
+            automation_line(self.seen, self.now, source), self.now, since=self._since(incident),
+            gone=about and not source,
         )  # fmt: skip
-
-    def _automation(self, source: str) -> str:
-        identity = self.seen.identity
-        closed = identity is not None and (identity.went_back or not identity.confirmed)
-        return message.CLOSED if closed else automation_now(self.seen.switches, self.now, source)
 
     def _since(self, incident: Incident) -> datetime | None:
         """Since when it is over: where a run has ended it, since that run was done."""
@@ -349,6 +348,12 @@ class Look:
 
     def _thread(self, incident: Incident) -> list[Delivery]:
         return self.monitor.store.thread(incident.root) if incident.root is not None else []
+
+
+def automation_line(seen: Observed, now: datetime, source: str = "") -> str:
+    """What may act alone at ``now``, in one sentence: of one source, or ("") of all."""
+    closed = seen.identity is not None and (seen.identity.went_back or not seen.identity.confirmed)
+    return message.CLOSED if closed else automation_now(seen.switches, now, source)
 
 
 def route_for(group: Group, config: Config) -> Route | None:

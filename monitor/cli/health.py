@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,7 +13,8 @@ from monitor.adapters import utc_now
 from monitor.cli import app as cli
 from monitor.history.store import Store
 from monitor.records import Severity
-from monitor.watching import observed
+from monitor.watch import Finding
+from monitor.watching import automation_line, observed
 
 _MARKS: dict[Severity, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
 
@@ -27,7 +29,7 @@ def health(
         bool, typer.Option("--strict", help="Exit 1 on warnings too, not only on what is critical.")
     ] = False,
 ) -> None:
-    """Whether runs, data, messages and leases are as they should be. Exit 0: yes; 1: something is critical.
+    """Whether runs, data, messages and leases are as they should be. Exit 0: yes; 1: not.
 
     Reads the history and alerts.yaml only; the warehouse and Slack are not asked (`calmon check` does).
     """
@@ -35,18 +37,30 @@ def health(
         config = cli.configuration()
         # not the empty one in memory that stands for a missing history elsewhere: nobody would notice a wrong address
         with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
-            seen = observed(store, config, utc_now())
-    found = watch.findings(seen, utc_now())
-    bad = [f for f in found if f.is_unhealthy or (strict and f.severity == "warning")]
-    never = seen.since is None
+            now = utc_now()
+            seen = observed(store, config, now)
+    found = watch.findings(seen, now)
+    bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
+    automation = automation_line(seen, now)
     if json_output:
-        rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
-        typer.echo(json.dumps({"healthy": not bad, "ever_run": not never, "findings": rows}, indent=1))
+        _print_json(found, automation, healthy=not bad, ever_run=seen.since is not None)
     else:
-        for each in found:
-            cli.out.print(f"{each.severity}: {each.text}", style=_MARKS[each.severity], markup=False, soft_wrap=True)
-            cli.out.print(f"  do now: {each.do_now} (docs/runbook/{each.reason}.md)", markup=False, soft_wrap=True)
-        if not found:
-            cli.out.print("nothing has been run yet" if never else "healthy")
+        _print(found, automation, ever_run=seen.since is not None)
     if bad:
         raise typer.Exit(cli.FAILED)
+
+
+def _print_json(found: Sequence[Finding], automation: str, *, healthy: bool, ever_run: bool) -> None:
+    rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
+    document = {"healthy": healthy, "ever_run": ever_run, "automation": automation, "findings": rows}
+    typer.echo(json.dumps(document, indent=1))
+
+
+def _print(found: Sequence[Finding], automation: str, *, ever_run: bool) -> None:
+    for each in found:
+        cli.out.print(f"{each.severity}: {each.text}", style=_MARKS[each.severity], markup=False, soft_wrap=True)
+        cli.out.print(f"  do now: {each.do_now} (docs/runbook/{each.reason}.md)", markup=False, soft_wrap=True)
+    if found:
+        cli.out.print(f"automation: {automation}", markup=False, soft_wrap=True)
+    else:
+        cli.out.print("healthy" if ever_run else "nothing has been run yet")

@@ -38,28 +38,30 @@ SHORT = {
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
 }
 SLEEPER = """
-import os, sys, time
+import os, time
 from pathlib import Path
 from prefect import flow
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
-from flows import serve
 
 @flow(name="sleeper")
 def sleeper(seconds: int = 0) -> None:
     (Path(os.environ["BEGUN"]) / str(os.getpid())).write_text(str(seconds))
     time.sleep(seconds)
+"""
+SERVING = """
+import asyncio, sys
+from flows import serve
 
-def schedules(timezone):
-    import asyncio
+def schedules(timezone):  # Prefect reads its settings when it is imported: not before the server's address is known
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.runner import Runner
+    from sleeper_flow import sleeper
     runner = Runner(name="calmon", pause_on_shutdown=False)
     one = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     runner.add_deployment(sleeper.to_deployment(name="sleeper", concurrency_limit=one))
     asyncio.run(runner.start())
 
-if __name__ == "__main__":
-    serve.serve_schedules = schedules
-    sys.exit(serve.main())
+serve.serve_schedules = schedules
+sys.exit(serve.main())
 """
 
 
@@ -82,7 +84,8 @@ def state(server: Server, run: str) -> str:
 
 def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(tmp_path: Path) -> None:
     world = make_world(tmp_path)
-    (tmp_path / "sleeping.py").write_text(SLEEPER, "utf-8")
+    (tmp_path / "sleeper_flow.py").write_text(SLEEPER, "utf-8")
+    (tmp_path / "sleeping.py").write_text(SERVING, "utf-8")
     environment = environment_of(world, tmp_path)
     log = tmp_path / "first.log"
     with process(log, "sleeping", cwd=tmp_path, environment=environment) as serving:
