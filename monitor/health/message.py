@@ -138,9 +138,8 @@ def _is_off(whole: SwitchState | None) -> bool:
 
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
     """The message of an incident as it is now: the post, and with another id each edit."""
-    over = view.incident.state == "resolved"
-    blocks = [header(f"{DONE} {view.title}" if over else view.title)]
-    blocks += mention_block(mention) if view.incident.state == "open" else []
+    over, mention = view.incident.state == "resolved", mention if view.incident.state == "open" else None
+    blocks = [header(f"{DONE} {view.title}" if over else view.title), *mention_block(mention)]
     blocks += _over(view) if over else _under_way(view, links)
     told = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
     text = " ".join(
