@@ -3,7 +3,7 @@
 Prefect calls a hook with parameters named exactly ``flow, flow_run, state``: in the run's own
 process where that still lives, else in the worker's. The history keeps a note of the failure, and the incident with
 its one message is made of that (:mod:`monitor.watching`). Where the history itself is what failed, a small file
-limits what is said instead (:mod:`flows.outage`).
+limits what is said instead (:mod:`monitor.health.outage`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import yaml
 from prefect.utilities.urls import url_for
 from sqlalchemy.exc import SQLAlchemyError
 
-from flows import outage
-from flows.outage import Recipient
 from monitor import alerting, watching
 from monitor.adapters import Monitor, open_store, open_warehouse, sender_of, utc_now
 from monitor.alerts.message import delivery_of
 from monitor.alerts.outbox import drain, worker_id
+from monitor.health import outage
 from monitor.health.message import on_demand_failed
+from monitor.health.outage import Recipient
 from monitor.heartbeat import beat
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store

@@ -19,12 +19,12 @@ from prefect.runtime import flow_run, task_run
 from prefect.tasks import exponential_backoff
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from flows import outage
 from flows.artifacts import show
 from monitor import run as stages
 from monitor.adapters import ActMode, Monitor, open_monitor, open_store, utc_now
 from monitor.collecting import Collected, collect
 from monitor.evaluation import Evaluated
+from monitor.health import outage
 from monitor.heartbeat import beat
 from monitor.history.errors import HistoryLost, StoreUnreachable
 from monitor.records import Action, Reason, Schedule, Window

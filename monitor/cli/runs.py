@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from monitor import windows
 from monitor.adapters import ActMode, Monitor, open_monitor
 from monitor.cli import app as cli
+from monitor.health import outage
 from monitor.history.errors import HistoryLost
 from monitor.lost import report_lost
 from monitor.records import Schedule
@@ -67,6 +68,7 @@ def _run(
         window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
     opening = open_monitor(cli.settings(), writes=not dry_run)
     with cli.plain_errors(), lost_reported(config, f"calmon run {schedule}"), opening as opened:
+        outage.end(opened.settings, opened.clock())
         with status() as say:
             result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
         _show(opened, result, json_output=json_output)

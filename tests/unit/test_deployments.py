@@ -136,7 +136,10 @@ NEEDS = {
     "prefect-server": {"prefect_database_url"},
     "deploy": set(),
     "worker": {
-        "calmon_store_url", "calmon_warehouse_url", "calmon_slack_bot_token", "calmon_heartbeat_url",
+        "calmon_store_url",
+        "calmon_warehouse_url",
+        "calmon_slack_bot_token",
+        "calmon_heartbeat_url",
         "calmon_watchdog_heartbeat_url",
     },
     "service": {"calmon_store_url", "calmon_api_tokens"},
