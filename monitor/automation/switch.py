@@ -85,10 +85,14 @@ def _decide(change: _Change) -> SwitchDecision:
     evidence = change.evidence
     if not evidence.verdicts:
         return change.nothing("no acting rule on this schedule")
-    if change.is_older:
-        return change.nothing("older window")
     breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach"]
-    return _after_breach(change, breaches) if breaches else _after_no_breach(change)
+    if breaches and not change.is_older:
+        return _after_breach(change, breaches)
+    if change.is_overdue:  # also where this window is an older one: what is known of each rule is its newest
+        return _catch_up(change)
+    if change.outlasts_its_hold:
+        return _held(change, change.breaches[0][1].verdict, _open_breaches(change))
+    return change.nothing("older window") if change.is_older else _after_no_breach(change)
 
 
 def _after_no_breach(change: _Change) -> SwitchDecision:
@@ -97,8 +101,6 @@ def _after_no_breach(change: _Change) -> SwitchDecision:
     outcomes = {verdict.outcome for verdict in change.evidence.verdicts}
     if outcomes == {"not_evaluated"}:
         return _after_silence(change)
-    if change.is_overdue:
-        return _catch_up(change)
     return _after_unconfirmed(change) if "unconfirmed" in outcomes else _after_ok(change)
 
 
@@ -223,6 +225,14 @@ class _Change:
         return acts and self.is_against and not self.automation.dry_run and (hold is None or hold <= self.now)
 
     @property
+    def outlasts_its_hold(self) -> bool:
+        """Whether an "on" that is against a breach would go on when the hold that protects it ends."""
+        before, hold, lease = self.before, self.before.hold_until, self.before.lease_until
+        if before.state != "on" or hold is None or lease is None or not self.is_against:
+            return False
+        return self.now < hold < lease
+
+    @property
     def bound(self) -> tuple[datetime, str] | None:
         """The earliest end of a lease that a rule asks for which was not judged lately, and that rule."""
         turned_on = self.before.changed_at if self.before.state == "on" and self.before.changed_at else self.now
@@ -238,7 +248,8 @@ class _Change:
         until, end = self.before.lease_until, self.evidence.window_end + self.automation.lease
         if self.bound is not None:
             end = min(end, self.bound[0])
-        return until if until and self.is_behind else _later(until, end)
+        silent = all(verdict.outcome == "not_evaluated" for verdict in self.evidence.verdicts)
+        return until if until and (self.is_behind or silent) else _later(until, end)
 
     @property
     def waits_for(self) -> str | None:
@@ -313,7 +324,7 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
     unnamed = [] if disabling or named else blocking
     says_off = disabling or unnamed
     if change.is_held:
-        return _held(change, [*says_off, *breaches][0], breaches)
+        return _held(change, [*says_off, *breaches][0].id, _why(breaches))
     if change.before.state == "off":
         return _still_off(change, says_off)
     if says_off:
@@ -326,21 +337,25 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
 
 def _catch_up(change: _Change) -> SwitchDecision:
     """Act on what an earlier breach asked for: nothing has cleared it, and no enable holds against it any more."""
-    why = "; ".join(f"{rule.rule}: no window within its threshold since its breach" for rule, _ in change.breaches)
+    why = _open_breaches(change)
     _, first = change.breaches[0]
     if not first.blocked:
         return _turn_off(change, first.verdict, why)
     return _block(change, first.verdict, why, merged(r for _, breach in change.breaches for r in breach.blocked))
 
 
-def _held(change: _Change, first: Verdict, breaches: Sequence[Verdict]) -> SwitchDecision:
+def _open_breaches(change: _Change) -> str:
+    return "; ".join(f"{rule.rule}: no window within its threshold since its breach" for rule, _ in change.breaches)
+
+
+def _held(change: _Change, verdict: str, breaches: str) -> SwitchDecision:
     """An operator's enable is on against a breach until it ends; what was to be off or blocked is off from then on."""
     before, reason = change.before, "an operator's enable holds"
     assert before.hold_until is not None  # noqa: S101 - else nothing holds
-    why = f"{reason} until {before.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC: {_why(breaches)}"
+    why = f"{reason} until {before.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC: {breaches}"
     ends = min(before.lease_until or before.hold_until, before.hold_until)
-    after = replace(before, lease_until=ends, verdict=first.id)
-    return change.become(after, "held", reason, why=why, verdict=first.id)
+    after = replace(before, lease_until=ends, verdict=verdict)
+    return change.become(after, "held", reason, why=why, verdict=verdict)
 
 
 def _turn_off(change: _Change, verdict: str, why: str) -> SwitchDecision:

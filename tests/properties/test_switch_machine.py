@@ -44,14 +44,19 @@ LEASE = 9 * DAY
 HOLD = 24 * HOUR
 TTL_S = 30.0
 LENGTH: dict[Schedule, timedelta] = {"weekly": 7 * DAY, "daily": DAY}
-REASONS = {"ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS}
+PERIOD: dict[Schedule, timedelta] = {"weekly": 7.5 * DAY, "daily": 1.5 * DAY}  # with half a day for a run that is late
+REASONS = {
+    "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS,
+    "unconfirmed": Reason.STREAK_INCOMPLETE, "rejected": Reason.REJECTED_ROWS, "unread": Reason.WAREHOUSE_FAILED,
+}  # fmt: skip
 KEYS: tuple[str | None, ...] = ("plain", "grave", None)
 SCORES = (0.79, 0.8, 0.85, 0.9, 0.95, 1.0)
 RULES = {
     "weekly-off": ("weekly", "labels", "disable_automation"), "weekly-block": ("weekly", "labels", "block_scores"),
     "daily-off": ("daily", "labels", "disable_automation"), "whole-off": ("weekly", "source", "disable_automation"),
-    "whole-block": ("weekly", "source", "block_scores"),
+    "whole-block": ("weekly", "source", "block_scores"), "daily-new": ("daily", "labels", "disable_automation"),
 }  # fmt: skip
+REVISIONS = {"first": set(RULES) - {"daily-new"}, "second": set(RULES) - {"weekly-off"}}
 CONFIG = """\
 version: 1
 sources:
@@ -69,16 +74,21 @@ _sources = itertools.count()
 cells = st.integers(0, 10_000).map(lambda cell: cell / 10_000)
 ranges = st.lists(st.tuples(cells, cells).map(lambda pair: (min(pair), max(pair))), max_size=2)
 # What the rules of one switch find in a window: the one that turns off, and (weekly) the one that blocks.
-STORIES: dict[str, tuple[Outcome | None, Outcome | None]] = {
+STORIES: dict[str, tuple[str | None, str | None]] = {
     "nothing": (None, None), "good": ("ok", "ok"), "good in part": ("not_evaluated", "ok"), "bad": ("breach", "ok"),
     "scores": ("ok", "breach"), "all wrong": ("breach", "breach"), "silent": ("not_evaluated", "not_evaluated"),
+    "doubtful": ("unconfirmed", "ok"), "both doubtful": ("unconfirmed", "unconfirmed"), "unread": ("unread", "unread"),
+    "rejected in part": ("rejected", "ok"),
 }  # fmt: skip
 OF: dict[tuple[Schedule, str | None], tuple[str, ...]] = {
     **{("weekly", key): ("weekly-off", "weekly-block") for key in ("plain", "grave")},
-    **{("daily", key): ("daily-off",) for key in ("plain", "grave")},
+    **{("daily", key): ("daily-off", "daily-new") for key in ("plain", "grave")},
     ("weekly", None): ("whole-off", "whole-block"), ("daily", None): (),
 }  # fmt: skip
-stories = st.sampled_from(["good", "bad", "scores", "good", "silent", "nothing", "good in part", "all wrong"])
+stories = st.sampled_from([
+    "good", "bad", "scores", "good", "silent", "nothing", "good in part", "all wrong", "doubtful", "both doubtful",
+    "unread", "rejected in part",
+])  # fmt: skip
 wrong_scores = st.sampled_from([[(0.8412, 0.9088)], [(0.9477, 1.0)], [(0.1, 0.8), (0.93, 0.951)], []])
 findings = st.fixed_dictionaries(dict.fromkeys(KEYS, stories))
 
@@ -98,16 +108,66 @@ class Entry:
     window: tuple[str, datetime] | None = None
     blocked: tuple[tuple[float, float], ...] = ()
     acted_on_allowed: bool = False  # the gate said yes before
+    lease_to: datetime | None = None  # as far as this lets automation go on
+
+
+@dataclass
+class Said:
+    """What one rule said about one window, when it was last asked; ``place``: how much had happened before."""
+
+    outcome: str
+    blocked: tuple[tuple[float, float], ...]
+    place: int
 
 
 @dataclass
 class Log:
-    """All that happened to one switch, and what must therefore be so now."""
+    """All that happened to one switch, and what must therefore be so now.
+
+    ``rules`` are those of alerts.yaml now, and what each has said by runs that may act; ``settled``: whether a run or a
+    person has decided since alerts.yaml changed or a run died.
+    """
 
     critical: bool
     dry: bool
     good_needed: float
     entries: list[Entry] = field(default_factory=list)
+    rules: set[str] = field(default_factory=set)
+    said: dict[str, dict[datetime, Said]] = field(default_factory=dict)
+    judged: dict[str, datetime] = field(default_factory=dict)
+    asked: dict[str, datetime] = field(default_factory=dict)
+    settled: bool = True
+
+    def hears(self, verdicts: list[Verdict], now: datetime) -> None:
+        """Take what a run that may act has found, rule by rule."""
+        for name in self.rules:
+            self.asked.setdefault(name, now)
+        for v in verdicts:
+            end, windows = v.window.end, self.said.setdefault(v.rule, {})
+            if v.reason == Reason.WAREHOUSE_FAILED:
+                continue
+            self.judged[v.rule] = max(end, self.judged.get(v.rule, end))
+            if v.outcome not in ("ok", "breach") and end in windows and windows[end].outcome == "breach":
+                continue  # only a window within the threshold takes a breach back
+            blocked = () if "disable_automation" in v.actions else tuple((a, b) for a, b in v.detail["blocked"])
+            windows[end] = Said(v.outcome, blocked, len(self.entries))
+
+    def in_breach(self) -> list[Said]:
+        """The last decisive words of the acting rules, where they are a breach."""
+        last = []
+        for name in self.rules:
+            windows = self.said.get(name, {})
+            decisive = [windows[end] for end in sorted(windows) if windows[end].outcome in ("ok", "breach")]
+            last += decisive[-1:]
+        return [each for each in last if each.outcome == "breach"]
+
+    def judged_lately(self, turned_on: datetime) -> datetime:
+        """As far as the rule that was judged longest ago lets a lease go."""
+        ends = [
+            self.judged.get(rule, max(self.asked.get(rule, turned_on), turned_on)) + max(LEASE, PERIOD[RULES[rule][0]])  # type: ignore[index]
+            for rule in self.rules
+        ]
+        return min(ends)
 
     def of_runs(self, *says: str) -> list[Entry]:
         return [e for e in self.entries if not e.by_person and e.says in says]
@@ -132,7 +192,7 @@ class Log:
         if reason or self.dry:
             return reason
         stopped = (self._by_a_run(position, entry, score) for position, entry in enumerate(self.entries))
-        return self._by_the_last_evaluation(now) or next(filter(None, stopped), "")
+        return self._by_the_evidence(score, now) or next(filter(None, stopped), "")
 
     def _by_a_person(self, now: datetime) -> str:
         last = next((e for e in reversed(self.persons())), None)
@@ -141,14 +201,18 @@ class Log:
         may_be_over = last.until is not None and last.until <= now and self._undone(self.entries.index(last))
         return "" if may_be_over else "a person turned it off"
 
-    def _by_the_last_evaluation(self, now: datetime) -> str:
-        evaluated = [i for i, e in enumerate(self.entries) if e.says in ("ok", "block", "off") and not e.by_person]
-        if not evaluated or self.entries[evaluated[-1]].says != "off":
+    def _by_the_evidence(self, score: float, now: datetime) -> str:
+        """The property: the last evaluated outcome of an acting rule is a breach, and no hold runs."""
+        if not self.settled:
             return ""
+        against = [b for b in self.in_breach() if not b.blocked or any(low <= score <= high for low, high in b.blocked)]
         enables = [i for i, e in enumerate(self.entries) if e.by_person and e.says == "on"]
-        holds = bool(enables) and (self.entries[enables[-1]].until or now) > now
-        protects = holds and (not self.critical or enables[-1] > evaluated[-1])
-        return "" if protects else "the last evaluation says off, and no enable holds"
+        for breach in against:
+            holds = bool(enables) and (self.entries[enables[-1]].until or now) > now
+            protects = holds and (not self.critical or enables[-1] >= breach.place)
+            if not protects:
+                return "the last evaluation of an acting rule is a breach, and no enable holds"
+        return ""
 
     def _by_a_run(self, position: int, entry: Entry, score: float) -> str:
         if entry.by_person or self.held(entry.at, position) or self._undone(position):
@@ -163,8 +227,7 @@ class Log:
 
     def lease(self) -> datetime:
         """The latest moment up to which anything that happened lets automation go on."""
-        renewing = self.of_runs("ok", "block", "off") if self.dry else self.of_runs("ok", "block")
-        ends = [e.window[1] + LEASE for e in renewing if e.window] + [e.at + LEASE for e in self.persons()]
+        ends = [e.lease_to for e in self.entries if e.lease_to] + [e.at + LEASE for e in self.persons()]
         return max(ends, default=MONDAY - LEASE)
 
 
@@ -189,19 +252,24 @@ class SwitchMachine(RuleBasedStateMachine):
     )  # fmt: skip
     def start(self, when: str, initial: str, good: int | None) -> None:
         self.source = f"source-{next(_sources)}"
-        self.now = MONDAY + 7 * HOUR
+        self.now, self.passed = MONDAY + 7 * HOUR, timedelta(0)  # what clocks say, and what really passed
         self.when, self.initial = when, initial
-        text = CONFIG.format(
-            source=self.source, when=when, initial=initial, dry=str(self.dry).lower(),
-            re_enable="manual" if good is None else f"{{after: {good}}}",
-            rules="\n".join(
-                f"  - {{id: {id}, metric: mce, threshold: 0.2, schedule: {when}, scope: {scope}, actions: [{action}]}}"
-                for id, (when, scope, action) in RULES.items()
-            ),
-        )  # fmt: skip
+        self.texts = {
+            name: CONFIG.format(
+                source=self.source, when=when, initial=initial, dry=str(self.dry).lower(),
+                re_enable="manual" if good is None else f"{{after: {good}}}",
+                rules="\n".join(
+                    f"  - {{id: {id}, metric: mce, threshold: 0.2, schedule: {when}, scope: {scope}, "
+                    f"actions: [{action}]}}"
+                    for id, (when, scope, action) in RULES.items() if id in rules
+                ),
+            )
+            for name, rules in REVISIONS.items()
+        }  # fmt: skip
         self.monitor = Monitor(
-            parse_config(text), load_settings({}), Warehouse.from_url("sqlite://"), self.store, None, lambda: self.now
-        )
+            parse_config(self.texts["first"]), load_settings({}), Warehouse.from_url("sqlite://"), self.store, None,
+            lambda: self.now,
+        )  # fmt: skip
         with self.store._write() as connection:  # what earlier examples left would only make this one slow
             for table in tables.metadata.sorted_tables:
                 if table is not tables.history:  # a history without its identity is a damaged one
@@ -212,15 +280,22 @@ class SwitchMachine(RuleBasedStateMachine):
         self.logs = {
             key: Log(key != "plain", self.dry, needed) for key in KEYS
         }  # the source stops a critical label as well
+        self.revision = "first"
+        self.rules_of_this_revision()
         self.windows: dict[Schedule, list[Window]] = {"weekly": [], "daily": []}
         self.crashed: tuple[Window, Evaluated] | None = None
-        self.held = hold(self.board(), began=self.elapsed(), ttl_s=TTL_S)
+        self.held, self.read_at = hold(self.board(), began=self.elapsed(), ttl_s=TTL_S), self.elapsed()
         self.store_is_gone = False
+
+    def rules_of_this_revision(self) -> None:
+        for key, log in self.logs.items():
+            scope = "source" if key is None else "labels"
+            log.rules = {id for id in REVISIONS[self.revision] if RULES[id][1] == scope}
 
     # The gate
 
     def elapsed(self) -> float:
-        return (self.now - MONDAY).total_seconds()
+        return self.passed.total_seconds()
 
     def states(self) -> dict[str | None, SwitchState]:
         found = {key: SwitchState(self.source, key) for key in KEYS}
@@ -241,6 +316,22 @@ class SwitchMachine(RuleBasedStateMachine):
     @rule(hours=st.sampled_from([1, 20, 25, 24 * 3, 24 * 7, 24 * 12]))
     def time_passes(self, hours: int) -> None:
         self.now += hours * HOUR
+        self.passed += hours * HOUR
+
+    @rule(revision=st.sampled_from(list(REVISIONS)))
+    def alerts_yaml_changes(self, revision: str) -> None:
+        """A rule is added and another one removed, or back again; nothing is decided by that."""
+        if revision == self.revision:
+            return
+        self.revision, self.crashed = revision, None
+        self.monitor = replace(self.monitor, config=parse_config(self.texts[revision]))
+        self.rules_of_this_revision()
+        for log in self.logs.values():
+            log.settled = False
+
+    @rule(hours=st.sampled_from([-30, -2, 1]))
+    def the_clock_is_set(self, hours: int) -> None:
+        self.now = max(MONDAY + 7 * HOUR, self.now + hours * HOUR)
 
     @rule(gone=st.booleans())
     def the_store_comes_and_goes(self, gone: bool) -> None:
@@ -262,7 +353,7 @@ class SwitchMachine(RuleBasedStateMachine):
             judged(id, self.source, key, window, outcome, blocked)
             for key, story in found.items()
             for id, outcome in zip(OF[schedule, key], STORIES[story], strict=False)
-            if outcome is not None
+            if outcome is not None and id in REVISIONS[self.revision]
         ]
         self.run(window, Evaluated(self.source, window, (), tuple(verdicts), (), ()), mode, crash)
 
@@ -278,7 +369,7 @@ class SwitchMachine(RuleBasedStateMachine):
         was_allowed = {key: self.anything_allowed(board, key) for key in KEYS}
         may = acting.may_act(self.monitor, window, [self.source], mode)
         record(self.monitor, window, [part])
-        if part.verdicts:
+        if any(v.outcome != "not_evaluated" for v in part.verdicts):
             self.windows[window.schedule].append(window)
         self.crashed = (window, part) if crash else None
         if crash != "before acting":
@@ -289,6 +380,11 @@ class SwitchMachine(RuleBasedStateMachine):
         if refused or crash == "before acting":
             assert after == before, "a backfill and an older window change nothing"
             return
+        for key, log in self.logs.items():
+            found = [v for v in part.verdicts if v.subject.label == key]
+            if found:
+                log.hears(found, self.now)
+                log.settled = crash is None
         for key in KEYS:
             self.note_run(key, window, part, mode, crash, before[key], after[key], was_allowed[key])
         self.the_gate_says_yes_only_where_nothing_forbids_it()
@@ -316,8 +412,13 @@ class SwitchMachine(RuleBasedStateMachine):
         if not verdicts or ((crash or not is_newest) and after.version == before.version):
             return  # it may not have come so far, or may have been too old: nothing is claimed
         blocked = tuple((low, high) for v in verdicts for low, high in v.detail["blocked"] if v.outcome == "breach")
+        renews = ("ok", "block", "doubtful", "good but rejected", "off") if self.dry else (
+            "ok", "block", "doubtful", "good but rejected",
+        )  # fmt: skip
+        turned_on = before.changed_at if before.state == "on" and before.changed_at else self.now
+        lease_to = min(window.end + LEASE, log.judged_lately(turned_on)) if says in renews else None
         log.entries.append(
-            Entry(self.now, says, False, None, (window.schedule, window.end), blocked, acted_on_allowed=was_allowed)
+            Entry(self.now, says, False, None, (window.schedule, window.end), blocked, was_allowed, lease_to)
         )
 
     @rule(
@@ -334,7 +435,12 @@ class SwitchMachine(RuleBasedStateMachine):
             until = until or self.now + HOLD
         elif after[key].hold_until is None:
             until = None  # an off of what was not on has no end
-        self.logs[key].entries.append(Entry(self.now, "on" if enable else "off", True, until))
+        log = self.logs[key]
+        log.entries.append(Entry(self.now, "on" if enable else "off", True, until))
+        log.settled = True
+        if enable and log.in_breach():
+            assert after[key].verdict is not None, "an enable against the evidence says so"
+            assert after[key].lease_until == min(until or self.now, self.now + LEASE), "and is on while it holds"
         assert after[key].version == before.version + 1
         if enable and key is not None and after[None].state == "never_set":
             assert self.allowed(key, 1.0), "an enable opens at once"
@@ -389,11 +495,11 @@ class SwitchMachine(RuleBasedStateMachine):
     @invariant()
     def a_gate_without_its_store_is_closed_after_its_ttl(self) -> None:
         if not self.store_is_gone:
-            self.held = hold(self.board(), began=self.elapsed(), ttl_s=TTL_S)
+            self.held, self.read_at = hold(self.board(), began=self.elapsed(), ttl_s=TTL_S), self.elapsed()
             assert self.held.answer(self.source, "plain", 0.9, self.elapsed()) == decide(
                 self.held.board, self.source, "plain", 0.9, self.now
             )
-        age = (self.now - self.held.board.at).total_seconds()
+        age = self.elapsed() - self.read_at
         assert self.held.is_fresh(self.elapsed()) == (age < TTL_S)
 
     @invariant()
@@ -439,12 +545,13 @@ def dying(crash: str | None) -> Iterator[None]:
 
 
 def judged(
-    rule: str, source: str, key: str | None, window: Window, outcome: Outcome, blocked: list[tuple[float, float]]
+    rule: str, source: str, key: str | None, window: Window, outcome: str, blocked: list[tuple[float, float]]
 ) -> Verdict:
-    content = repr((rule, source, key, window.name, outcome, blocked))
+    content, says = repr((rule, source, key, window.name, outcome, blocked)), outcome
+    outcome = says if says in ("ok", "breach", "unconfirmed") else "not_evaluated"
     return Verdict(
         id=hashlib.sha256(content.encode()).hexdigest()[:16], rule=rule, subject=Subject(source, key), window=window,
-        metric="mce", where="all", outcome=outcome, reason=REASONS[outcome], severity="critical", threshold=0.2,
+        metric="mce", where="all", outcome=outcome, reason=REASONS[says], severity="critical", threshold=0.2,
         actions=(RULES[rule][2],) if outcome == "breach" else (),  # type: ignore[arg-type]
         detail={"blocked": [list(each) for each in blocked] if RULES[rule][2] == "block_scores" else []},
     )  # fmt: skip
@@ -457,8 +564,10 @@ def said(verdicts: list[Verdict], when: str) -> str:
         return "off"
     if breaches:
         return "block"
+    if any(v.outcome == "unconfirmed" for v in verdicts):
+        return "doubtful"
     if any(v.outcome == "ok" for v in verdicts):
-        return "ok"
+        return "good but rejected" if any(v.reason == Reason.REJECTED_ROWS for v in verdicts) else "ok"
     return "silent off" if when == "disable" else "silent"
 
 

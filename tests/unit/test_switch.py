@@ -609,7 +609,23 @@ def test_a_breach_that_no_switch_shows_is_acted_on_by_the_next_evaluated_run(bef
     if before.label is not None:  # what only blocks is not enough where another rule turns off
         both = [*found_before(block((0.8, 0.9))), *found_before(weekly)]
         assert run(before, block((0.8, 0.9)), known=both).after.state == "off"
-    assert run(before, SILENT, known=named).event is None, "what could not be evaluated moves nothing"
+    assert run(before, SILENT, known=named).after.state == "off", "also by a run that could evaluate nothing"
+
+
+def test_a_breach_of_a_week_that_is_judged_late_is_acted_on_although_newer_days_were_judged():
+    state = replace(ON, last_window_end=END + WEEK)
+    late = run(state, BREACH, known=found_before(BREACH), now=END + WEEK)
+    assert (late.after.state, late.after.last_window_end) == ("off", END + WEEK)
+    held = replace(state, hold_until=END + WEEK + timedelta(hours=9), lease_until=END + 2 * WEEK)
+    cut = run(held, BREACH, known=found_before(BREACH), now=END + WEEK)
+    assert cut.event is not None
+    assert (cut.event.kind, cut.after.lease_until, cut.after.verdict) == ("held", held.hold_until, BREACH.id)
+
+
+def test_scores_that_an_earlier_breach_named_are_blocked_without_a_longer_lease_where_nothing_was_evaluated():
+    known = found_before(block((0.8, 0.9)))
+    after = run(replace(ON, lease_until=END + WEEK), SILENT, known=known).after
+    assert (after.blocked, after.lease_until) == (((0.8, 0.9),), END + WEEK)
 
 
 def test_good_windows_turn_nothing_on_while_another_rule_is_in_breach():
