@@ -464,6 +464,28 @@ class SwitchMachine(RuleBasedStateMachine):
         self.time_passes(26 - hours)
 
     @rule(
+        key=st.sampled_from(["plain", "plain", "grave"]), schedule=st.sampled_from(["weekly", "daily"]),
+        then=st.lists(
+            st.sampled_from(["doubtful", "both doubtful", "silent", "good in part", "rejected in part"]),
+            min_size=1, max_size=2,
+        ),
+        other=st.booleans(),
+    )  # fmt: skip
+    def a_breach_that_nothing_clears_and_a_person(
+        self, key: str, schedule: Schedule, then: list[str], other: bool
+    ) -> None:
+        """After a breach no window of its rule is good: a later enable is against it, whoever else is good."""
+        self.time_passes(24 * 7)
+        self.a_run(schedule, 0, {key: "bad"}, [], "auto", None)
+        for story in then:
+            self.time_passes(24 * 7)
+            self.a_run(schedule, 0, {key: story}, [], "auto", None)
+            if other:
+                self.a_run("daily" if schedule == "weekly" else "weekly", 0, {key: "good"}, [], "auto", None)
+        self.a_person(key, True, None)
+        self.time_passes(25)
+
+    @rule(
         weeks=st.integers(1, 2), times=st.integers(1, 2), schedule=st.sampled_from(["weekly", "weekly", "daily"]),
         story=st.sampled_from(["good", "good", "good in part", "rejected in part"]),
     )  # fmt: skip
