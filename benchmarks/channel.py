@@ -198,7 +198,7 @@ in their threads: {words:,} words, {words / WORDS_A_MINUTE:.1f} minutes at {WORD
 {rows}
 
 A message is shown as its notification, a reply by what is new in it. What they say in full is in
-[alerts.md](alerts.md); twelve weeks with every edit are in `tests/cases/story/channel.txt`.
+[alerts.md](alerts.md); sixteen weeks with every edit are in `tests/cases/story/channel.txt`.
 
 ## The channel
 

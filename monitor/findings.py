@@ -11,7 +11,7 @@ from monitor.adapters import Monitor
 from monitor.alerts.causes import Context, changes, worst_segment
 from monitor.alerts.labels import Finding, Now, SwitchLine
 from monitor.alerts.slack import MESSAGE_DELETED
-from monitor.automation.as_of import by_switch, time_on
+from monitor.automation.as_of import by_switch, off_since, time_on
 from monitor.baselines import Baseline, edges_of
 from monitor.counts import bin_counts
 from monitor.estimates import Sample, estimate
@@ -153,6 +153,9 @@ class Desk:
             self.monitor.store.switch(source, label), self.monitor.clock(),
             whole=None if label is None else self.monitor.store.switch(source, None),
             against=against, dry_run=self.monitor.config.automation.dry_run,
+            off_since=off_since(
+                self._once("switch events", source, make=self._events), (source, label), self.monitor.clock()
+            ),
         )  # fmt: skip
 
     def _harm(self, verdict: Verdict, estimates: Sequence[Estimate]) -> Harm | None:

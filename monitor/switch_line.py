@@ -14,22 +14,29 @@ REASON_LENGTH, NAME_LENGTH = 200, 60
 
 
 def switch_line(
-    state: SwitchState, now: datetime, *, whole: SwitchState | None, against: bool = False, dry_run: bool = False
+    state: SwitchState,
+    now: datetime,
+    *,
+    whole: SwitchState | None,
+    against: bool = False,
+    dry_run: bool = False,
+    off_since: datetime | None = None,
 ) -> SwitchLine:
     """What holds now for the label of ``state``; ``whole`` is its source's own switch (None: it is the subject).
 
-    ``against``: a rule that would turn it off is in breach.
+    ``against``: a rule that would turn it off is in breach. ``off_since`` is when what is off now began to be off,
+    which is before its switch was turned where a lease had ended by then (None: not known).
     """
     found = effective(state, now, whole=whole)
     dry = " (dry run: runs change no switch)" if dry_run else ""
     if found.allowed:
         line = _on(state, found.blocked, against=against)
     elif whole is not None and whole.state not in ("never_set", "on"):
-        line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole)}")
+        line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, off_since)}")
     elif whole is not None and _is_closed(whole, now):
         line = SwitchLine(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
-        line = _off(state)
+        line = _off(state, off_since)
     return SwitchLine(line.words + dry, line.button, found.allowed, found.blocked, line.held_until, line.ended_by)
 
 
@@ -39,11 +46,11 @@ def _is_closed(whole: SwitchState, now: datetime) -> bool:
     return whole.state == "on" and whole.verdict is not None and ended
 
 
-def _off(state: SwitchState) -> SwitchLine:
+def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchLine:
     if state.state == "never_set":
         return SwitchLine("Automation is off: nobody has turned it on")
     if state.state != "on":
-        return SwitchLine(f"Automation is off{_since_and_why(state)}", "off")
+        return SwitchLine(f"Automation is off{_since_and_why(state, off_since)}", "off")
     if state.lease_until is None:
         return SwitchLine("Automation is off: it has no lease", "off")
     since = f"Automation is off since {stamp(state.lease_until)}"
@@ -53,11 +60,16 @@ def _off(state: SwitchState) -> SwitchLine:
     return SwitchLine(f"{since}: its lease ended, no evaluation renewed it", "off")
 
 
-def _since_and_why(state: SwitchState) -> str:
-    since = f" since {stamp(state.changed_at)}" if state.changed_at is not None else ""
+def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
+    turned = state.changed_at
+    since = f" since {stamp(turned)}" if turned is not None else ""
+    again = ""
+    if turned is not None and off_since is not None and off_since < turned:
+        since, again = f" since {stamp(off_since)}", f", turned off once more on {stamp(turned)}"
     if state.by_operator:
-        return f"{since}: turned off by {clean(state.actor, NAME_LENGTH)}: {clean(state.reason, REASON_LENGTH)}"
-    return f"{since} ({clean(state.actor, NAME_LENGTH)})" if state.actor else since
+        how = f"{again} by " if again else ": turned off by "
+        return f"{since}{how}{clean(state.actor, NAME_LENGTH)}: {clean(state.reason, REASON_LENGTH)}"
+    return f"{since}{again} ({clean(state.actor, NAME_LENGTH)})" if state.actor else since + again
 
 
 def _on(state: SwitchState, blocked: Ranges, *, against: bool) -> SwitchLine:

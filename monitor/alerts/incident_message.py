@@ -230,10 +230,10 @@ def _about(labels: Sequence[LabelFindings], window: Window) -> Block:
 def _days(window: Window) -> str:
     """The dates of a window, both included, in the time zone of its name."""
     if window.schedule == "daily":
-        return f"day {window.name}"
+        return window.name
     year, _, number = window.name.partition("-W")
     monday = date.fromisocalendar(int(year), int(number), 1)
-    return f"week {window.name}, {monday} to {monday + timedelta(days=6)}"
+    return f"{monday} to {monday + timedelta(days=6)}"
 
 
 def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advised: bool) -> list[Block]:
@@ -241,7 +241,7 @@ def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advi
     if label.now == Now.RESOLVED:
         return _resolved_blocks(label, labels)
     lines = [_what(label, labels), *_state_lines(label), *_done_lines(label)]
-    lines += _leads(label.lead)
+    lines += _leads(label.lead) if label.now == Now.IN_BREACH else []  # they are about the last breach
     lines += [_advice(label)] if advised else []
     return [divider(), section("\n".join(lines)), _buttons(label)]
 
@@ -284,7 +284,7 @@ def _state_lines(label: LabelFindings) -> list[str]:
 def _done_lines(label: LabelFindings) -> list[str]:
     lead = label.lead
     found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
-    if lead.harm is not None and lead.harm.excess >= 0.5:
+    if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
         rows = f"{lead.harm.rows:,} items reached `automate_at`: " if lead.harm.rows else ""
         found.append(f"{rows}{_sentence(lead.harm.short, capital=not rows)}")
     others = label.others()
@@ -343,8 +343,8 @@ def _buttons(label: LabelFindings) -> Block:
     elements = []
     if label.state in ("open", "silenced"):
         elements.append(_button("incident_ack", "Acknowledge", label, "primary"))
-    elements.append(_button("incident_silence_day", "Silence 1 day", label))
-    elements.append(_button("incident_silence_week", "Silence 1 week", label))
+    elements.append(_button("incident_silence_day", "Silence 1d", label))
+    elements.append(_button("incident_silence_week", "Silence 1w", label))
     switch = label.lead.switch
     if switch is not None and switch.button == "on":
         elements.append(_button("automation_off", "Turn off", label, "danger"))

@@ -239,7 +239,7 @@ def _about_the_switch(label: LabelFindings, switch: SwitchLine | None) -> str:
         return "automation goes on as its operator wants: turn it off if their reason no longer holds"
     if switch is not None and switch.blocked:
         return "people decide the items in the blocked scores: check that somebody does"
-    critical = switch is not None and label.severity == "critical"
+    critical = switch is not None and label.severity == "critical" and label.now == Now.IN_BREACH
     return "turn automation off if wrong items do harm" if critical else "nothing to do"
 
 
@@ -252,13 +252,22 @@ def tomorrow(label: LabelFindings) -> str:
             "check whether outcomes of this label still reach the warehouse. If it is gone for good: "
             f'`calmon incidents resolve {ids} --reason "..."`.'
         )
+    if label.now in _NEXT:
+        return _NEXT[label.now]
     said = _TOMORROW.get((lead.verdict.metric, lead.verdict.reason.value)) or advice(lead.verdict)
-    return said[:1].lower() + said[1:]
+    is_off = lead.switch is not None and not lead.switch.allowed and lead.switch.button is not None
+    end = ", then turn automation on." if is_off and lead.verdict.metric == "shortfall" else ""
+    return f"{said[:1].lower()}{said[1:].rstrip('.') if end else said[1:]}{end}"
 
 
+_NEXT = {
+    Now.UNCONFIRMED: "find the cause of the last breach; the next window decides.",
+    Now.NOT_JUDGED: "find out why it was not judged (`calmon explain`).",
+    Now.HELD_BACK: "nothing to do; the next window decides.",
+}
 _TOMORROW = {
     ("shortfall", "above_threshold"): "Read some wrong items (`calmon examples`), then raise `automate_at` or "
-    "recalibrate, then turn automation on.",
+    "recalibrate.",
     ("mce", "above_threshold"): "Recalibrate if the next window is as wrong.",
     ("false_negative_rate", "above_threshold"): "Lower the decision threshold or retrain.",
 }

@@ -83,7 +83,7 @@ def _draw_reliability(axes: Axes, data: Reliability) -> None:
     across = zoomed(_scores(tuple(shown)))
     along = zoomed([*_rates(tuple(shown)), *(p.low for p in data.points), *(p.high for p in data.points)])
     axes.set(xlim=across, ylim=along, xlabel="mean score", ylabel="share correct", title="Reliability")
-    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    axes.legend(loc="best", fontsize=8, frameon=False)
     _plain(axes)
 
 
@@ -110,8 +110,9 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
     shown = list(places)[:: max(1, -(-len(trend.points) // _TICKS))]
     axes.set_xticks(shown, [trend.points[i].window for i in shown], rotation=30, ha="right", fontsize=8)
     where = "" if trend.where == "all" else f" ({trend.where})"
-    axes.set(title=f"{trend.metric.replace('_', ' ')}{where}")
-    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    name = "overconfidence" if trend.metric == "shortfall" else trend.metric.replace("_", " ")
+    axes.set(title=f"{name}{where}")
+    axes.legend(loc="best", fontsize=8, frameon=False)
     _plain(axes)
 
 

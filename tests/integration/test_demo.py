@@ -19,6 +19,7 @@ from monitor.run import run_window
 from monitor.settings import Settings, load_settings
 from monitor.windows import week
 from tests.fakes import slack
+from tests.fakes.reading import texts
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -68,6 +69,14 @@ def test_slack_is_told_in_one_message_of_every_incident_of_the_last_week(told: t
     text = str(told[1][0]["blocks"])
     for planted in PLANTED:
         assert planted.label in text
+
+
+def test_the_message_of_the_demo_is_read_in_a_minute(told: tuple[str, list[slack.Answer]]) -> None:
+    words = " ".join(text for block in told[1][0]["blocks"] for text in texts(block)).split()
+    assert len(words) <= 250, " ".join(words)
+    assert all(planted.label in words or f"*{planted.label}" in words for planted in PLANTED)
+    assert "channel = web" in " ".join(words)  # what was planted is named, and a harmless change of language is not
+    assert "language" not in " ".join(words)
 
 
 def test_every_planted_change_is_a_breach_within_two_weeks_and_nothing_else_ever_is(

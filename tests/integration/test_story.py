@@ -1,4 +1,4 @@
-"""Twelve weeks of two labels: every message, edit and reply, readable as a file, and what the channel shows then."""
+"""Sixteen weeks of two labels: every message, edit and reply, readable as a file, and what the channel shows then."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from monitor.operating import change_switch
 from monitor.records import Delivery
 from monitor.windows import week
 from tests.fakes import slack
@@ -42,7 +43,7 @@ def written(text: str) -> list[Week]:
             found.append(Week(match[1], match[2]))
         elif match := re.fullmatch(r"  # (.*)", line):
             found[-1].notes.append(match[1])
-        elif match := re.fullmatch(r"  (\w+) +([a-z-]+) +(ok|breach|gone|few) *([\d.]*)", line):
+        elif match := re.fullmatch(r"  (\w+) +([a-z-]+) +(ok|unconfirmed|breach|gone|few) *([\d.]*)", line):
             found[-1].judged.append(Judged(match[1], match[2], match[3], float(match[4] or 0)))
         elif match := re.fullmatch(r"  (\w{3}) (\d\d:\d\d) +(\w+) +(\w+) +(\w+) *(.*)", line):
             found[-1].people.append(match.groups())  # type: ignore[arg-type]  # six groups
@@ -73,6 +74,10 @@ def at(monday: datetime, person: tuple[str, ...]) -> datetime:
 
 def act(world: AlertsWorld, person: tuple[str, ...]) -> None:
     _, _, who, what, label, more = person
+    if what in ("enables", "disables"):  # in a terminal
+        why, enable = more.removeprefix("because "), what == "enables"
+        change_switch(world.monitor, "tickets", label, enable=enable, by=who, reason=why)
+        return
     length = timedelta(days=int(more.removeprefix("for ").rstrip("d"))) if what == "silences" else None
     done = world.person(what, label, who, length=length, why=more.removeprefix("because "))
     assert not done.refused, done.words
@@ -116,7 +121,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str
             return "\n".join(lines), list(server.messages), world.deliveries()
 
 
-def test_the_twelve_weeks_read_as_their_golden_case(
+def test_the_weeks_read_as_their_golden_case(
     played: tuple[str, list[dict[str, Any]], list[Delivery]],
 ) -> None:
     case = FOLDER / "channel.txt"
