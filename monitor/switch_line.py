@@ -11,6 +11,7 @@ from monitor.ranges import Ranges
 from monitor.records import SwitchState
 
 REASON_LENGTH, NAME_LENGTH = 200, 60
+_RUNS = ("weekly run", "daily run")
 
 
 def switch_line(
@@ -49,6 +50,8 @@ def _is_closed(whole: SwitchState, now: datetime) -> bool:
 def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchLine:
     if state.state == "never_set":
         return SwitchLine("Automation is off: nobody has turned it on")
+    if state.by_operator and state.actor in _RUNS:  # a run's breach came before anybody turned it on
+        return SwitchLine("Automation is off: nobody has turned it on", "off")
     if state.state != "on":
         return SwitchLine(f"Automation is off{_since_and_why(state, off_since)}", "off")
     if state.lease_until is None:

@@ -55,9 +55,11 @@ from monitor.alerts.words import (
     news,
     plain_words,
     pooled,
+    reason_of,
     standing,
     title,
 )
+from monitor.incidents import IncidentReason
 from monitor.records import Severity, Verdict, Window
 from monitor.rules.model import Route
 
@@ -253,6 +255,8 @@ def _what(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
     breach = f"{escape(ending(lead.verdict))} ({_when(lead.verdict)})."
     if lead.now == Now.IN_BREACH:
         return f"{name} {breach}"
+    if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:
+        return f"{name} {lead.newest.name} alone is within the limit, pooled it is not.\nLast breach: {breach}"
     seen = f"{lead.now.value} ({lead.newest.name})" if latest is None else f"{ending(latest)} ({_when(latest)})"
     return f"{name} {escape(seen)}.\nLast breach: {breach}"
 
@@ -274,6 +278,8 @@ def _state_lines(label: LabelFindings) -> list[str]:
     so_far = [by_whom(lead.incident), in_breach(lead.incident, lead.verdict.window.name)]
     words = "; ".join(part for part in so_far if part)
     found = [f"*{escape(words[:1].upper() + words[1:])}.*"] if words else []
+    if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:
+        return [*found, "It stays open until the pooled value is within the limit too."]
     if lead.now == Now.HELD_BACK:
         return [*found, "It keeps coming back, so it stays open until one more window is within the limit."]
     return (

@@ -61,6 +61,7 @@ _BY_REASON = {
     IncidentReason.UNCONFIRMED_OPEN: Now.UNCONFIRMED,
     IncidentReason.NOT_EVALUATED_OPEN: Now.NOT_JUDGED,
     IncidentReason.DISAPPEARED: Now.NOT_JUDGED,
+    IncidentReason.NEWEST_WITHIN_OPEN: Now.HELD_BACK,
 }
 
 
