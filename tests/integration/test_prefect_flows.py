@@ -32,6 +32,7 @@ from monitor.records import Delivery
 from monitor.run import run_window
 from monitor.windows import week
 from tests.fakes import heartbeat, slack
+from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -341,6 +342,47 @@ def test_when_the_history_is_down_slack_is_told_all_the_same(
         assert weekly(return_state=True).is_failed()
     (text,) = workspace.texts("ml-monitoring")
     assert "does not answer" in text
+
+
+@pytest.mark.usefixtures("prefect")
+@pytest.mark.parametrize("broken", ["warehouse", "history", "a driver"])
+def test_a_failed_flow_leaves_no_secret_in_prefect_nor_in_slack(
+    world: World, workspace: slack.FakeSlack, server: Server, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str], broken: str,
+) -> None:  # fmt: skip
+    from prefect.logging.handlers import APILogHandler
+    from sqlalchemy.exc import OperationalError
+
+    from flows import stages
+    from flows.weekly import weekly
+
+    nowhere = f"postgresql+psycopg://{IN_USER}127.0.0.1:1/history?connect_timeout=2&{IN_QUERY}"
+    monkeypatch.setattr(stages, "reach", stages.reach.with_options(retries=0))
+    monkeypatch.setattr(stages, "read", stages.read.with_options(retries=0))
+    if broken != "a driver":
+        monkeypatch.setenv({"warehouse": "CALMON_WAREHOUSE_URL", "history": "CALMON_STORE_URL"}[broken], nowhere)
+    else:
+        cause = OSError(f"cannot use {nowhere}")
+        error = OperationalError("SELECT 1", {"password": PASSWORD}, cause)
+        monkeypatch.setattr(stages.stages, "judge", lambda *_: (_ for _ in ()).throw(error))
+    with own_edges():
+        state = run_scheduled(weekly, monday_after(WEEKS[9]))
+        APILogHandler().flush()
+    assert state.is_failed()
+    database = Path(server.environment["PREFECT_HOME"]) / "prefect.db"
+    until(
+        lambda: str(state.state_details.flow_run_id) in stored(f"sqlite:///{database}"),
+        database.with_name("server.log"),
+    )
+    printed = capfd.readouterr()
+    places = {
+        "state": state.message or "", "printed": printed.out + printed.err, "Slack": repr(workspace.messages),
+        "Prefect": stored(f"sqlite:///{database}"), "history": stored(world.store_url),
+    }  # fmt: skip
+    assert "127.0.0.1:1/history" in places["state"] + places["Prefect"]
+    for place, text in places.items():
+        found = WORDS.search(text)
+        assert not found, f"{place}: {text[max(0, found.start() - 300) : found.end() + 100]}"
 
 
 def sleeping(seconds: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from monitor import redaction
 from monitor.alerts.slack import TransportError
@@ -108,6 +109,16 @@ def test_an_error_of_others_is_stripped_with_what_led_to_it() -> None:
     hide_in(error)  # a circle ends
     error.__cause__.__cause__ = error
     hide_in(error)
+
+
+def test_an_error_of_sqlalchemy_shows_no_secret_of_its_statement_or_parameters() -> None:
+    secret = OperationalError("SELECT 'token=abc'", {"password": "sword:fish"}, OSError("x"))
+    usual = OperationalError("SELECT 1", {"label": "billing"}, OSError("x"))
+    hide_in(secret)
+    hide_in(usual)
+    assert "abc" not in str(secret)
+    assert "sword" not in str(secret)
+    assert "billing" in str(usual)
 
 
 def test_no_log_line_and_no_traceback_holds_a_secret(caplog: pytest.LogCaptureFixture) -> None:
