@@ -1,13 +1,17 @@
-"""``calmon db init|upgrade|confirm``: the history database itself."""
+"""``calmon db init|upgrade|check|backup|restore|confirm``: the history database itself."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from monitor.adapters import utc_now
 from monitor.cli import app as cli
+from monitor.history import archive
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.store import Store
 
@@ -61,3 +65,58 @@ def confirm(reason: WhyOption, by: cli.ByOption = None) -> None:
     with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
         found = store.confirm(why=reason, by=cli.who(by), now=utc_now())
     cli.out.print(f"confirmed: gates accept this history again (epoch {found.mark.epoch})", markup=False)
+
+
+@db_app.command(epilog="Examples:  calmon db backup backups/history-2026-11-22.sqlite")
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; SQLite, whatever the engine.")],
+) -> None:
+    """Copy the whole history into one file, while it is in use. alerts.yaml and reports are not in it."""
+    if file.exists():
+        raise cli.fail(f"{file} is there already; choose another name", cli.USAGE)
+    with cli.plain_errors():
+        archive.backup(store_address(), file)
+    cli.out.print(f"the history was copied to {file} ({file.stat().st_size / 2**20:.1f} MiB)", markup=False)
+
+
+@db_app.command(
+    epilog="Example:  calmon db restore backups/history-2026-11-22.sqlite --reason 'the disk was damaged' --by ann"
+)
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `calmon db backup`.")],
+    reason: WhyOption,
+    by: cli.ByOption = None,
+) -> None:
+    """Put a backup in the place of the history, all or nothing. Every gate is closed until `calmon db confirm`.
+
+    It may be in use meanwhile. What was turned off since the backup is on again in it: hence the confirmation.
+    """
+    if not reason.strip():
+        raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
+    with cli.plain_errors():
+        archive.restore(store_address(), file, by=cli.who(by), reason=reason, now=utc_now())
+    cli.out.print(
+        f"restored from {file}. Every gate is closed. Compare `calmon automation status` with what should be on, then "
+        "`calmon db confirm --reason TEXT`",
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+@db_app.command(epilog="Examples:  calmon db check  ·  calmon db check --json")
+def check(json_output: cli.JsonFlag = False) -> None:
+    """Whether the history can be read whole, which one it is, and how many rows it has. Exit 1: something is wrong."""
+    with cli.plain_errors():
+        found = archive.check(store_address())
+    if json_output:
+        typer.echo(json.dumps(asdict(found), indent=1, default=str))
+    else:
+        mark = found.identity.mark if found.identity else None
+        which = f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
+        cli.out.print(f"schema revision {found.revision}{which}; {found.journal_bytes:,} bytes in the journal (-wal)",
+                      markup=False, soft_wrap=True)  # fmt: skip
+        for name, rows in found.rows.items():
+            cli.out.print(f"{name}: {rows:,} rows", markup=False)
+        for problem in found.problems:
+            cli.err.print(problem, style="red", markup=False, soft_wrap=True)
+    if found.problems:
+        raise typer.Exit(cli.FAILED)

@@ -1,0 +1,251 @@
+"""Backups of a history: one SQLite file, whatever the engine; and putting one back, with every gate closed.
+
+A SQLite history is copied by SQLite's own backup interface, so that a journal (``-wal``) beside it is neither lost nor
+mixed up with the copy. PostgreSQL is copied table by table in one transaction. Not in a backup: alerts.yaml, reports,
+and the warehouse.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, Table, delete, func, select, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from monitor.history import identity, schema, tables
+from monitor.history.connect import database_file, for_reading, for_writing, one_at_a_time, open_engine, store_url
+from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
+from monitor.history.marker import marker_file, read_marker, write_marker
+from monitor.records import Identity
+
+CHUNK = 2_000
+BUSY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a look at a history found. ``problems`` is empty where all is well; ``journal_bytes`` is SQLite's -wal."""
+
+    revision: str | None
+    identity: Identity | None
+    rows: dict[str, int]
+    journal_bytes: int
+    problems: tuple[str, ...]
+
+
+def backup(url: str, file: Path) -> None:
+    """Write the whole history to a new file, while it is in use. Raises HistoryError; leaves no half of a file."""
+    address = store_url(url)
+    with _draft(file.parent) as draft:
+        source = database_file(address)
+        if source is not None:
+            _copy_file(_existing(source), draft)
+        else:
+            _copy_out(address, draft)
+        _refuse_damaged(draft)
+        draft.replace(file)
+
+
+def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Identity:
+    """Put a backup in the place of the history, all or nothing: every gate is closed until somebody confirms.
+
+    Processes that have the history open go on with the new one. An older schema is upgraded. A SQLite history that is
+    damaged is kept beside as ``.damaged``. Raises HistoryError, and then nothing has changed.
+    """
+    address = store_url(url)
+    with _draft(Path(tempfile.gettempdir())) as draft:
+        _copy_file(_existing(file), draft)
+        _refuse_damaged(draft)
+        found = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now)
+        target = database_file(address)
+        if target is not None:
+            _put_file(draft, target)
+        else:
+            _copy_in(draft, address)
+    marker = marker_file(address)
+    write_marker(marker, found.mark)
+    return found
+
+
+def check(url: str) -> Checked:
+    """Look at a history: can it be read whole, which one is it, how many rows has each table. Changes nothing."""
+    address = store_url(url)
+    file = database_file(address)
+    problems: list[str] = []
+    journal = 0
+    if file is not None:
+        problems += _damage(_existing(file))
+        wal = file.with_name(f"{file.name}-wal")
+        journal = wal.stat().st_size if wal.exists() else 0
+    if problems:
+        return Checked(None, None, {}, journal, tuple(problems))
+    engine = open_engine(address)
+    try:
+        with for_reading(engine).begin() as connection:
+            return _look(connection, address, journal)
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or type(error).__name__
+        return Checked(None, None, {}, journal, (f"it cannot be read: {cause}",))
+    finally:
+        engine.dispose()
+
+
+def _look(connection: Connection, address: URL, journal: int) -> Checked:
+    revision, newest = schema.revision_of(connection), schema.head()
+    if revision != newest:
+        return Checked(revision, None, {}, journal, (f"schema revision {revision}, this program needs {newest}",))
+    found, seen = identity.read(connection), read_marker(marker_file(address))
+    problems = []
+    if not found.confirmed:
+        problems.append(f"not confirmed, so every gate is closed: {found.why}")
+    elif seen is not None and found.mark.is_older_than(seen):
+        problems.append(f"an older copy: version {found.mark.version}, and {seen.version} was there before")
+    rows = {t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in _all_tables()}
+    return Checked(revision, found, rows, journal, tuple(problems))
+
+
+def _all_tables() -> list[Table]:
+    return list(tables.metadata.sorted_tables)
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise StoreMissing(f"there is no file {file}")
+    return file
+
+
+@contextmanager
+def _draft(folder: Path) -> Iterator[Path]:
+    """A new file in this folder that is gone afterwards, unless it was moved."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".calmon-", suffix=".sqlite", dir=folder)
+    except OSError as error:
+        raise StoreUnreachable(f"cannot write in {folder}: {error.strerror}") from error
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+    finally:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            draft.with_name(draft.name + ending).unlink(missing_ok=True)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """SQLite's own backup: what is only in the journal comes along, and the copy has none."""
+    try:
+        with closing(sqlite3.connect(source, timeout=BUSY_S)) as before, closing(sqlite3.connect(target)) as after:
+            before.backup(after)
+            after.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.DatabaseError as error:
+        raise HistoryDamaged(f"{source} cannot be read as SQLite: {error}") from error
+
+
+def _damage(file: Path) -> list[str]:
+    try:
+        with closing(sqlite3.connect(file, timeout=BUSY_S)) as connection:
+            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
+    except sqlite3.DatabaseError as error:
+        return [f"it cannot be read as SQLite: {error}"]
+    return [f"damaged: {line}" for line in found if line != "ok"]
+
+
+def _refuse_damaged(file: Path) -> None:
+    found = _damage(file)
+    if found:
+        raise HistoryDamaged(f"the copy is not whole: {found[0]}")
+
+
+def _prepare(draft: Path, *, why: str, by: str, now: datetime) -> Identity:
+    """Bring the copy to this program's schema, and mark it as one that nobody has confirmed yet."""
+    engine = open_engine(store_url(f"sqlite:///{draft}"))
+    try:
+        with for_reading(engine).begin() as connection:
+            revision = schema.revision_of(connection)
+        if revision is None:
+            raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
+        schema.upgrade(engine)
+        with for_writing(engine).begin() as connection:
+            return identity.doubt(connection, why=why, by=by, now=now)
+    finally:
+        engine.dispose()
+        with closing(sqlite3.connect(draft)) as plain:
+            plain.execute("PRAGMA journal_mode = DELETE")
+
+
+def _put_file(draft: Path, target: Path) -> None:
+    """Into the live file, through SQLite: its readers see the old or the new history, and its journal is heeded."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and _damage(target):
+        for ending in ("-wal", "-shm", ""):
+            part = target.with_name(target.name + ending)
+            if part.exists():
+                part.replace(part.with_name(f"{part.name}.damaged"))
+    try:
+        with closing(sqlite3.connect(draft)) as before, closing(sqlite3.connect(target, timeout=BUSY_S)) as after:
+            before.backup(after, sleep=0.05)
+    except sqlite3.DatabaseError as error:
+        raise StoreUnreachable(f"the backup cannot be put into {target}: {error}") from error
+
+
+def _copy_out(address: URL, draft: Path) -> None:
+    engine, copy = open_engine(address), open_engine(store_url(f"sqlite:///{draft}"))
+    try:
+        schema.upgrade(copy)
+        with for_reading(engine).begin() as source, for_writing(copy).begin() as target:
+            found = schema.revision_of(source)
+            if found is None:
+                raise StoreMissing("there are no tables of a history in this database")
+            schema.refuse_other_revision(found)
+            _copy_tables(source, target)
+    except SQLAlchemyError as error:
+        raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
+    finally:
+        engine.dispose()
+        copy.dispose()
+    with closing(sqlite3.connect(draft)) as plain:
+        plain.execute("PRAGMA journal_mode = DELETE")
+
+
+def _copy_in(draft: Path, address: URL) -> None:
+    engine, copy = open_engine(address), open_engine(store_url(f"sqlite:///{draft}"))
+    try:
+        schema.upgrade(engine)
+        with for_reading(copy).begin() as source, for_writing(engine).begin() as target:
+            for what in ("schema", "thresholds"):
+                one_at_a_time(target, what)
+            _copy_tables(source, target)
+            _set_sequences(target)
+    except SQLAlchemyError as error:
+        raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
+    finally:
+        engine.dispose()
+        copy.dispose()
+
+
+def _copy_tables(source: Connection, target: Connection) -> None:
+    """Replace every row of every table, in the transaction that the caller has begun."""
+    for table in _all_tables():
+        target.execute(delete(table))
+        found = source.execution_options(yield_per=CHUNK).execute(select(table)).mappings()
+        for part in found.partitions(CHUNK):
+            target.execute(table.insert(), [dict(row) for row in part])
+
+
+def _set_sequences(target: Connection) -> None:
+    """Numbers given from now on follow those that were copied."""
+    for table, column in (("switch_events", "id"), ("publications", "sequence")):
+        target.execute(text(
+            f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), "
+            f"(SELECT coalesce(max({column}), 0) + 1 FROM {table}), false)"
+        ))  # fmt: skip
+
+
+__all__ = ["Checked", "backup", "check", "restore"]

@@ -1,0 +1,140 @@
+"""Backup, restore and check of a history, while others use it: SQLite with a journal beside it, and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.automation import Gate
+from monitor.automation.sources import StoreSource
+from monitor.history import archive
+from monitor.history.errors import HistoryDamaged
+from monitor.history.store import Store
+from monitor.operating import Change, operate
+from monitor.pinning import pin
+from monitor.rules.load import parse_config
+from monitor.run import run_window
+from monitor.windows import week
+from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
+
+ROOT = Path(__file__).parents[2]
+RULES = parse_config(CONFIG)
+
+
+def turn(store: Store, *, enable: bool) -> None:
+    operate(store, RULES, Change("tickets", "billing", enable, "ann", "looked"), lambda: datetime.now(UTC))
+
+
+def asked(url: str) -> str:
+    with Gate(StoreSource(url), ttl_s=20.0) as gate:
+        return gate.allows("tickets", "billing", score=0.93).reason.value
+
+
+def calmon(url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "CALMON_STORE_URL": url, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "monitor", "db", *words], capture_output=True, text=True, timeout=200, check=False,
+        cwd=folder, env=environ,
+    )  # fmt: skip
+
+
+def test_a_backup_put_back_while_a_journal_is_beside_it_is_what_everybody_reads_and_closed(tmp_path: Path) -> None:
+    url, copy = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite"
+    with Store.from_url(url) as store:  # open all the time: the journal is never moved into the file
+        store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
+        turn(store, enable=True)
+        assert calmon(url, tmp_path, "backup", str(copy)).returncode == 0
+        turn(store, enable=False)
+        assert (tmp_path / "history.sqlite-wal").stat().st_size > 0
+        done = calmon(url, tmp_path, "restore", str(copy), "--reason", "a drill", "--by", "ann")
+        assert done.returncode == 0, done.stderr
+        assert store.switch("tickets", "billing").state == "on"  # the process that had it open reads the backup
+        assert asked(url) == "history_restored"
+        assert "a drill" in store.identity().why
+        checked = calmon(url, tmp_path, "check", "--json")
+        assert checked.returncode == 1
+        assert "every gate is closed" in json.loads(checked.stdout)["problems"][0]
+        turn(store, enable=False)
+        assert calmon(url, tmp_path, "confirm", "--reason", "looked at it").returncode == 0
+        assert asked(url) == "off"
+        assert calmon(url, tmp_path, "check").returncode == 0
+    assert archive.check(url).problems == ()
+
+
+def test_a_damaged_history_is_kept_beside_and_a_lost_one_can_be_restored(tmp_path: Path) -> None:
+    url, copy = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite"
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+    archive.backup(url, copy)
+    file = tmp_path / "history.sqlite"
+    file.write_bytes(b"no database at all" * 1000)
+    assert "cannot be read as SQLite" in archive.check(url).problems[0]
+    archive.restore(url, copy, by="ann", reason="damaged", now=datetime.now(UTC))
+    assert (tmp_path / "history.sqlite.damaged").exists()
+    file.unlink()
+    archive.restore(url, copy, by="ann", reason="lost", now=datetime.now(UTC))
+    with Store.from_url(url) as store:
+        assert store.switch("tickets", "billing").state == "on"
+        assert not store.identity().confirmed
+
+
+def test_what_is_no_backup_changes_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+    (tmp_path / "text").write_text("hello" * 1000, "utf-8")
+    with sqlite3.connect(tmp_path / "other.sqlite") as other:
+        other.execute("CREATE TABLE t (x)")
+    for name in ("text", "other.sqlite"):
+        with pytest.raises(HistoryDamaged):
+            archive.restore(url, tmp_path / name, by="ann", reason="x", now=datetime.now(UTC))
+    assert archive.check(url).problems == ()
+    done = calmon(url, tmp_path, "backup", str(tmp_path / "text"))
+    assert (done.returncode, (tmp_path / "text").read_text()) == (2, "hello" * 1000)
+
+
+def rows_of(url: str) -> dict[str, list[str]]:
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        found = {
+            table.name: sorted(str(tuple(row)) for row in connection.execute(sa.select(table)))
+            for table in archive._all_tables()
+            if table.name != "history"
+        }
+    engine.dispose()
+    return found
+
+
+def evaluated(world: World) -> None:
+    with world.opened() as monitor:
+        zone = monitor.config.zone
+        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+        run_window(monitor, week(WEEKS[10], zone))
+
+
+@pytest.mark.postgres
+def test_a_history_of_postgresql_goes_through_a_file_and_back(tmp_path: Path, fresh_postgres_url: str) -> None:
+    world = make_world(tmp_path, store_url=fresh_postgres_url)
+    evaluated(world)
+    before = rows_of(fresh_postgres_url)
+    assert before["verdicts"]
+    assert before["baselines"]
+    archive.backup(fresh_postgres_url, tmp_path / "copy.sqlite")
+    with Store.from_url(fresh_postgres_url) as store:
+        turn(store, enable=True)
+    archive.restore(fresh_postgres_url, tmp_path / "copy.sqlite", by="ann", reason="x", now=datetime.now(UTC))
+    assert rows_of(fresh_postgres_url) == before
+    with Store.from_url(fresh_postgres_url) as store:
+        assert not store.identity().confirmed
+        turn(store, enable=True)  # numbers of events go on behind those that were restored
+        assert store.switch("tickets", "billing").state == "on"
+    with Store.from_url(f"sqlite:///{tmp_path / 'copy.sqlite'}") as copied:
+        assert copied.verdicts()
