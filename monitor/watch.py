@@ -484,7 +484,9 @@ def _is_refused(delivery: Delivery) -> bool:
 
 
 def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
-    on = [s for s in seen.switches if s.state == "on" and s.lease_until is not None and not _is_told(s, seen)]
+    off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # nothing of these acts anyway
+    mine = [s for s in seen.switches if s.source not in off and not _is_told(s, seen)]
+    on = [s for s in mine if s.state == "on" and s.lease_until is not None]
     for_a_time = {(s.source, s.lease_until) for s in on if _is_for_a_time(s)}
     for (source, until), labels in _by_lease(on):
         hours = (until - now) / timedelta(hours=1)

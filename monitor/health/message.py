@@ -127,8 +127,8 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     if not ends:
         return f"No label acts alone now: {ended}{last}." if over else "No label acts alone now."
     when = moment(ends[0]) if ends[0] == ends[-1] else f"between {moment(ends[0])} and {moment(ends[-1])}"
-    on = f"Automation is on for {count_of(len(ends), 'label')}; without an evaluation it ends {when}."
-    return f"{on} {ended[0].upper()}{ended[1:]}{last}." if over else on
+    still = f"Automation is on for {count_of(len(ends), 'label')}; without an evaluation it ends {when}."
+    return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
 
 
 def _is_off(whole: SwitchState | None) -> bool:

@@ -255,6 +255,12 @@ def test_an_ordinary_month_with_a_change_of_clocks_gives_no_finding_at_any_hour(
             assert findings(year_seen(now, ZoneInfo(zone)), now) == [], now
 
 
+def test_of_a_source_that_is_off_no_lease_ends():
+    on = SwitchState("tickets", "a", "on", lease_until=MONDAY - timedelta(hours=5))
+    assert reasons(findings(seen(switches=[on]), MONDAY)) == ["lease_ended"]
+    assert findings(seen(switches=[on, SwitchState("tickets", None, "off")]), MONDAY) == []
+
+
 def test_what_is_off_has_no_lease_to_warn_of():
     off = [SwitchState("tickets", "a", "off", lease_until=MONDAY + timedelta(hours=5)), SwitchState("tickets", "b")]
     assert findings(seen(switches=off), MONDAY) == []
