@@ -36,6 +36,7 @@ from monitor.records import (
     Severity,
     Window,
 )
+from monitor.redaction import without_secrets
 from monitor.rules.model import Config, Route
 from monitor.watch import Finding, JudgedSeen, Observed, ReadingSeen, RunSeen
 
@@ -45,6 +46,7 @@ SINCE_BACK = 26
 """How many windows are looked back for the first in which the same held."""
 EXAMPLES = 3
 TRIES = 20
+ERROR_LENGTH = 2_000
 _TOLD_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
 _UNSENT: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "dead")
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
@@ -171,8 +173,8 @@ def is_told(monitor: Monitor, sources: Collection[str]) -> bool:
 
 
 def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
-    """Write down that a flow failed, for the next look."""
-    store.put_note(Note(f"{watch.FAILED_NOTE}{flow}", now, {"error": error}))
+    """Write down that a flow failed, for the next look; without secrets, and not longer than a message shows."""
+    store.put_note(Note(f"{watch.FAILED_NOTE}{flow}", now, {"error": without_secrets(error)[:ERROR_LENGTH]}))
 
 
 def apply_step(monitor: Monitor, step: Step) -> tuple[Delivery, ...] | None:
