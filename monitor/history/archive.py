@@ -64,14 +64,15 @@ def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Ide
     with _draft(Path(tempfile.gettempdir())) as draft:
         _copy_file(_existing(file), draft)
         _refuse_damaged(draft)
-        found = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now)
+        recorded = read_marker(marker_file(address))
+        beyond = recorded.epoch if recorded else 0
+        found = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now, beyond=beyond)
         target = database_file(address)
         if target is not None:
             _put_file(draft, target)
         else:
             _copy_in(draft, address)
-    marker = marker_file(address)
-    write_marker(marker, found.mark)
+    write_marker(marker_file(address), found.mark)
     return found
 
 
@@ -163,7 +164,7 @@ def _refuse_damaged(file: Path) -> None:
         raise HistoryDamaged(f"the copy is not whole: {found[0]}")
 
 
-def _prepare(draft: Path, *, why: str, by: str, now: datetime) -> Identity:
+def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> Identity:
     """Bring the copy to this program's schema, and mark it as one that nobody has confirmed yet."""
     engine = open_engine(store_url(f"sqlite:///{draft}"))
     try:
@@ -173,7 +174,7 @@ def _prepare(draft: Path, *, why: str, by: str, now: datetime) -> Identity:
             raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
         schema.upgrade(engine)
         with for_writing(engine).begin() as connection:
-            return identity.doubt(connection, why=why, by=by, now=now)
+            return identity.doubt(connection, why=why, by=by, now=now, beyond=beyond)
     finally:
         engine.dispose()
         with closing(sqlite3.connect(draft)) as plain:

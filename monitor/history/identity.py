@@ -7,7 +7,7 @@ each change of a switch or threshold raises. Not confirmed: an older copy was pu
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import Connection, case, select, update
 
@@ -45,23 +45,27 @@ def advance(connection: Connection, at: datetime | None = None) -> Mark:
     return read(connection).mark
 
 
-def doubt(connection: Connection, *, why: str, by: str, now: datetime) -> Identity:
-    """An older copy was put back: every gate is closed until an operator confirms."""
-    values = {"confirmed": False, "why": why, "changed_by": by, "changed_at": now}
-    connection.execute(update(tables.history).where(tables.history.c.id == _ROW).values(values))
-    advance(connection)
-    return read(connection)
+def doubt(connection: Connection, *, why: str, by: str, now: datetime, beyond: int = 0) -> Identity:
+    """An older copy was put back: every gate is closed until an operator confirms.
+
+    A new epoch, too: what is changed from here on is another line of versions than the one that was lost.
+    """
+    values = {"confirmed": False, "epoch": _next_epoch(connection, beyond, now)}
+    return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})
 
 
 def confirm(connection: Connection, *, beyond: int, why: str, by: str, now: datetime) -> Identity:
-    """An operator vouches for what is stored: a new epoch, higher than ``beyond`` and than any before it.
+    """An operator vouches for what is stored: a new epoch, higher than ``beyond`` and than any before it."""
+    values = {"confirmed": True, "epoch": _next_epoch(connection, beyond, now), "newest_at": now}
+    return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})
 
-    The epoch is the time in seconds, so that it is higher than one that nobody here remembers.
-    """
-    epoch = max(read(connection).mark.epoch + 1, beyond + 1, int(now.astimezone(UTC).timestamp()))
-    values = {
-        "confirmed": True, "epoch": epoch, "why": why, "changed_by": by, "changed_at": now, "newest_at": now,
-    }  # fmt: skip
+
+def _next_epoch(connection: Connection, beyond: int, now: datetime) -> int:
+    """The time in seconds, so that it is higher than an epoch that nobody here remembers."""
+    return max(read(connection).mark.epoch + 1, beyond + 1, int(now.timestamp()))
+
+
+def _set(connection: Connection, values: dict[str, object]) -> Identity:
     connection.execute(update(tables.history).where(tables.history.c.id == _ROW).values(values))
     advance(connection)
     return read(connection)

@@ -244,8 +244,11 @@ class Store:
 
     def doubt(self, *, why: str, by: str, now: datetime) -> Identity:
         """Close every gate until an operator confirms this history."""
+        recorded = read_marker(self._marker)
         with self._write() as connection:
-            return identity.doubt(connection, why=why, by=by, now=now)
+            found = identity.doubt(connection, why=why, by=by, now=now, beyond=recorded.epoch if recorded else 0)
+        write_marker(self._marker, found.mark)
+        return found
 
     def confirm(self, *, why: str, by: str, now: datetime) -> Identity:
         """An operator vouches for this history: gates that have seen a newer one accept it from now on."""
