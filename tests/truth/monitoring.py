@@ -395,6 +395,11 @@ def _found(reader: Reader, text: str, _: Any, severity: str, told: str) -> None:
     FINDING.read(reader, told)
 
 
+@HEALTH.add(r"automation: (?P<line>.+)")
+def _acts(reader: Reader, text: str, _: Any, line: str) -> None:
+    AUTOMATION.read(reader, line, None)
+
+
 @HEALTH.add(r"nothing has been run yet")
 def _never_run(reader: Reader, text: str, _: Any) -> None:
     reader.check(not reader.facts.runs, "nothing run", text, len(reader.facts.runs))
