@@ -72,7 +72,9 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
     if state.by_operator:
         how = f"{again} by " if again else ": turned off by "
         return f"{since}{how}{clean(state.actor, NAME_LENGTH)}: {clean(state.reason, REASON_LENGTH)}"
-    return f"{since}{again} ({clean(state.actor, NAME_LENGTH)})" if state.actor else since + again
+    if again or not state.actor:  # that a run turns off what had ended is no news
+        return since
+    return f"{since} ({clean(state.actor, NAME_LENGTH)})"
 
 
 def _on(state: SwitchState, blocked: Ranges, *, against: bool) -> SwitchLine:

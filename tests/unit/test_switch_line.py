@@ -33,8 +33,7 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
     ("given", "more", "words", "button"),
     [
         (OFF, {}, "Automation is off since Mon 2026-11-16 06:30 UTC (weekly run)", "off"),
-        (OFF, {"off_since": NOW - 20 * HOUR}, "Automation is off since Sun 2026-11-15 13:30 UTC, turned off once more "
-         "on Mon 2026-11-16 06:30 UTC (weekly run)", "off"),
+        (OFF, {"off_since": NOW - 20 * HOUR}, "Automation is off since Sun 2026-11-15 13:30 UTC", "off"),
         (replace(OFF, by_operator=True, actor="ana", reason="look"), {},
          "Automation is off since Mon 2026-11-16 06:30 UTC: turned off by ana: look", "off"),
         (SwitchState("tickets", "billing"), {}, "Automation is off: nobody has turned it on", None),
