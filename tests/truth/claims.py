@@ -26,9 +26,10 @@ class FalseClaim:
     origin: str
     text: str
     fact: str
+    kind: str
 
     def __str__(self) -> str:
-        return f"[{self.origin}] {self.text!r}: {self.fact}"
+        return f"[{self.origin}] {self.text!r}: {self.kind}: {self.fact}"
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Reader:
         """One claim: whether it holds, of which kind it is, the text, and what is true."""
         self.claims[kind] += 1
         if not holds:
-            self.false.append(FalseClaim(self.origin, text, f"{kind}: {fact}"))
+            self.false.append(FalseClaim(self.origin, text, str(fact), kind))
         return holds
 
     def unknown(self, text: str) -> None:

@@ -380,4 +380,20 @@ def _pressed_switch(reader: Reader, text: str, i: Row, name: str, words: str, wa
         reader.check(same_minute(until, mine.lease), "until", text, mine.lease)
 
 
+@PRESSED.add(r"(?P<name>[\w/-]+(?: \(all labels\))?): (?P<words>.+?) \((?P<rules>[\w-]+(?:, [\w-]+)*)\)")
+def _about_label(reader: Reader, text: str, i: Row, name: str, words: str, rules: str) -> None:
+    """What a press did to all incidents of a label that are in one message."""
+    source, label = subject_of(name)
+    for rule in rules.split(", "):
+        mine = [
+            each
+            for each in reader.facts.incidents.values()
+            if (each["source"], each["label"] or None, each["rule"]) == (source, label, rule)
+        ]
+        if not mine:
+            reader.check(False, "incident", text, f"none of {rule}")
+            continue
+        _answered(reader, text, max(mine, key=lambda each: each["opened_at"]), words)
+
+
 PRESSED.add(r"asked for a reason|not_an_operator|not_possible: .+")(nothing)

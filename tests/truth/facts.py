@@ -72,6 +72,7 @@ class Facts:
     now: datetime
     rules: Mapping[str, Any] = field(default_factory=lambda: RULES)
     said: Mapping[Any, Said] = field(default_factory=dict)
+    memory: dict[str, Row] = field(default_factory=dict)  # verdicts read before: only ``current`` ever changes
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Rows of a query, instants and JSON read."""
@@ -132,7 +133,13 @@ class Facts:
 
     @cached_property
     def verdicts(self) -> dict[str, Row]:
-        return {r["id"]: r for r in self.rows("SELECT * FROM verdicts ORDER BY window_start, stored_at")}
+        stored = self.rows("SELECT id, current FROM verdicts ORDER BY window_start, stored_at")
+        last = max((row["row"] for row in self.memory.values()), default=0)
+        for row in self.rows("SELECT rowid AS row, * FROM verdicts WHERE rowid > ?", last):
+            self.memory[row["id"]] = row
+        for row in stored:
+            self.memory[row["id"]]["current"] = row["current"]
+        return {row["id"]: self.memory[row["id"]] for row in stored}
 
     def verdict(self, prefix: str) -> Row:
         """The verdict whose id begins so."""
@@ -209,7 +216,12 @@ class Facts:
 
     @cached_property
     def deliveries(self) -> list[Row]:
-        return self.rows("SELECT * FROM deliveries ORDER BY created_at, sequence")
+        columns = "id, kind, channel, state, created_at, operation, root, sequence, error"
+        return self.rows(f"SELECT {columns} FROM deliveries ORDER BY created_at, sequence")
+
+    def new_deliveries(self, after: int) -> list[Row]:
+        """What was composed since the row ``after``, with payloads; ``row`` is the number of each."""
+        return self.rows("SELECT rowid AS row, * FROM deliveries WHERE rowid > ? ORDER BY created_at, sequence", after)
 
     @property
     def critical(self) -> tuple[tuple[str, str], ...]:

@@ -287,7 +287,7 @@ def _rounds(windows: list[Window], rng: Random) -> Iterator[Event]:
         began = windows[0].end + timedelta(hours=rng.randint(0, 24 * 7 * (len(windows) - 1)))
         yield Event(began, "slack", "down")
         yield Event(began + timedelta(hours=rng.randint(2, 60)), "slack", "up")
-    for window in rng.sample(windows, k=min(3, len(windows))):
+    for window in rng.sample(windows, k=min(2, len(windows))):
         yield Event(window.end + timedelta(hours=rng.randint(8, 160)), "look")
     yield Event(end, "look")
 

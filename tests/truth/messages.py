@@ -155,7 +155,8 @@ SWITCH.add(rf"Automation is off: it has no lease{_DRY}")(
 
 @SWITCH.add(rf"Automation is on{_BLOCKED}(?:, until {_stamp('until')} unless an evaluation renews it)?{_DRY}")
 def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, until: Any) -> None:
-    _on(reader, text, of, blocked, until)
+    mine = _on(reader, text, of, blocked, until)
+    reader.check(not mine.by_person, "enabled by whom", text, f"{mine.by}, until {mine.hold}: {mine.why}")
 
 
 @SWITCH.add(
@@ -332,7 +333,7 @@ def _about(reader: Reader, text: str, living: Living, window: str, first: Any, l
 @CONTEXT.add(rf"(?:report (?P<week>{WEEK}))?(?: · )?(?P<pages>runbook.*)?")
 def _footer(reader: Reader, text: str, living: Living, week: Any, pages: Any) -> None:
     if week is not None:
-        known = living.newest_week() or living.newest_windows
+        known = living.newest_week() | living.newest_windows
         reader.check(week in known, "linked week", text, known)
     reasons = {v["reason"] for each in living.labels.values() for v in each.verdicts()}
     for reason in re.findall(r"runbook: `?(?:docs/runbook/)?(\w+)", pages or ""):

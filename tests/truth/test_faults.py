@@ -1,0 +1,206 @@
+"""The faults that were once seen, each put back: the truth checker must find a false claim.
+
+The ids are the lines of "Seen" in the issue that asked for the checker. Four lines are about what the system does, not
+about a sentence that it says of a stored fact, and have tests of their own: 12 (pooled windows)
+tests/unit/test_incidents.py and test_comparisons.py; 15 (any baseline) tests/integration/test_baseline_checks.py; 16 (a
+yes from the past) tests/integration/test_gate_past.py, test_archive.py, test_thresholds.py and
+tests/properties/test_switch_machine.py; 17 (pages that were untrue) tests/unit/test_configuration_docs.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from monitor import conclusions, findings, incidents, label_state, messages, switch_line, watch
+from monitor.alerts import causes, incident_message, labels
+from monitor.alerts.labels import SwitchLine
+from monitor.alerts.links import Links
+from monitor.automation import evidence
+from monitor.conclusions import AdviceRow
+from monitor.figures.scale import Scale
+from monitor.figures.sparkline import sparkline
+from monitor.harm import TimeOn
+from monitor.health import message as of_monitor
+from monitor.report import collect, terminal
+from tests.truth.checker import shows
+
+SEEDS = range(12)
+
+
+def everywhere(patch: pytest.MonkeyPatch, old: Any, new: Any) -> None:
+    """Replace a function wherever a module holds it."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("monitor") and module is not None:
+            for key, value in list(vars(module).items()):
+                if value is old:
+                    patch.setattr(module, key, new)
+
+
+def resolved_at_the_peak(patch: pytest.MonkeyPatch) -> None:
+    """Above the limit, not confirmed, is a good window."""
+    real = incidents._not_judged
+
+    def not_judged(verdict: Any, incident: Any) -> Any:
+        if verdict.outcome == "unconfirmed" and incident.state != "resolved":
+            return incidents._after_ok(verdict, incident, verdict.window.end)
+        return real(verdict, incident)
+
+    patch.setattr(incidents, "_not_judged", not_judged)
+
+
+def forgotten_evidence(patch: pytest.MonkeyPatch) -> None:
+    """What another rule found is not known any more when a good window or a person comes."""
+    everywhere(patch, evidence.breaches_of, lambda *_, **__: [])
+
+
+def green_without_evidence(patch: pytest.MonkeyPatch) -> None:
+    """A label is ok where what could be judged of it is."""
+    real = label_state.state_of
+    everywhere(patch, real, lambda found: real([v for v in found if v.outcome != "not_evaluated"]))
+
+
+def advice_against_verdicts(patch: pytest.MonkeyPatch) -> None:
+    """Turn automation off, whatever the rules say."""
+    row = AdviceRow(
+        "people_decide", "not_evaluated", "automation_off", "let people decide these items", lambda *_: True
+    )
+    patch.setattr(conclusions, "ADVICE", (row, *conclusions.ADVICE))
+
+
+def past_weeks_with_todays_switch(patch: pytest.MonkeyPatch) -> None:
+    """The switch of now stands in the report of a past week."""
+    patch.setattr(collect, "_switch_then", collect._switch_now)
+
+
+def harm_that_never_happened(patch: pytest.MonkeyPatch) -> None:
+    """Items count as wrong decisions of automation while it was off."""
+    patch.setattr(findings, "time_on", lambda *_, **__: TimeOn(1.0))
+
+
+def still_on(patch: pytest.MonkeyPatch) -> None:
+    """An operator's enable is "automation is on": not who, why, until when."""
+    patch.setattr(switch_line, "_on", lambda *_, **__: SwitchLine("Automation is on", "on"))
+
+
+def header_of_the_first_week(patch: pytest.MonkeyPatch) -> None:
+    """Header and link stay at the first window."""
+
+    def first(found: Any, schedule: str | None = None) -> Any:
+        seen = [each.verdict.window for each in found if schedule in (None, each.verdict.window.schedule)]
+        opened = {each.incident.opened_window for each in found}
+        named = [each for each in seen if each.name in opened]
+        return min(named or seen, key=lambda window: window.end, default=None)
+
+    everywhere(patch, labels.newest_window, first)
+
+
+def a_change_in_the_terminal_edits_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A message goes on saying what a switch was."""
+    everywhere(patch, messages.show_switches, lambda *_, **__: [])
+
+
+def dead_links(patch: pytest.MonkeyPatch) -> None:
+    """A page of the documents is linked as a file of the repository below the dashboard."""
+    patch.setattr(Links, "page", lambda self, name: self.dashboard and f"{self.dashboard.rstrip('/')}/docs/{name}.md")
+
+
+def reminders_without_ids(patch: pytest.MonkeyPatch) -> None:
+    """A reminder names no id to acknowledge."""
+    patch.setattr(incident_message, "_waiting", lambda label: f"• {incident_message._line(label)}")
+
+
+def what_is_on_stays_on(patch: pytest.MonkeyPatch) -> None:
+    """A fixed sentence, whatever leases there are."""
+    told = "Automation is on for 3 labels; without an evaluation it ends 2026-01-21 00:00 UTC."
+    everywhere(patch, of_monitor.automation_now, lambda *_, **__: told)
+
+
+def causes_that_are_none(patch: pytest.MonkeyPatch) -> None:
+    """A change is named that did not happen."""
+    everywhere(patch, causes.new_version, lambda *_: "the model version changed from v3 to v9 in 2026-W03")
+
+
+def a_scale_for_each_line(patch: pytest.MonkeyPatch) -> None:
+    """Each trend is drawn between its own least and largest value."""
+
+    def own(values: Any, _: Scale) -> str:
+        known = [value for value in values if value is not None]
+        return sparkline(values, Scale(min(known, default=0.0), max(known, default=1.0)))
+
+    patch.setattr(terminal, "sparkline", own)
+
+
+def rejected_rows_unsaid(patch: pytest.MonkeyPatch) -> None:
+    """Health does not look at what could not be judged."""
+    everywhere(patch, watch.findings, _without("rejected_rows", "nothing_judged"))
+
+
+def healthy_with_nothing_judged(patch: pytest.MonkeyPatch) -> None:
+    """Health is about runs only."""
+    everywhere(
+        patch,
+        watch.findings,
+        _without("nothing_judged", "scores_moved", "rejected_rows", "source_not_read", "data_stale"),
+    )
+
+
+def _without(*reasons: str) -> Callable[..., Any]:
+    real = watch.findings
+    return lambda *args, **kwargs: [f for f in real(*args, **kwargs) if f.reason.value not in reasons]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How a fault is put back, and of which kinds the false claims are that show it."""
+
+    put_back: Callable[[pytest.MonkeyPatch], None]
+    kinds: frozenset[str]
+
+
+def fault(put_back: Callable[[pytest.MonkeyPatch], None], *kinds: str) -> Fault:
+    return Fault(put_back, frozenset(kinds))
+
+
+FAULTS = {
+    "1-resolved_at_the_peak": fault(
+        resolved_at_the_peak, "within the limit", "outcome behind the news", "contract", "outcome behind it"
+    ),
+    "2-forgotten_evidence": fault(forgotten_evidence, "contract"),
+    "3-green_without_evidence": fault(green_without_evidence, "state of a label", "all rules evaluated"),
+    "4-advice_against_verdicts": fault(advice_against_verdicts, "advice against a verdict", "basis of advice"),
+    "5-past_weeks_with_todays_switch": fault(
+        past_weeks_with_todays_switch, "automation", "automation off for", "why off", "time of the switch"
+    ),
+    "6-harm_that_never_happened": fault(harm_that_never_happened, "harm by the time automation was on"),
+    "7-still_on": fault(still_on, "enabled by whom"),
+    "7-header_of_the_first_week": fault(header_of_the_first_week, "newest window", "linked week"),
+    "7-a_change_in_the_terminal_edits_nothing": fault(
+        a_change_in_the_terminal_edits_nothing, "message as shown", "message as shown: by whom"
+    ),
+    "8-dead_links": fault(dead_links, "link"),
+    "8-reminders_without_ids": fault(reminders_without_ids, "id in a reminder"),
+    "9-what_is_on_stays_on": fault(what_is_on_stays_on, "labels that act alone"),
+    "10-causes_that_are_none": fault(causes_that_are_none, "model version"),
+    "11-a_scale_for_each_line": fault(a_scale_for_each_line, "one scale for all trends"),
+    "13-rejected_rows_unsaid": fault(rejected_rows_unsaid, "nothing to say of what could not be judged"),
+    "14-healthy_with_nothing_judged": fault(healthy_with_nothing_judged, "anything judged", "newest reading"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_that_is_put_back_is_found(
+    name: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    FAULTS[name].put_back(monkeypatch)
+    for seed in SEEDS:
+        false = shows(seed, FAULTS[name].kinds)
+        if false is not None:
+            record_property("seed", seed)
+            return
+    pytest.fail(f"no false claim of {sorted(FAULTS[name].kinds)} in {len(SEEDS)} histories")
