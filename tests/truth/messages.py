@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.truth.claims import Grammar, Reader, nothing, same_minute, subject_of
+from tests.truth.claims import Grammar, Reader, minute, nothing, same_minute, subject_of
 from tests.truth.facts import Facts, Row
 from tests.truth.monitoring import window_start
 from tests.truth.sentences import (
@@ -133,6 +133,26 @@ def _off(reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str,
     reader.equal("off by", text, run or who, mine.by)
     if why is not None:
         reader.equal("why off", text, why, mine.why)
+
+
+@SWITCH.add(
+    rf"Automation is off(?P<whole> for all of (?P<source>[\w-]+))? since {_stamp('since')}, turned off once more on {_stamp('again')}"
+    rf"(?: \((?P<run>weekly run|daily run)\)| by (?P<who>.+?): (?P<why>.+?))?{_DRY}"
+)
+def _off_again(
+    reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str, again: str, run: Any, who: Any, why: Any
+) -> None:
+    _off_is(reader, text, of, "source" if whole else "off")
+    label = None if whole else of.label
+    mine = reader.facts.switch(of.source, label)
+    reader.check(same_minute(again, mine.since), "off once more", text, mine.since)
+    reader.equal("off by", text, run or who, mine.by)
+    if why is not None:
+        reader.equal("why off", text, why, mine.why)
+    began = minute(since) + timedelta(minutes=1)
+    if of.label is not None and began < reader.facts.now:
+        share = reader.facts.on_share(of.source, of.label, began, reader.facts.now)
+        reader.check(share == 0, "off since", text, f"on for {share:.1%} of the time since")
 
 
 @SWITCH.add(
@@ -321,9 +341,15 @@ def _counted(reader: Reader, text: str, what: str, labels: list[Label]) -> None:
 CONTEXT = Grammar("context of a message")
 
 
-@CONTEXT.add(rf"(?:week|day) (?P<window>{WEEK})(?:, (?P<first>\S+) to (?P<last>\S+))? · (?P<sources>.+)")
-def _about(reader: Reader, text: str, living: Living, window: str, first: Any, last: Any, sources: str) -> None:
-    reader.check(window in living.newest_windows, "newest window", text, living.newest_windows)
+@CONTEXT.add(
+    rf"(?:(?:week|day) (?P<window>{WEEK}))?(?:, )?(?:(?P<first>\d\S+) to (?P<last>\S+)|(?P<day>\d{{4}}-\d\d-\d\d))? · (?P<sources>(?:[\w-]+)(?:, [\w-]+)*)"
+)
+def _about(
+    reader: Reader, text: str, living: Living, window: Any, first: Any, last: Any, day: Any, sources: str
+) -> None:
+    known = living.newest_windows
+    window = window or day or next((w for w in known if f"{window_start(w):%Y-%m-%d}" == first), str(first))
+    reader.check(window in known, "newest window", text, known)
     reader.equal("sources", text, set(sources.split(", ")), {source for source, _ in living.labels})
     if first is not None:
         start = window_start(window)
@@ -500,7 +526,9 @@ def _stays(reader: Reader, text: str, of: Any) -> None:
     reader.check(label.now not in ("in breach", "resolved"), "stays open", text, label.now)
 
 
-@LINES.add(r"Changed at the same time: (?P<causes>.+)\.|Nothing else that is measured changed at the same time\.")
+@LINES.add(
+    r"Changed at the same time: (?P<causes>.+)\.|Nothing else that is measured changed (?:at the same time|when it began)\."
+)
 def _changed(reader: Reader, text: str, of: Any, causes: Any) -> None:
     for found in re.finditer(rf"the model version changed from (\w+) to (\w+) in ({WEEK})", causes or ""):
         check_version(reader, text, *found.groups())
@@ -547,6 +575,13 @@ def _advice_of(reader: Reader, text: str, todo: str, label: Label) -> None:
         reader.check(
             any(i["id"].startswith(id) for i in label.incidents), "id", text, [i["id"] for i in label.incidents]
         )
+
+
+@LINES.add(r"Worst in (?P<where>[\w -]+ = [^:]+): .+\.")
+def _worst_segment(reader: Reader, text: str, of: Any, where: str) -> None:
+    _, _, value = where.partition(" = ")
+    stored = reader.facts.rows("SELECT DISTINCT segment FROM estimates WHERE segment != ''")
+    reader.check(any(value in row["segment"] for row in stored), "segment", text, "no such segment")
 
 
 LINES.add(r"<!subteam\^S0123>|and \d+ more labels?:|\.\.\. and \d+ others?: .+")(nothing)
