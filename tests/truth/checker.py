@@ -121,6 +121,8 @@ class Checker:
         change = payload.get("metadata", {}).get("event_payload", {}).get("change") or operation
         reader = self._reader(told, facts, f"{delivery['kind']} {change} {delivery['id'][:8]}")
         root = delivery["root"] or delivery["id"]
+        if operation != "post" and any(d["id"] == root and d["state"] == "not_sent" for d in facts.deliveries):
+            return  # nobody sees a change of what was never sent
         members = [i for i in facts.incidents.values() if i["root"] == root]
         if delivery["kind"] == "monitor" or any(i["rule"].startswith("monitor:") for i in members):
             monitoring.check_message(reader, message_of(payload), members, change)

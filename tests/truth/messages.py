@@ -119,7 +119,11 @@ def _off_is(reader: Reader, text: str, of: Of, *reasons: str) -> None:
 
 @SWITCH.add(rf"Automation is off: nobody has turned it on{_DRY}")
 def _never(reader: Reader, text: str, of: Of) -> None:
-    _off_is(reader, text, of, "never")
+    """It is off, and no event has ever turned it on: a run may have turned off what was never set."""
+    _off_is(reader, text, of, "never", "off", "source", "source closed")
+    mine = [e for e in reader.facts.switch_events if (e["source"], e["label"] or None) == (of.source, of.label)]
+    on = [e["at"] for e in mine if e["to_state"] == "on"]
+    reader.check(not on, "nobody has turned it on", text, on[-1:])
 
 
 @SWITCH.add(
@@ -595,7 +599,11 @@ def _standing_line(reader: Reader, text: str, of: Any, standing: str) -> None:
 
 @LINES.add(r"(?P<words>.+) is still (?P<now>[\w ,]+)\.")
 def _still(reader: Reader, text: str, of: Any, words: str, now: str) -> None:
-    _, label = of
+    living, label = of
+    label = label or living.by_name(words)
+    if label is None:
+        reader.check(False, "label", text, "is not in this message")
+        return
     reader.equal("now", text, now, label.now)
 
 
