@@ -116,7 +116,7 @@ class Facts:
             return {"never_set": "never", "off": "off"}[mine.state]
         return "lease" if mine.lease is None or mine.lease <= time else None
 
-    def on_share(self, source: str, label: str, start: datetime, end: datetime) -> float:
+    def on_share(self, source: str, label: str | None, start: datetime, end: datetime) -> float:
         """Which share of a span automation was on for a label, by its events and those of its source."""
         marks = {start, end}
         for event in self.switch_events:

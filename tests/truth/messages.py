@@ -133,6 +133,9 @@ def _never(reader: Reader, text: str, of: Of) -> None:
 def _off(reader: Reader, text: str, of: Of, whole: Any, source: Any, since: str, run: Any, who: Any, why: Any) -> None:
     _off_is(reader, text, of, *(("source",) if whole else ("off",)))
     mine = reader.facts.switch(of.source, None if whole else of.label)
+    if run is None and who is None and not same_minute(since, mine.since):
+        _off_ever_since(reader, text, of, bool(whole), since)  # it had ended before it was turned off
+        return
     reader.check(same_minute(since, mine.since), "off since", text, mine.since)
     reader.equal("off by", text, run or who, mine.by)
     if why is not None:
@@ -153,10 +156,17 @@ def _off_again(
     reader.equal("off by", text, run or who, mine.by)
     if why is not None:
         reader.equal("why off", text, why, mine.why)
-    began = minute(since) + timedelta(minutes=1)
-    if of.label is not None and began < reader.facts.now:
-        share = reader.facts.on_share(of.source, of.label, began, reader.facts.now)
-        reader.check(share == 0, "off since", text, f"on for {share:.1%} of the time since")
+    _off_ever_since(reader, text, of, bool(whole), since)
+
+
+def _off_ever_since(reader: Reader, text: str, of: Of, whole: bool, since: str) -> None:
+    """From that minute on automation was not on, for the label or for all labels of the source."""
+    facts, began = reader.facts, minute(since) + timedelta(minutes=1)
+    labels = [label for source, label in facts.labels() if source == of.source] if whole else [of.label]
+    for label in labels:
+        if began < facts.now:
+            share = facts.on_share(of.source, label, began, facts.now)
+            reader.check(share == 0, "off since", text, f"{label} was on for {share:.1%} of the time since")
 
 
 @SWITCH.add(
