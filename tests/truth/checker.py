@@ -156,7 +156,10 @@ class Checker:
 
     def _stale(self, told: Story, facts: Facts) -> None:
         """What a message in its channel says of a switch is so still, whoever changed it meanwhile."""
+        unsent = {d["id"] for d in facts.deliveries if d["state"] in ("not_sent", "dead")}
         for root, message in self._shown.items():
+            if root in unsent:
+                continue
             members = [i for i in facts.incidents.values() if i["root"] == root]
             if all(i["state"] == "resolved" for i in members):
                 continue
