@@ -33,7 +33,7 @@ def switch_line(
     if found.allowed:
         line = _on(state, found.blocked, against=against)
     elif whole is not None and whole.state not in ("never_set", "on"):
-        line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, off_since)}")
+        line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):
         line = SwitchLine(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
