@@ -30,6 +30,8 @@ from monitor.report import collect, terminal
 from tests.truth.checker import shows
 
 SEEDS = range(12)
+#: Where another seed than the first shows a fault: tried first, to be quick.
+KNOWN = {"1-resolved_at_the_peak": 2, "2-forgotten_evidence": 3}
 
 
 def everywhere(patch: pytest.MonkeyPatch, old: Any, new: Any) -> None:
@@ -198,7 +200,7 @@ def test_a_fault_that_is_put_back_is_found(
     name: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
     FAULTS[name].put_back(monkeypatch)
-    for seed in SEEDS:
+    for seed in dict.fromkeys((KNOWN.get(name, SEEDS[0]), *SEEDS)):
         false = shows(seed, FAULTS[name].kinds)
         if false is not None:
             record_property("seed", seed)
