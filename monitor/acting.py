@@ -66,9 +66,13 @@ def act(
 ) -> list[Pending]:
     """Change the switch, then open, go on with or resolve incidents and write their messages.
 
-    ``told`` is ``--act``: the switch, too, takes an older window as evidence.
+    ``told`` is ``--act``: the switch, too, takes an older window as evidence. A window that may not act moves no
+    switch, but what it found is kept as evidence: it may hold the last evaluated outcome of a rule.
     """
     allowed = [part for part in evaluated if not may[part.source]]
+    for part in evaluated:
+        if may[part.source]:
+            _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, told).items()}
     incidents = _incidents(monitor, window, allowed)
     return [
@@ -100,11 +104,7 @@ def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool)
     Only a rule of ``scope: source`` touches the source's own switch: a source that cannot be read and of
     which no label is known has one verdict a rule, which is about no label.
     """
-    scopes = {rule.id: rule.scope for rule in monitor.config.rules if rule.acts}
-    by_label: dict[str | None, list[Verdict]] = {}
-    for verdict in part.verdicts:
-        if scopes.get(verdict.rule) == ("source" if verdict.subject.label is None else "labels"):
-            by_label.setdefault(verdict.subject.label, []).append(verdict)
+    by_label = _by_label(monitor, part)
     known = _take_evidence(monitor, part.source, by_label)
     return {
         (part.source, label): _switch_label(
@@ -114,22 +114,33 @@ def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool)
     }
 
 
+def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:
+    """The verdicts of the acting rules: of each label, and (None) of the source's own switch."""
+    scopes = {rule.id: rule.scope for rule in monitor.config.rules if rule.acts}
+    by_label: dict[str | None, list[Verdict]] = {}
+    for verdict in part.verdicts:
+        if scopes.get(verdict.rule) == ("source" if verdict.subject.label is None else "labels"):
+            by_label.setdefault(verdict.subject.label, []).append(verdict)
+    return by_label
+
+
 def _take_evidence(
-    monitor: Monitor, source: str, by_label: Mapping[str | None, Sequence[Verdict]]
+    monitor: Monitor, source: str, by_label: Mapping[str | None, Sequence[Verdict]], *, judges: bool = True
 ) -> dict[str | None, tuple[RuleEvidence, ...]]:
     """Store what these verdicts add to the evidence on each label, before any switch moves; give it back.
 
-    A rule that alerts.yaml has lost counts no longer, although its row stays.
+    A rule that alerts.yaml has lost counts no longer, although its row stays. Without ``judges`` (a backfill, or an
+    older window) only the outcomes are added: how lately a rule was judged, which bounds leases, does not change.
     """
     for _ in range(CONFLICT_RETRIES):
         stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
         before = {label: known_of(monitor.config, source, label, stored, monitor.clock()) for label in by_label}
-        after = {label: _with_verdicts(known, by_label[label]) for label, known in before.items()}
+        after = {label: _with_verdicts(known, by_label[label], judges) for label, known in before.items()}
         changed = [
             new
             for label, known in after.items()
             for old, new in zip(before[label], known, strict=True)
-            if new != old or not new.version
+            if new != old or (judges and not new.version)
         ]
         if monitor.store.save_evidence(source, changed) == "applied":
             saved = set(map(id, changed))
@@ -140,9 +151,10 @@ def _take_evidence(
     raise RuntimeError(f"the evidence of {source} kept changing under {CONFLICT_RETRIES} tries; run again")
 
 
-def _with_verdicts(known: Sequence[RuleEvidence], verdicts: Sequence[Verdict]) -> list[RuleEvidence]:
+def _with_verdicts(known: Sequence[RuleEvidence], verdicts: Sequence[Verdict], judges: bool) -> list[RuleEvidence]:
     by_rule = {verdict.rule: verdict for verdict in verdicts}
-    return [with_verdict(each, by_rule[each.rule]) if each.rule in by_rule else each for each in known]
+    found = [with_verdict(each, by_rule[each.rule]) if each.rule in by_rule else each for each in known]
+    return found if judges else [replace(n, judged_until=o.judged_until) for n, o in zip(found, known, strict=True)]
 
 
 def evidence_of(

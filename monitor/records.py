@@ -322,11 +322,11 @@ class WindowOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RuleEvidence:
-    """What one acting rule says about one label (None: the source as a whole), by the runs that may act.
+    """What one acting rule says about one label (None: the source as a whole).
 
-    ``windows`` are the newest evaluated ones, newest first. ``judged_until`` is the end of the newest window of which
-    there is any verdict but a failure to read, ``since`` when a run first asked for the rule; ``version`` makes updates
-    conditional: 0 is a row that does not exist yet.
+    ``windows`` are the newest evaluated ones, newest first, whether their run might act or not. ``judged_until`` is the
+    end of the newest window of a run that might act of which there is any verdict but a failure to read, ``since`` when
+    a run first asked for the rule; ``version`` makes updates conditional: 0 is a row that does not exist yet.
     """
 
     source: str

@@ -98,6 +98,21 @@ def world(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[World]:
         yield World(store)
 
 
+@pytest.mark.parametrize("may", ["not done: backfill", "not done: a newer window has been evaluated"])
+def test_a_breach_found_by_a_run_that_may_not_act_is_not_forgotten(world: World, may: str) -> None:
+    world.enable()
+    world.run("weekly", MONDAY + WEEK, weekly_shortfall="not_evaluated")
+    before, window = world.store.switch("tickets", "billing"), Window(MONDAY - WEEK, MONDAY, "older", "weekly")
+    part = Evaluated("tickets", window, (), (judged("weekly-shortfall", "billing", window, "breach"),), (), ())
+    acting.act(world.monitor, window, [part], {"tickets": may})
+    assert world.store.switch("tickets", "billing") == before  # it moves no switch
+    assert world.enable() == "weekly 1116 breach"
+    world.now += 25 * HOUR
+    assert not world.allowed()
+    judged_until = [each.judged_until for each in world.store.evidence("tickets") if each.rule == "weekly-shortfall"]
+    assert judged_until == [MONDAY + WEEK]
+
+
 def test_a_weekly_breach_found_while_a_day_had_turned_the_label_off_is_not_forgotten(world: World) -> None:
     world.enable()
     saturday, week = MONDAY + 5 * DAY, MONDAY + WEEK

@@ -124,8 +124,8 @@ class Said:
 class Log:
     """All that happened to one switch, and what must therefore be so now.
 
-    ``rules`` are those of alerts.yaml now, and what each has said by runs that may act; ``settled``: whether a run or a
-    person has decided since alerts.yaml changed or a run died.
+    ``rules`` are those of alerts.yaml now, and what each has said; ``settled``: whether a run or a person has decided
+    since alerts.yaml changed, a run died, or one that may not act found something.
     """
 
     critical: bool
@@ -138,15 +138,16 @@ class Log:
     asked: dict[str, datetime] = field(default_factory=dict)
     settled: bool = True
 
-    def hears(self, verdicts: list[Verdict], now: datetime) -> None:
-        """Take what a run that may act has found, rule by rule."""
-        for name in self.rules:
+    def hears(self, verdicts: list[Verdict], now: datetime, *, acts: bool = True) -> None:
+        """Take what a run has found, rule by rule; one that may not act judges nothing lately."""
+        for name in self.rules if acts else {v.rule for v in verdicts if v.outcome != "not_evaluated"}:
             self.asked.setdefault(name, now)
         for v in verdicts:
             end, windows = v.window.end, self.said.setdefault(v.rule, {})
             if v.reason == Reason.WAREHOUSE_FAILED:
                 continue
-            self.judged[v.rule] = max(end, self.judged.get(v.rule, end))
+            if acts:
+                self.judged[v.rule] = max(end, self.judged.get(v.rule, end))
             if v.outcome not in ("ok", "breach") and end in windows and windows[end].outcome == "breach":
                 continue  # only a window within the threshold takes a breach back
             blocked = () if "disable_automation" in v.actions else tuple((a, b) for a, b in v.detail["blocked"])
@@ -379,6 +380,8 @@ class SwitchMachine(RuleBasedStateMachine):
         refused = mode == "never" or (mode == "auto" and bool(newest) and window.start < max(newest))
         if refused or crash == "before acting":
             assert after == before, "a backfill and an older window change nothing"
+            if crash != "before acting":
+                self.what_was_found_is_kept(part)
             return
         for key, log in self.logs.items():
             found = [v for v in part.verdicts if v.subject.label == key]
@@ -388,6 +391,14 @@ class SwitchMachine(RuleBasedStateMachine):
         for key in KEYS:
             self.note_run(key, window, part, mode, crash, before[key], after[key], was_allowed[key])
         self.the_gate_says_yes_only_where_nothing_forbids_it()
+
+    def what_was_found_is_kept(self, part: Evaluated) -> None:
+        """What may not act is evidence all the same: the next run acts on it, and an enable is against it."""
+        for key, log in self.logs.items():
+            found = [v for v in part.verdicts if v.subject.label == key]
+            if found:
+                log.hears(found, self.now, acts=False)
+                log.settled = False
 
     def note_run(
         self, key: str | None, window: Window, part: Evaluated, mode: ActMode, crash: str | None,
