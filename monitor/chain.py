@@ -270,14 +270,14 @@ def _sure(verdict: Verdict) -> Check:
     if verdict.metric == "psi":
         passed = _stored_or(verdict, "adequate", told_by=(Reason.DISTRIBUTION_SHIFTED, Reason.TOO_FEW_ROWS))
         answer = f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
-        return Check("sure", "Is it sure?", passed, answer, numbers)
+        return Check("sure", "Is it confirmed?", passed, answer, numbers)
     if adjusted is None:
-        return Check("sure", "Is it sure?", False, "these rows give no p-value", numbers)
+        return Check("sure", "Is it confirmed?", False, "these rows give no p-value", numbers)
     below = adjusted < rate if rate is not None else _by_outcome(verdict)
     against = "the false discovery rate, which was not stored" if rate is None else number(rate)
     told = number(adjusted) if adjusted >= _LEAST else f"({chance(adjusted)})"
     how = "compared with" if below is None else "below" if below else "not below"
-    return Check("sure", "Is it sure?", below, f"the adjusted p-value {told} is {how} {against}", numbers)
+    return Check("sure", "Is it confirmed?", below, f"the adjusted p-value {told} is {how} {against}", numbers)
 
 
 def _by_outcome(verdict: Verdict) -> bool | None:

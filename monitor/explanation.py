@@ -131,7 +131,7 @@ def _notes(known: Known, checks: tuple[Check, ...]) -> Iterator[str]:
 _ACTIONS: Mapping[ActionKind, str] = {
     "slack": "a message",
     "disable_automation": "automation off",
-    "block_scores": "no automation in the score ranges that are surely beyond the threshold",
+    "block_scores": "no automation in the score ranges significantly beyond the threshold",
 }
 _KINDS = {
     "all": "all rows of the subject",
@@ -292,7 +292,7 @@ def _worst(known: Known) -> Step | None:
     if blocked:
         ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)
         sure = known.verdict.outcome == "breach"
-        told = "Surely beyond the threshold" if sure else "By its own limits alone beyond the threshold"
+        told = "Significantly beyond the threshold" if sure else "By its own limits alone beyond the threshold"
         text += f" {told}, rounded outwards: {ranges}{'' if sure else ' (only a breach blocks it)'}."
     return Step("worst", text, {"range": [low, high], "gap": gap, "n": n, "blocked": blocked})
 
@@ -402,7 +402,7 @@ def _instead_of_breach(verdict: Verdict, checks: tuple[Check, ...]) -> str:
         "every_window": "not every window is beyond the threshold by itself",
         "sure": _unsure(verdict),
     }
-    return f"and not breach because {why[stop.name] if stop else 'it was not found beyond the threshold and sure'}"
+    return f"and not breach because {why[stop.name] if stop else 'it was not significantly beyond the threshold'}"
 
 
 def _measured_words(verdict: Verdict) -> str:
@@ -413,7 +413,7 @@ def _measured_words(verdict: Verdict) -> str:
 
 def _unsure(verdict: Verdict) -> str:
     if verdict.p_adjusted is None:
-        return "there is no p-value to be sure by"
+        return "there is no p-value"
     return "chance alone, among all that was tested with it, could have done it"
 
 
@@ -437,7 +437,7 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[Check, ...]) -> str:
 def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[Check, ...]) -> str:
     if verdict.outcome == "breach":
         if verdict.detail.get("adequate") is False:
-            return "and not left unjudged because what is sure needs no more rows, few as they are"
+            return "and not left unjudged because what is significant needs no more rows, few as they are"
         return ""
     text = "and not left unjudged because the rows could have shown a change that matters"
     limit = verdict.change_high if rises(verdict) else verdict.low if _below(verdict) else verdict.high
@@ -465,7 +465,7 @@ def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[Check, ...]) ->
     if verdict.reason == Reason.INCREASED and p_rate is not None:
         return "and not traffic_mix because it behaves differently at equal scores too"
     if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:
-        return f"and not traffic_mix because for {title(verdict.metric)} nothing tells the traffic from the label"
+        return f"and not traffic_mix because for {title(verdict.metric)} nothing separates the traffic from the label"
     if verdict.reason == Reason.DISTRIBUTION_SHIFTED:
         return "which says that the traffic is another, not that the scores are wrong"
     return ""

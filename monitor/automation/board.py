@@ -241,7 +241,7 @@ def from_json(document: Any) -> Board:
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a board of switches: {error!r}") from None
     if len(found.switches) < len(switches) or len(found.automate_at) < len(thresholds):
-        raise ValueError("not a board of switches: a label stands in it twice")
+        raise ValueError("not a board of switches: a label is in it twice")
     return found
 
 

@@ -218,14 +218,14 @@ def _check_query(request: Request, names: set[str]) -> None:
     asked = [name for name, _ in request.query_params.multi_items()]
     if len(asked) != len(set(asked)) or not set(asked) <= names:
         known = ", ".join(sorted(names)) or "none"
-        raise Refused(_R.REQUEST_INVALID, f"a query parameter is unknown or stands there twice; known: {known}")
+        raise Refused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
 
 
 def _check_headers(request: Request) -> None:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refused(_R.NOT_JSON)
     if len(request.headers.getlist("idempotency-key")) > 1:
-        raise Refused(_R.REQUEST_INVALID, "Idempotency-Key stands there twice")
+        raise Refused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
 
 
 # The bodies

@@ -69,7 +69,7 @@ DETAILS: Mapping[ProblemReason, str] = {
     _R.TOKEN_UNKNOWN: "the tokens file has no entry for this token",
     _R.NO_TOKENS: "set CALMON_API_TOKENS_FILE and start the service again",
     _R.NOT_LOCAL: "ask http://127.0.0.1:PORT, or give the service a tokens file",
-    _R.TOKENS_UNREADABLE: "the log of the service says which line is wrong; until it is mended, everything is refused",
+    _R.TOKENS_UNREADABLE: "the log of the service says which line is wrong; until it is fixed, everything is refused",
     _R.PATH_INVALID: "write the path in UTF-8, percent-encoded, without control characters",
     _R.UNKNOWN_SOURCE: "neither alerts.yaml nor the history knows it",
     _R.UNKNOWN_LABEL: "neither alerts.yaml nor the history knows it; it is off, and `calmon automation` can set it",
@@ -77,7 +77,7 @@ DETAILS: Mapping[ProblemReason, str] = {
     _R.KEY_REUSED: "a key is for one request and its repetitions; take a new one",
     _R.INTERNAL_ERROR: "the log of the service says more",
     _R.STORE_UNREADABLE: "take it for a no, and ask again; the log of the service says more",
-    _R.CONFIG_UNREADABLE: "turning off still works; mend alerts.yaml (`calmon check`) to turn on",
+    _R.CONFIG_UNREADABLE: "turning off still works; fix alerts.yaml (`calmon check`) to turn on",
     _R.TOO_BUSY: "ask again in a second",
 }
 

@@ -59,7 +59,7 @@ def _why_source_is_off(whole: SwitchState | None, now: datetime) -> str | None:
     if whole.state != "on":  # what is not known is off
         return "the whole source is off"
     if whole.verdict is not None and (whole.lease_until is None or whole.lease_until <= now):
-        return "the whole source is closed: a verdict stands against it, and its lease has ended"
+        return "the whole source is closed: a verdict is against it, and its lease has ended"
     return None
 
 

@@ -88,7 +88,7 @@ def parse(text: str) -> tuple[Entry, ...]:
             continue
         entry = _entry(line, number)
         if entry.name in entries or entry.digest in digests:
-            raise TokensBroken(f"line {number}: the name or the hash stands there twice")
+            raise TokensBroken(f"line {number}: the name or the hash is there twice")
         entries[entry.name] = entry
         digests.add(entry.digest)
     return tuple(entries.values())

@@ -94,7 +94,7 @@ def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Te
     why = row["why"] if reason in ("", row["why"]) else f"{row['why']}: {reason}"
     if row["state"] == "on" and row["against_last_evaluation"]:
         why = f"{why}, {AGAINST}"
-    least = "no run has told yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
+    least = "not known yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
     changed = f"{_local(row['changed_at'], zone)} by {row['by']}" if row["by"] else ""
     label = "(the whole source)" if row["label"] is None else row["label"]
     name, shown, *rest = cli.cells(row["source"], label, least, why, _lease(row, now, zone), changed)
@@ -250,7 +250,7 @@ def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
     if state.label is None and state.verdict is None:
-        return "; it forbids nothing, and its labels stand as they stood"
+        return "; it forbids nothing, and its labels stay as they are"
     if state.verdict is not None and state.by_operator:
         return f" until {lease}, since the last evaluation said breach; a good window of the same rule makes it last"
     holds = "a breach turns it off at once: it is critical" if critical else f"no run undoes that before {hold}"

@@ -52,7 +52,7 @@ def list_command(
     "show", epilog="Examples:  calmon incidents show 4f1c9a02  ·  calmon incidents show 4f1c9a02 --json"
 )
 def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
-    """One incident: how it stands, and everything that happened to it, each with its reason."""
+    """One incident: its state, and everything that happened to it, each with its reason."""
     with cli.store() as store:
         incident = store.incident(id)
         breach = None if incident.is_of_monitor else store.verdict(incident.last_verdict)
@@ -162,7 +162,7 @@ def trial_command(
         sent = [_send_test(opened, level, route, cli.who(by)) for level, route in routes]
         deliver(opened)
         now = {each.id: each for each in opened.store.deliveries() if each.kind == "test"}
-    table = plain_table("channel", "as", "what became of it")
+    table = plain_table("channel", "as", "result")
     for (level, _), one in zip(routes, sent, strict=True):
         table.add_row(*cli.cells(one.channel, level, _became(now[one.id])))
     cli.out.print(table)

@@ -129,7 +129,7 @@ def _changes(breaches: Sequence[Verdict]) -> RenderableType:
 
 
 def _done(result: RunResult) -> Table:
-    table = Table("action", "label", "what became of it", title="What was done", title_justify="left")
+    table = Table("action", "label", "result", title="What was done", title_justify="left")
     for a in result.actions:
         table.add_row(a.kind, f"{a.source}/{a.label or '(all labels)'}", a.state)
     return table

@@ -58,7 +58,7 @@ def choose(gains: Mapping[Method, Gain]) -> Choice:
         reason = next((one for one in refused if one is not None), "too_few_rows")
         return Choice(None, reason, f"no method can be fitted: {reason}")
     if not (fitted[0].before.ece.low or 0.0) > 0:
-        return Choice(None, "nothing_to_mend", "nothing to mend: the ECE is not surely above 0")
+        return Choice(None, "nothing_to_mend", "nothing to fix: the ECE is not significantly above 0")
     least = f"none lowers the ECE by {LEAST_GAIN} without raising the Brier score"
     return Choice(None, "none_helps", f"no method helps: {least}")
 

@@ -148,7 +148,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: Path) -> Any:
         """The node as plain data; None where it cannot be read."""
         if node in self._above:
-            return self._refuse(node, path, "an alias of what it stands in", "the values themselves")
+            return self._refuse(node, path, "an alias of what it is part of", "the values themselves")
         if len(self._above) >= _DEEPEST or len(self.values) >= _LARGEST:
             return self._refuse(node, path, "nested too deeply, or too large", "fewer levels and fewer aliases")
         self.values[path] = self._place(node, path)

@@ -145,7 +145,7 @@ def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: P
     assert (label["label"], label["state"], label["allowed"]) == ("steady", "on", False)
     assert (whole["label"], whole["state"], whole["reason"]) == (None, "off", "audit")
     on = calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit done")
-    assert "turned on; it forbids nothing, and its labels stand as they stood" in re.sub(r"\s+", " ", on.stdout)
+    assert "turned on; it forbids nothing, and its labels stay as they are" in re.sub(r"\s+", " ", on.stdout)
     assert json.loads(calmon(world, "automation", "status", "--label", "steady", "--json").stdout)[0]["allowed"]
 
 

@@ -43,7 +43,7 @@ def test_a_good_label_is_left_alone_and_nothing_is_written(world: World, tmp_pat
     out = tmp_path / "map.json"
     found = calmon(world, "recalibrate", "--label", "steady", "--week", WEEKS[11], "--out", str(out))
     assert found.exit_code == 0
-    assert "nothing to mend: the ECE is not surely above 0" in found.stdout
+    assert "nothing to fix: the ECE is not significantly above 0" in found.stdout
     assert f"not written: {out}" in found.stderr
     assert not out.exists()
 

@@ -91,7 +91,7 @@ def _status_rest(reader: Reader, text: str, row: dict[str, str], source: str, la
     facts = reader.facts
     mine = facts.switch(source, label)
     least = AUTOMATE_AT.get((source, label), AUTOMATE_AT[source, None])
-    if row["acts from"] != "no run has told yet":
+    if row["acts from"] != "not known yet":
         reader.number("acts from", text, row["acts from"].split(" ")[0], least)
     if row["changed"]:
         at, _, by = row["changed"].partition(" by ")
@@ -234,7 +234,7 @@ EVENT_KINDS = {
 
 
 def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
-    """One incident: its title, what its last breach says, how it stands, and all that happened."""
+    """One incident: its title, what its last breach says, its state, and all that happened."""
     i = reader.facts.incidents[id]
     lines = [part for part in parts if isinstance(part, str)]
     of_monitor = i["rule"].startswith("monitor:")

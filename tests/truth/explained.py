@@ -190,7 +190,7 @@ CHECKED = {
     "Were the rows accepted?": lambda r: r["reason"] != "rejected_rows",
     "Were enough rows accepted?": lambda r: r["reason"] != "rejected_rows",
     "Is it beyond the threshold?": lambda r: bool(r["detail"].get("beyond")),
-    "Is it sure?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
+    "Is it confirmed?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
     "Is it significant?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
     "Could a change that matters have been seen?": lambda r: bool(r["detail"].get("adequate")),
     "Does the label behave differently at equal scores?": lambda r: r["detail"]["p_rate"] < r["detail"]["rate"],

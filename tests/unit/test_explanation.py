@@ -418,12 +418,12 @@ def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
 
 def test_a_verdict_that_is_no_breach_calls_no_range_surely_beyond() -> None:
     blocks = KNOWN["above_threshold--blocked"].verdict
-    assert "Surely beyond the threshold" in _told(blocks)
+    assert "Significantly beyond the threshold" in _told(blocks)
     doubtful = replace(
         blocks, outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, p_value=0.02, p_adjusted=0.6, actions=()
     )
     assert "(only a breach blocks it)" in _told(doubtful)
-    assert "Surely beyond" not in _told(doubtful)
+    assert "Significantly beyond" not in _told(doubtful)
 
 
 def test_a_false_negative_rate_says_what_it_is_a_share_of() -> None:
