@@ -385,11 +385,21 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """What this machine has recorded of a history: how far it had come, and what was in it then ("": not recorded)."""
+
+    mark: Mark
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Which history it is. Not ``confirmed``: an older copy was put back, and every gate is closed.
 
     ``newest_at`` is the newest date of a switch change since the last confirmation, ``why`` and the two after it say
     who doubted or confirmed last. ``seen`` is what this machine has recorded beside the history, None for nothing.
+    ``content`` sums up switches and thresholds of a SQLite file: each change of one makes another, and a version has
+    only one; "" where it is not known.
     """
 
     mark: Mark
@@ -398,12 +408,19 @@ class Identity:
     why: str = ""
     changed_by: str = ""
     changed_at: datetime | None = None
-    seen: Mark | None = None
+    seen: Recorded | None = None
+    content: str = ""
 
     @property
     def went_back(self) -> bool:
-        """Whether an older copy was put back behind everybody's back."""
-        return self.seen is not None and self.mark.is_older_than(self.seen)
+        """Whether an older copy, or a part of one, was put back behind everybody's back."""
+        return self.seen is not None and (self.mark.is_older_than(self.seen.mark) or self.is_mixed)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it holds what another copy held: of SQLite, an old file under the journal (-wal) of a newer one."""
+        seen = self.seen
+        return seen is not None and seen.mark == self.mark and "" != seen.content != self.content != ""
 
 
 IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]

@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -65,14 +65,14 @@ def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Ide
         _copy_file(_existing(file), draft)
         _refuse_damaged(draft)
         recorded = read_marker(marker_file(address))
-        beyond = recorded.epoch if recorded else 0
+        beyond = recorded.mark.epoch if recorded else 0
         found = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now, beyond=beyond)
         target = database_file(address)
         if target is not None:
             _put_file(draft, target)
         else:
             _copy_in(draft, address)
-    write_marker(marker_file(address), found.mark)
+    write_marker(marker_file(address), found)
     return found
 
 
@@ -103,12 +103,15 @@ def _look(connection: Connection, address: URL, journal: int) -> Checked:
     revision, newest = schema.revision_of(connection), schema.head()
     if revision != newest:
         return Checked(revision, None, {}, journal, (f"schema revision {revision}, this program needs {newest}",))
-    found, seen = identity.read(connection), read_marker(marker_file(address))
+    seen = read_marker(marker_file(address))
+    found = replace(identity.read(connection), seen=seen)
     problems = []
     if not found.confirmed:
         problems.append(f"not confirmed, so every gate is closed: {found.why}")
-    elif seen is not None and found.mark.is_older_than(seen):
-        problems.append(f"an older copy: version {found.mark.version}, and {seen.version} was there before")
+    elif found.is_mixed:
+        problems.append("an older copy under the journal (-wal) of a newer one; restore it with `calmon db restore`")
+    elif seen is not None and found.went_back:
+        problems.append(f"an older copy: version {found.mark.version}, and {seen.mark.version} was there before")
     rows = {t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in _all_tables()}
     return Checked(revision, found, rows, journal, tuple(problems))
 

@@ -7,13 +7,14 @@ each change of a switch or threshold raises. Not confirmed: an older copy was pu
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import Connection, case, select, update
+from sqlalchemy import Connection, case, func, select, update
 
 from monitor.history import tables
 from monitor.history.errors import HistoryDamaged
-from monitor.records import Identity, Mark
+from monitor.records import Identity, Mark, Recorded
 
 _ROW = 1
 
@@ -30,11 +31,42 @@ def read(connection: Connection) -> Identity:
         raise HistoryDamaged("the history has lost its identity (table history is empty): restore a backup")
     return Identity(
         Mark(row["history_id"], row["epoch"], row["version"]), row["confirmed"], row["newest_at"], row["why"],
-        row["changed_by"], row["changed_at"],
+        row["changed_by"], row["changed_at"], content=_content(connection),
     )  # fmt: skip
 
 
-def advance(connection: Connection, at: datetime | None = None) -> Mark:
+def _content(connection: Connection) -> str:
+    """Every change of a switch raises its version, and thresholds are published all at once: old rows make it less.
+
+    "" of PostgreSQL, which never mixes copies, and where two statements of a writer may see two moments.
+    """
+    if connection.dialect.name != "sqlite":
+        return ""
+    versions = connection.scalar(select(func.coalesce(func.sum(tables.switches.c.version), 0)))
+    published = connection.scalar(select(func.min(tables.thresholds.c.published_at)))
+    return f"{int(versions or 0)} {published.isoformat() if published else ''}".strip()
+
+
+def heed(connection: Connection, seen: Recorded | None, now: datetime) -> bool:
+    """Close every gate where an older copy was put back without a word; whether that is so, and was not known yet.
+
+    For whoever is about to change something: the version of the older copy would overtake what is recorded.
+    """
+    found = replace(read(connection), seen=seen)
+    if seen is None or not found.went_back or not found.confirmed:
+        return False
+    there, before = found.mark, seen.mark
+    why = (
+        f"an older copy was put back: it is at version {there.version} of epoch {there.epoch}, and "
+        f"version {before.version} of epoch {before.epoch} was there before"
+    )
+    if found.is_mixed:
+        why = "an older copy was put back under the journal (-wal) of the newer one: what is in it is of both"
+    doubt(connection, why=why, by="calmon", now=now, beyond=before.epoch)
+    return True
+
+
+def advance(connection: Connection, at: datetime | None = None) -> Identity:
     """One more version; ``at`` is the date of the change, where it may be held against a clock."""
     table = tables.history
     values: dict[str, object] = {"version": table.c.version + 1}
@@ -42,7 +74,7 @@ def advance(connection: Connection, at: datetime | None = None) -> Mark:
         later = (table.c.newest_at.is_(None)) | (table.c.newest_at < at)
         values["newest_at"] = case((later, at), else_=table.c.newest_at)
     connection.execute(update(table).where(table.c.id == _ROW).values(values))
-    return read(connection).mark
+    return read(connection)
 
 
 def doubt(connection: Connection, *, why: str, by: str, now: datetime, beyond: int = 0) -> Identity:
@@ -67,5 +99,4 @@ def _next_epoch(connection: Connection, beyond: int, now: datetime) -> int:
 
 def _set(connection: Connection, values: dict[str, object]) -> Identity:
     connection.execute(update(tables.history).where(tables.history.c.id == _ROW).values(values))
-    advance(connection)
-    return read(connection)
+    return advance(connection)

@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy.engine import URL
 
 from monitor.history.connect import database_file
-from monitor.records import Mark
+from monitor.records import Identity, Mark, Recorded
 
 STATE = Path("var/state")
 _WHERE = (
@@ -45,25 +45,27 @@ def beside(file: Path) -> Path:
     return real.with_name(f"{real.name}.epoch")
 
 
-def read_marker(file: Path | None) -> Mark | None:
+def read_marker(file: Path | None) -> Recorded | None:
     """What is recorded; None where there is no record, or none that can be read."""
     if file is None:
         return None
     try:
         found = json.loads(file.read_text("utf-8"))
-        return Mark(str(found["history"]), int(found["epoch"]), int(found["version"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        mark = Mark(str(found["history"]), int(found["epoch"]), int(found["version"]))
+        return Recorded(mark, str(found.get("content", "")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def write_marker(file: Path | None, mark: Mark) -> None:
+def write_marker(file: Path | None, identity: Identity) -> None:
     """Record how far the history has come, unless more is recorded. A folder that cannot be written is no error."""
     if file is None:
         return
-    known = read_marker(file)
-    if known is not None and (known == mark or mark.is_older_than(known)):
+    known, mark = read_marker(file), identity.mark
+    if known is not None and (known.mark == mark or mark.is_older_than(known.mark)):
         return
-    text = json.dumps({"history": mark.history, "epoch": mark.epoch, "version": mark.version})
+    found = {"history": mark.history, "epoch": mark.epoch, "version": mark.version, "content": identity.content}
+    text = json.dumps(found)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{os.getpid()}.new")

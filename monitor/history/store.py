@@ -62,6 +62,7 @@ from monitor.records import (
     Outcome,
     Quality,
     Reason,
+    Recorded,
     RuleEvidence,
     Schedule,
     ShiftResult,
@@ -153,8 +154,8 @@ class Store:
     def _create(self, *, by_operator: bool) -> None:
         schema.upgrade(self._engine, by_operator=by_operator)
         with self._read() as connection:
-            mark = identity.read(connection).mark
-        write_marker(self._marker, mark)
+            found = identity.read(connection)
+        write_marker(self._marker, found)
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +184,7 @@ class Store:
     def upgrade(self) -> None:
         """Bring the tables to this program's revision."""
         schema.upgrade(self._engine)
-        write_marker(self._marker, self.identity().mark)
+        write_marker(self._marker, self.identity())
 
     def revision(self) -> str | None:
         """The revision of the tables; None where there are none."""
@@ -233,29 +234,28 @@ class Store:
         Every gate, also one on another machine that knows nothing of the record beside this one.
         """
         found = self.identity()
-        if not found.went_back or not found.confirmed or found.seen is None:
+        if not found.went_back or not found.confirmed:
             return False
-        why = (
-            f"an older copy was put back: it is at version {found.mark.version} of epoch {found.mark.epoch}, and "
-            f"version {found.seen.version} of epoch {found.seen.epoch} was there before"
-        )
-        self.doubt(why=why, by="calmon", now=datetime.now(UTC))
-        return True
+        with self._write() as connection:
+            done = identity.heed(connection, found.seen, datetime.now(UTC))
+            found = identity.read(connection)
+        write_marker(self._marker, found)
+        return done
 
     def doubt(self, *, why: str, by: str, now: datetime) -> Identity:
         """Close every gate until an operator confirms this history."""
         recorded = read_marker(self._marker)
         with self._write() as connection:
-            found = identity.doubt(connection, why=why, by=by, now=now, beyond=recorded.epoch if recorded else 0)
-        write_marker(self._marker, found.mark)
+            found = identity.doubt(connection, why=why, by=by, now=now, beyond=_epoch_of(recorded))
+        write_marker(self._marker, found)
         return found
 
     def confirm(self, *, why: str, by: str, now: datetime) -> Identity:
         """An operator vouches for this history: gates that have seen a newer one accept it from now on."""
         recorded = read_marker(self._marker)
         with self._write() as connection:
-            found = identity.confirm(connection, beyond=recorded.epoch if recorded else 0, why=why, by=by, now=now)
-        write_marker(self._marker, found.mark)
+            found = identity.confirm(connection, beyond=_epoch_of(recorded), why=why, by=by, now=now)
+        write_marker(self._marker, found)
         return found
 
     # Evaluations
@@ -451,14 +451,16 @@ class Store:
         "already" too where any event's key begins so. With ``evidence``, on which it was decided, "conflict" too where
         that is no longer stored.
         """
+        recorded = read_marker(self._marker)
         try:
             with self._write() as connection:
+                identity.heed(connection, recorded, datetime.now(UTC))
                 done = switches.apply(connection, before, after, event, once, evidence)
-                mark = None if done == "already" else identity.advance(connection, event.at if event else None)
+                found = None if done == "already" else identity.advance(connection, event.at if event else None)
         except LostRace:
             return "conflict"
-        if mark is not None:
-            write_marker(self._marker, mark)
+        if found is not None:
+            write_marker(self._marker, found)
         return done
 
     def evidence(self, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
@@ -495,13 +497,15 @@ class Store:
         with self._read() as connection:
             if not anyway and thresholds.is_settled(connection, wanted, publisher.revision):
                 return None
+        recorded = read_marker(self._marker)
         with self._write() as connection:
+            identity.heed(connection, recorded, now)
             done = thresholds.publish(connection, wanted, publisher, now, anyway=anyway, reason=reason)
             if done is None or done.kind == "refused":
                 return done
             delivery_rows.add_deliveries(connection, list(notices(done)))
-            mark = identity.advance(connection)
-        write_marker(self._marker, mark)
+            found = identity.advance(connection)
+        write_marker(self._marker, found)
         return done
 
     def publications(self, limit: int | None = None) -> list[Publication]:
@@ -699,6 +703,10 @@ def _create_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnreachable(f"cannot make the folder {folder} of the history: {error.strerror}") from error
+
+
+def _epoch_of(recorded: Recorded | None) -> int:
+    return recorded.mark.epoch if recorded else 0
 
 
 def _digest_of(wanted: Thresholds) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -115,6 +115,84 @@ def test_an_older_copy_put_back_under_live_gates_says_no_until_an_operator_confi
         assert done.returncode == 0, done.stderr
         assert "off" not in answers_until(live, "on")
         assert fresh(url) == "on"
+
+
+def put_back(copy: Path, folder: Path) -> None:
+    with closing(sqlite3.connect(copy)) as older, closing(sqlite3.connect(folder / "history.sqlite")) as live:
+        older.backup(live)
+
+
+def test_a_writer_that_has_it_open_lets_no_older_copy_overtake_the_record(tmp_path: Path) -> None:
+    """`calmon slack` and the service open a history once: what they change counts on from the older copy."""
+    url, copy = backed_up(tmp_path)
+    with Store.from_url(url) as kept:
+        put_back(copy, tmp_path)
+        assert fresh(url) == "history_went_back"
+        for enable in (True, False, True, False):
+            change = Change("tickets", "shipping", enable, "ann", "looked")
+            operate(kept, RULES, change, lambda: datetime.now(UTC))
+        assert fresh(url) == "history_restored"
+        found = kept.identity()
+    assert (found.confirmed, found.mark.epoch > 0) == (False, True)
+
+
+def test_scores_published_into_an_older_copy_do_not_make_it_the_newest(tmp_path: Path) -> None:
+    url, copy = backed_up(tmp_path)
+    with Store.from_url(url) as kept:
+        put_back(copy, tmp_path)
+        for score in (0.81, 0.82, 0.83):
+            kept.publish_thresholds({("tickets", None): score}, datetime.now(UTC))
+        assert fresh(url) == "history_restored"
+
+
+def test_a_gate_refuses_an_older_copy_also_when_its_version_has_overtaken_the_one_seen(tmp_path: Path) -> None:
+    url, copy = backed_up(tmp_path)
+    record = tmp_path / "history.sqlite.epoch"
+    with router(url) as live:
+        assert "on" not in answers_until(live, "off")
+        record.unlink()  # as where a whole folder is put back
+        put_back(copy, tmp_path)
+        assert "on" not in answers_until(live, "history_went_back")
+        with Store.from_url(url) as store:
+            for enable in (True, False, True, False):
+                operate(store, RULES, Change("tickets", "shipping", enable, "ann", "looked"), lambda: datetime.now(UTC))
+            assert fresh(url) == "on"  # whoever has seen nothing can miss nothing
+            time.sleep(3.0)
+            store.confirm(why="known", by="ann", now=datetime.now(UTC))
+        assert answers_until(live, "on") == ["on"]
+
+
+CRASHED = """
+import os, sqlite3, sys
+from contextlib import closing
+from datetime import UTC, datetime
+from monitor.history.store import Store
+from tests.integration.test_gate_past import turn
+store = Store.from_url(sys.argv[1])
+turn(store, enable=False)
+with closing(sqlite3.connect(sys.argv[1].removeprefix("sqlite:///"))) as other:
+    other.execute("PRAGMA wal_checkpoint(RESTART)")  # the off is in the file, and what follows begins a new journal
+store.publish_thresholds({("tickets", None): 0.7}, datetime.now(UTC))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_an_old_file_under_the_journal_of_the_newer_one_closes(tmp_path: Path) -> None:
+    """The journal says the newest version, and the file under it that the label is on."""
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    with Store.from_url(url) as store:
+        store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
+        turn(store, enable=True)
+    shutil.copy(tmp_path / "history.sqlite", tmp_path / "backup.sqlite")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", CRASHED, url], check=False, timeout=60, env=environ)
+    assert fresh(url) == "off"
+    shutil.copy(tmp_path / "backup.sqlite", tmp_path / "history.sqlite")
+    assert fresh(url) == "history_went_back"
+    told = calmon(tmp_path, url, "db", "check")
+    assert (told.returncode, "under the journal (-wal)" in told.stderr) == (1, True)
+    with Store.from_url(url) as store:
+        assert not store.identity().confirmed
 
 
 def test_another_history_in_its_place_is_refused_by_gates_that_live(tmp_path: Path) -> None:
