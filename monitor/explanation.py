@@ -136,7 +136,7 @@ _ACTIONS: Mapping[ActionKind, str] = {
 _KINDS = {
     "all": "all rows of the subject",
     "predicted": "the rows that the classifier gave this label",
-    "automated": "the rows on which the classifier acted alone (predicted, with a score from automate_at on)",
+    "automated": "the rows that automation takes while it is on (predicted, with a score from automate_at on)",
 }
 _JUDGED_NOTHING = (
     Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.NO_ROWS, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED,
@@ -261,7 +261,7 @@ def _promise(known: Known) -> Step | None:
     promised, kept = detail.get("promised"), detail.get("kept")
     if promised is None or kept is None:
         return None
-    which = "where the classifier acted alone, " if detail.get("of") == "automated" else ""
+    which = "of the rows that automation takes, " if detail.get("of") == "automated" else ""
     text = f"Promised and kept: {which}the scores said {promised:.1%} on average, {kept:.1%} came true."
     return Step("promise", text, {"promised": promised, "kept": kept})
 

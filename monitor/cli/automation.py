@@ -82,7 +82,8 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     )
     cli.out.print(table if rows else Text(nothing))
     if rows:
-        cli.out.print(f"Times are in {opened.config.timezone}.", markup=False)
+        as_of = f"As of {_local(board.at, opened.config.zone)}. Times are in {opened.config.timezone}."
+        cli.out.print(as_of, markup=False)
 
 
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:

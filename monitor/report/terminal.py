@@ -163,7 +163,8 @@ def _history_table(estimates: list[Estimate], verdicts: list[Verdict], shown: in
         ("rules",),
     )
     scale = "; ".join(f"{name}: {told}" if several else told for name, told in sorted(measures.items()))
-    table.caption = f"trend: one scale for all labels, {scale}; first, last and change are of the windows shown"
+    shown_of = "first, last and change are of the windows shown; rules: only those of the metric"
+    table.caption = f"trend: one scale for all labels, {scale}; {shown_of}"
     for row in rows:
         table.add_row(*_history_cells(row, scales[row.metric, row.where], several=several))
     return table

@@ -52,6 +52,11 @@ STATUS_LINES.add(
 )(nothing)  # fmt: skip
 
 
+@STATUS_LINES.add(r"As of (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\. Times are in UTC\.")
+def _as_of(reader: Reader, text: str, context: Any, at: str) -> None:
+    reader.equal("time of the status", text, at, f"{reader.facts.now:%Y-%m-%d %H:%M}")
+
+
 def _true(facts: Facts, source: str, label: str | None) -> str:
     return f"off: {facts.why_off(source, label)}" if facts.why_off(source, label) else "on"
 
