@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer.testing import CliRunner
@@ -22,10 +23,10 @@ def commands() -> list[tuple[str, ...]]:
     """Every command as the words after ``calmon``, groups included, in the order of their help."""
     found: list[tuple[str, ...]] = [()]
 
-    def walk(command: object, words: tuple[str, ...]) -> None:
-        for name, child in getattr(command, "commands", {}).items():
+    def walk(command: Any, words: tuple[str, ...]) -> None:
+        for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
             found.append((*words, name))
-            walk(child, (*words, name))
+            walk(command.get_command(None, name), (*words, name))
 
     walk(typer.main.get_command(app), ())
     return found

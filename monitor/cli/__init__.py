@@ -1,22 +1,5 @@
-"""The command line: ``calmon``."""
+"""The command line: ``calmon``. Its commands are in the modules that :data:`monitor.cli.common.Commands` names."""
 
-from monitor.cli import (  # noqa: F401 - they add commands
-    automation,
-    baseline,
-    checks,
-    database,
-    demo,
-    examples,
-    health,
-    history,
-    incidents,
-    recalibration,
-    replay,
-    runs,
-    service,
-    slack,
-    thresholds,
-)
-from monitor.cli.app import app, main
+from monitor.cli.common import app, main
 
 __all__ = ["app", "main"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 import typer
@@ -22,7 +22,8 @@ from monitor.automation.board import Board, board_of, closed_by_history
 from monitor.automation.evidence import is_against
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import operator_change
-from monitor.cli import app as cli
+from monitor.cli import common as cli
+from monitor.cli.demand import OnDemand
 from monitor.drill import DrillRefused, Notice, Summary, check, limit, summaries
 from monitor.drill import drill as run_drill
 from monitor.environment import service_address
@@ -41,7 +42,22 @@ DRY_RUN = (
 )
 NO_THRESHOLD = "the history has no automate_at yet: gates refuse until the next run"
 AGAINST = "against the last evaluation"
-automation_app = typer.Typer(no_args_is_help=True, help="The switch: what may act alone, and who changed it.")
+
+
+class Commands(OnDemand):
+    """The commands of ``calmon automation``; those of other modules are imported when they are asked for."""
+
+    modules: ClassVar[Mapping[str, str]] = {"token": "monitor.cli.service", "thresholds": "monitor.cli.thresholds"}
+
+    @classmethod
+    def owner(cls) -> typer.Typer:
+        """``calmon automation`` itself."""
+        return automation_app
+
+
+automation_app = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="The switch: what may act alone, and who changed it."
+)
 cli.app.add_typer(automation_app, name="automation")
 
 AllFlag = Annotated[bool, typer.Option("--all", help="Every label known of the source (or of all sources).")]

@@ -10,7 +10,7 @@ import typer
 from monitor import windows
 from monitor.adapters import utc_now
 from monitor.baselines import Baseline
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.cli.runs import status
 from monitor.counts import bin_counts
 from monitor.metrics.calibration import ece

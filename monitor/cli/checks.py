@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.adapters import open_warehouse, sender_of
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store

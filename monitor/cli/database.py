@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from monitor.adapters import utc_now
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.history import archive
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.store import Store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.adapters import open_monitor, utc_now
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.demo import story
 from monitor.demo.progress import steps
 from monitor.pinning import pin

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from monitor.alerts.words import clean
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.examples import Examples, NoSuchRows, document, examples, source_of
 from monitor.records import Schedule
 from monitor.report.terminal import plain_table

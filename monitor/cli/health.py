@@ -10,7 +10,7 @@ import typer
 
 from monitor import watch
 from monitor.adapters import utc_now
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.history.store import Store
 from monitor.records import Severity
 from monitor.watch import Finding

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from monitor.adapters import Monitor
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.explanation import Known, document, explain, sentences
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import METRIC_OF

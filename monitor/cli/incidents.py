@@ -13,7 +13,7 @@ from monitor import alerting
 from monitor.adapters import Monitor
 from monitor.alerts.message import delivery_of, trial_message
 from monitor.alerts.words import moment, plain_words, standing
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.incidents import last_told
 from monitor.messages import delivery_states
 from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from monitor import windows
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.cli.runs import status
 from monitor.confidence.comparing import Compared
 from monitor.history.store import Store

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor import replay as replaying
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.cli.runs import bar
 from monitor.figures.scale import Scale
 from monitor.figures.sparkline import sparkline

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from monitor import windows
 from monitor.adapters import ActMode, Monitor, open_monitor
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.health import outage
 from monitor.history.errors import HistoryLost
 from monitor.lost import report_lost

@@ -14,7 +14,7 @@ from monitor.alerts.links import links_of
 from monitor.automation.connections import MOST_IDLE, protocol, raise_file_limit
 from monitor.automation.http import Guard, create_app, is_loopback
 from monitor.automation.tokens import SCOPES, TokensBroken, TokensFile
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.cli.automation import automation_app
 from monitor.serving import Service
 from monitor.settings import Settings

@@ -12,7 +12,7 @@ from monitor.alerts.outbox import drain
 from monitor.alerts.slack import Check
 from monitor.alerts.socket import SlackDesk, SocketRefused, listen, web_client
 from monitor.buttons import Buttons
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.rules.load import load_config
 
 

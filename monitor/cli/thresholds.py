@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from monitor.adapters import utc_now
-from monitor.cli import app as cli
+from monitor.cli import common as cli
 from monitor.cli.automation import ReasonOption, automation_app
 from monitor.history.thresholds import Publication
 from monitor.publishing import publish as publish_scores

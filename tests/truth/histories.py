@@ -51,7 +51,7 @@ from tests.truth.texts import Part, Recorder, parts_of
 
 FIRST = datetime(2026, 1, 5, tzinfo=UTC)
 UTC_ZONE = ZoneInfo("UTC")
-cli: Any = importlib.import_module("monitor.cli.app")  # `monitor.cli.app` is the application object
+cli: Any = importlib.import_module("monitor.cli.common")
 TEAM = "T1"
 OPERATOR, STRANGER = ("U1", "dora"), ("U9", "guest")
 PEOPLE = ("ana", "ben", "carol")

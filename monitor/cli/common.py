@@ -9,11 +9,11 @@ import getpass
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 from rich.text import Text
@@ -21,6 +21,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.adapters import Monitor, open_monitor, open_store, utc_now
 from monitor.alerts.words import clean
+from monitor.cli.demand import OnDemand
 from monitor.files import write_whole
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
@@ -42,8 +43,40 @@ CELL_LENGTH = 400
 out = console()
 err = console(stderr=True)
 
+
+class Commands(OnDemand):
+    """The commands of ``calmon`` in the order of its help, and where they are."""
+
+    modules: ClassVar[Mapping[str, str]] = {
+        "backfill": "monitor.cli.runs",
+        "check": "monitor.cli.checks",
+        "demo": "monitor.cli.demo",
+        "examples": "monitor.cli.examples",
+        "health": "monitor.cli.health",
+        "history": "monitor.cli.history",
+        "report": "monitor.cli.history",
+        "explain": "monitor.cli.history",
+        "recalibrate": "monitor.cli.recalibration",
+        "compare-scores": "monitor.cli.recalibration",
+        "replay": "monitor.cli.replay",
+        "dashboard": "monitor.cli.service",
+        "slack": "monitor.cli.slack",
+        "automation": "monitor.cli.automation",
+        "run": "monitor.cli.runs",
+        "baseline": "monitor.cli.baseline",
+        "db": "monitor.cli.database",
+        "incidents": "monitor.cli.incidents",
+    }
+
+    @classmethod
+    def owner(cls) -> typer.Typer:
+        """``calmon`` itself."""
+        return app
+
+
 app = typer.Typer(
     name="calmon",
+    cls=Commands,
     help="Watches whether a classifier's confidence scores still mean what they say.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -51,6 +84,13 @@ app = typer.Typer(
     epilog="Examples:  [bold]calmon demo[/bold]  ·  [bold]calmon check[/bold]  ·  "
     "[bold]calmon run weekly --week 2026-W46 --json[/bold]  ·  [bold]calmon history --metric ece[/bold]",
 )
+
+
+@app.callback()
+def _before_commands() -> None:
+    # Typer makes no group of an application that has no command yet
+    pass
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="Only this source of alerts.yaml.")]

@@ -1,0 +1,37 @@
+"""Commands that are imported when they are asked for.
+
+An emergency stop must not wait for pandas and SciPy, which other commands need. So a group knows the names of its
+commands and the module of each; the help of the group and completion import what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+
+class OnDemand(TyperGroup):
+    """A group whose ``modules`` (command -> module) add commands to :meth:`owner` as they are imported."""
+
+    modules: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def owner(cls) -> typer.Typer:
+        """The application whose group this is."""
+        raise NotImplementedError
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The group's own commands, then those of modules."""
+        return [*(name for name in self.commands if name not in self.modules), *self.modules]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name; of a name that is none all are imported, so that the nearest can be proposed."""
+        if cmd_name not in self.commands:
+            for module in [self.modules[cmd_name]] if cmd_name in self.modules else set(self.modules.values()):
+                import_module(module)
+            self.commands.update(typer.main.get_group(self.owner()).commands)
+        return super().get_command(ctx, cmd_name)
