@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from monitor.demo import story
-from monitor.report.terminal import console
+from monitor.report.console import console
 from monitor.rules.load import load_config
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import SettingsError, load_settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from monitor import windows
 from monitor.adapters import Monitor
@@ -14,9 +14,6 @@ from monitor.alerts.slack import MESSAGE_DELETED
 from monitor.automation.as_of import by_switch, off_since, time_on
 from monitor.baselines import Baseline, edges_of
 from monitor.counts import bin_counts
-from monitor.estimates import Sample, estimate
-from monitor.figures.png import incident_png
-from monitor.figures.reliability import Reliability, fewer, reliability_data
 from monitor.figures.trend import Trend, trend_data
 from monitor.harm import Harm
 from monitor.history.errors import HistoryError
@@ -24,6 +21,9 @@ from monitor.history.readings import StoredReading
 from monitor.incidents import last_told
 from monitor.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Schedule, Verdict, Window
 from monitor.switch_line import switch_line
+
+if TYPE_CHECKING:
+    from monitor.figures.reliability import Reliability
 
 #: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
 VERSIONS_BACK, TREND = 2, 26
@@ -81,6 +81,8 @@ class Desk:
         reliability, trend = self._reliability(verdict), self._trend(verdict)
         if reliability is None and trend.empty:
             return None
+        from monitor.figures.png import incident_png  # noqa: PLC0415 - brings SciPy: not before a picture needs it
+
         what = [] if reliability is None else ["reliability diagram"]
         title = f"{verdict.subject.name}, {verdict.window.name}"
         return " and ".join([*what, *([] if trend.empty else ["trend"])]), incident_png(reliability, trend, title)
@@ -124,6 +126,8 @@ class Desk:
         baseline = self._baseline(verdict)
         if baseline is None or verdict.baseline is None:
             return None
+        from monitor.estimates import Sample, estimate  # noqa: PLC0415 - brings SciPy: not before a message needs it
+
         span = Window(baseline.start, baseline.end, baseline.last_window, verdict.window.schedule)
         analytic = self.monitor.config.evaluation.model_copy(update={"interval": "analytic"})
         for own in estimate([Sample(verdict.subject, baseline.counts, baseline.edges)], span, analytic):
@@ -183,6 +187,8 @@ class Desk:
         counts = None if reading is None else reading.labels.get(verdict.subject.label)
         if counts is None or not counts.where(verdict.where).rows:
             return None
+        from monitor.figures.reliability import fewer, reliability_data  # noqa: PLC0415 - as above
+
         evaluation = self.monitor.config.evaluation
         edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)[verdict.where]
         edges = fewer(edges, BINS_DRAWN)

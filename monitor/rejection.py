@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from monitor.baselines import Baseline
 from monitor.counts import CELLS, Counts
@@ -241,6 +240,8 @@ class _Table:
 
 def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[float, float], float, float] | None:
     """The part with the smallest p-value where it holds: (part, share, p); None where none does."""
+    from scipy import stats  # noqa: PLC0415 - takes long to import, and messages need the records of this module only
+
     found = []
     for table in tables:
         rows = table.rejected + table.kept

@@ -15,18 +15,19 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web import SlackResponse
-
 from monitor.records import Delivery
 from monitor.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+    from slack_sdk.web import SlackResponse
 
 RATE_LIMITED = "ratelimited"
 PAGES = 50
@@ -126,10 +127,17 @@ class SlackSender:
     """Posts deliveries and looks for them. ``timeout`` (seconds) holds for each call."""
 
     def __init__(self, token: str, api_url: str | None = None, timeout: float = 6.0) -> None:
-        url = api_url or WebClient.BASE_URL
-        self._client = WebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
+        self._token, self._url, self._timeout = token, api_url, timeout
+
+    @cached_property
+    def _client(self) -> WebClient:
+        from slack_sdk import WebClient  # noqa: PLC0415 - see above
+
+        url = self._url or WebClient.BASE_URL
+        client = WebClient(token=self._token, base_url=url, timeout=self._timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
         if proxy_bypass(urlsplit(url).hostname or ""):
-            self._client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
+            client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
+        return client
 
     def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
         """Post the delivery's payload, or change, answer or illustrate the message at ``root`` with it; once.
@@ -286,6 +294,8 @@ def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str,
 
 def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackResponse:
     """One call, every failure turned into a :class:`TransportError`."""
+    from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415 - see above
+
     try:
         return ask()
     except SlackApiError as error:

@@ -31,7 +31,7 @@ from monitor.label_evidence import known_of
 from monitor.operating import change_switch, known_labels
 from monitor.ranges import told
 from monitor.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.rules.model import Config
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import SettingsError, variable

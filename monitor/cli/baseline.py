@@ -16,7 +16,7 @@ from monitor.counts import bin_counts
 from monitor.metrics.calibration import ece
 from monitor.pinning import Pinned, default_span, pin
 from monitor.records import Window
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.rules.model import Config
 
 CONCERNS_SHOWN = 20

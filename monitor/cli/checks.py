@@ -17,7 +17,7 @@ from monitor.cli.automation import DRY_RUN
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.redaction import without_secrets
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.rules.load import load_config
 from monitor.rules.model import Config, Rule
 from monitor.settings import Settings

@@ -27,13 +27,12 @@ from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.records import Schedule, Window
 from monitor.redaction import hide_at_the_edge, told, without_secrets
-from monitor.report.terminal import console
+from monitor.report.console import console
 from monitor.rules.load import load_config
 from monitor.rules.model import Config
 from monitor.rules.problems import ConfigProblems
 from monitor.settings import Settings, SettingsError, load_settings
-from monitor.warehouse.reader import RelationError, WarehouseFailed
-from monitor.warehouse.relation import WrongWarehouseAddress
+from monitor.warehouse.relation import RelationError, WarehouseFailed, WrongWarehouseAddress
 from monitor.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 
 FAILED, USAGE, BREACH = 1, 2, 3

@@ -13,7 +13,7 @@ from monitor.alerts.words import clean
 from monitor.cli import common as cli
 from monitor.examples import Examples, NoSuchRows, document, examples, source_of
 from monitor.records import Schedule
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.warehouse.examples import Wanted
 
 MOST = 10_000

@@ -17,7 +17,7 @@ from monitor.cli import common as cli
 from monitor.incidents import last_told
 from monitor.messages import delivery_states
 from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.rules.durations import parse_duration
 from monitor.rules.model import Config, Route
 from monitor.run import deliver

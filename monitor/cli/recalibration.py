@@ -25,7 +25,7 @@ from monitor.recalibrating import (
 from monitor.recalibration.gain import Gain, Quality
 from monitor.recalibration.score_map import ScoreMap, apply_one
 from monitor.records import Interval, Subject, Window
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.rules.model import Config
 from monitor.score_comparison import NothingToCompare, compare_scores, sources_with_constructions
 

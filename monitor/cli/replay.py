@@ -19,7 +19,7 @@ from monitor.figures.sparkline import sparkline
 from monitor.history.store import Store
 from monitor.records import Subject
 from monitor.replay import NEVER_READ, Missing, Opened, Pair, Replay, ReplayRefused, Seen, Side, Switched, Timeline
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 from monitor.rules.load import load_config
 
 SHOWN_DIFFERENCES = 10

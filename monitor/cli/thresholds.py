@@ -15,7 +15,7 @@ from monitor.cli.automation import ReasonOption, automation_app
 from monitor.history.thresholds import Publication
 from monitor.publishing import publish as publish_scores
 from monitor.publishing import words_of
-from monitor.report.terminal import plain_table
+from monitor.report.console import plain_table
 
 thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")
 automation_app.add_typer(thresholds_app, name="thresholds")

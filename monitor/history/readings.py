@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.baselines import Baseline
 from monitor.counts import Counts, counts_from_bytes
-from monitor.evaluation import WindowCounts
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time, put
 from monitor.history.errors import VersionClash
@@ -20,6 +19,9 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 from monitor.records import BadRow, Quality, RejectedCell, Schedule, Window
 from monitor.rejection import Read, Rejections, as_json, from_json, rejections
 from monitor.rules.model import Config
+
+if TYPE_CHECKING:
+    from monitor.evaluation import WindowCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ def counts_of(
     window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
 ) -> WindowCounts:
     """A kept reading as it is judged by this configuration."""
+    from monitor.evaluation import WindowCounts  # noqa: PLC0415 - brings SciPy, which storing and reading never need
+
     return WindowCounts(window, kept.labels, kept.versions, rejected=rejected_in(kept, config, baselines))
 
 

@@ -1,17 +1,22 @@
-"""The revision of the tables: reading it, and bringing it to this program's with Alembic."""
+"""The revision of the tables: reading it, and bringing it to this program's with Alembic.
+
+Alembic takes long to import, so that is done only where tables are made, upgraded or refused.
+"""
 
 from __future__ import annotations
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine, inspect, text
 
 from monitor.history import identity
 from monitor.history.connect import for_writing, one_at_a_time
 from monitor.history.errors import SchemaOutdated
 from monitor.history.reader import REVISION
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
 # Not Alembic's usual name: a Prefect server in the same database has a table of that name.
 VERSION_TABLE = "calmon_revision"
@@ -19,6 +24,8 @@ VERSION_TABLE = "calmon_revision"
 
 def alembic_config(connection: Connection | None = None) -> Config:
     """The configuration of the migrations in the installed package; no file is needed."""
+    from alembic.config import Config  # noqa: PLC0415 - see above
+
     config = Config()
     config.set_main_option("script_location", "monitor.history:migrations")
     config.set_main_option("path_separator", "os")
@@ -28,14 +35,16 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 def head() -> str:
     """The revision this program writes."""
-    (revision,) = ScriptDirectory.from_config(alembic_config()).get_heads()
+    (revision,) = _scripts().get_heads()
     return revision
 
 
 def revision_of(connection: Connection) -> str | None:
     """The revision of the tables; None where there are none."""
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    return context.get_current_revision()
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
+    return found
 
 
 def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
@@ -43,6 +52,8 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
 
     ``by_operator``: tables made now are of a history that gates accept in the place of another one.
     """
+    from alembic import command  # noqa: PLC0415 - see above
+
     with for_writing(engine).begin() as connection:
         one_at_a_time(connection, "schema")
         found = revision_of(connection)
@@ -56,7 +67,13 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
 
 def _known() -> set[str]:
     """The revisions that this program can read or upgrade."""
-    return {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
+    return {script.revision for script in _scripts().walk_revisions()}
+
+
+def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
+
+    return ScriptDirectory.from_config(alembic_config())
 
 
 def refuse_other_revision(found: str) -> None:

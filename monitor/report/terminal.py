@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +30,12 @@ from monitor.rules.model import Config
 from monitor.windows import series_of
 
 __all__ = [
-    "HistoryRow", "console", "element_view", "history_rows", "history_table", "history_view", "label_table", "level",
-    "plain_table", "report_view", "run_summary", "verdict_table",
+    "HistoryRow", "element_view", "history_rows", "history_table", "history_view", "label_table", "level",
+    "report_view", "run_summary", "verdict_table",
 ]  # fmt: skip
 
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
-WIDE = 140
 Series = tuple[Subject, str, Where]
 LEVEL_LEGEND = (
     "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
@@ -53,15 +50,6 @@ _NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 36, 9
 _OUTCOMES: Mapping[Outcome, str] = {
     "breach": "bold red", "unconfirmed": "yellow", "ok": "green", "not_evaluated": "dim",
 }  # fmt: skip
-
-
-def console(*, stderr: bool = False) -> Console:
-    """A console; where it is no terminal (a file, a log), lines are wide enough for whole tables.
-
-    The variable COLUMNS says otherwise, as everywhere.
-    """
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else int(os.environ.get("COLUMNS", WIDE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,16 +384,6 @@ class _Fitted:
         least, width = min(FEWEST, self.most), options.max_width
         room = width - console.measure(self.build(least, width), options=options).maximum
         yield self.build(self.most if self.whole else max(least, min(self.most, FEWEST + room)), width)
-
-
-def plain_table(*columns: str, title: str | Text | None = None) -> Table:
-    """A table of texts: narrow terminals fold a text, they never cut it, since the end may be what tells two apart."""
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
-    )
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    return table
 
 
 def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Sequence[str]) -> Table:

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
-import duckdb
 import numpy as np
-import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
@@ -48,6 +47,10 @@ from monitor.warehouse.relation import (
 from monitor.warehouse.scored import localised
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
 
 __all__ = [
     "Reading",
@@ -101,11 +104,12 @@ class Warehouse:
     """A connection to the warehouse. Use it as a context manager, or call :meth:`close`."""
 
     def __init__(
-        self, url: sa.URL, engine: sa.Engine, dialect: Dialect, timeout_s: float = TIMEOUT_S,
+        self, url: sa.URL, engine: sa.Engine | None, dialect: Dialect, timeout_s: float = TIMEOUT_S,
         relations: set[str] | None = None,
     ) -> None:  # fmt: skip
         self._url = url
-        self._engine = engine
+        if engine is not None:
+            self._engine = engine
         self._relations = set() if relations is None else relations
         self._dialect = dialect
         self._timeout_s = timeout_s
@@ -130,7 +134,7 @@ class Warehouse:
             kinds = ", ".join(_ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
         named = set(relations)
-        return cls(address, _ENGINES[kind](address, named), DIALECTS[kind], timeout_s, named)
+        return cls(address, None, DIALECTS[kind], timeout_s, named)
 
     def __enter__(self) -> Self:
         return self
@@ -142,7 +146,13 @@ class Warehouse:
 
     def close(self) -> None:
         """Gives all connections back."""
-        self._engine.dispose()
+        if "_engine" in vars(self):
+            self._engine.dispose()
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        """Made at the first reading: most commands only name the warehouse, and its driver takes long to import."""
+        return _ENGINES[self._dialect.name](self._url, self._relations)
 
     def ping(self) -> None:
         """Asks the warehouse for nothing. Raises :class:`WarehouseFailed` where it does not answer."""
@@ -190,6 +200,8 @@ class Warehouse:
         is taken. Columns have the names that the configuration gives them; numbers are floats.
         Raises as :meth:`read` does.
         """
+        import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
+
         with self._statements(name, source, window, window.end) as (connection, statements):
             if not source.features:
                 return pd.DataFrame()
@@ -246,6 +258,8 @@ class Warehouse:
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
         """A connection whose errors are :class:`RelationError` and :class:`WarehouseFailed`."""
+        import duckdb  # noqa: PLC0415 - as pandas
+
         limit = TimeLimit(self._timeout_s)
         try:
             with self._engine.connect() as connection, connection.begin():
@@ -470,6 +484,8 @@ def _row(sums: Arrays, index: int) -> dict[str, float]:
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
     """The row numbers of each (value, label), without sorting 400,000 strings."""
+    import pandas as pd  # noqa: PLC0415 - as above
+
     value_codes, value_names = pd.factorize(np.asarray(values, dtype=object))
     label_codes, label_names = pd.factorize(np.asarray(labels, dtype=object))
     codes = value_codes.astype(np.int64) * max(len(label_names), 1) + label_codes
@@ -535,6 +551,8 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
 
 def _explained(name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL) -> RelationError | WarehouseFailed:
     """Whether the relation is at fault, which trying again would not change, or the warehouse."""
+    import duckdb  # noqa: PLC0415 - as pandas
+
     if "disabled by configuration" in str(error):
         return RelationError([RelationProblem(name, f"DuckDB may not open that: {_opened(error)}", _CONFINED)])
     if isinstance(error, duckdb.Error):  # while fetching, past SQLAlchemy

@@ -11,10 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
@@ -24,6 +23,9 @@ from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS, Kind
 from monitor.warehouse.relation import TableName, from_clause
 from monitor.warehouse.statements import Statements
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHUNK = 50_000
 _TABLE = "scored"
@@ -117,6 +119,8 @@ def _date_text(value: Any) -> str | None:
 
 
 def _lay(local: sa.Connection, layout: Layout, columns: dict[str, list[Any]]) -> None:
+    import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
+
     driver: Any = local.connection.driver_connection
     names = list(layout.columns)
     frame = pd.DataFrame({layout.columns[name].name: _series(layout, name, columns[name]) for name in names})
@@ -133,6 +137,8 @@ def _lay(local: sa.Connection, layout: Layout, columns: dict[str, list[Any]]) ->
 
 
 def _series(layout: Layout, name: str, values: list[Any]) -> pd.Series[Any]:
+    import pandas as pd  # noqa: PLC0415 - as above
+
     if layout.columns[name].kind == "number":
         return pd.Series([None if value is None else float(value) for value in values], dtype="Float64")
     return pd.Series([None if value is None else str(value) for value in values], dtype="object")

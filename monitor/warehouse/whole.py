@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from monitor.counts import Floats
 from monitor.rows import ProbabilityRows, RegressionRows
@@ -37,6 +36,8 @@ def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
     :meth:`~monitor.warehouse.items.WholeStatements.whole_rows` gives them. An item's weight is its own times the
     number of items that it stands for among those of its true label.
     """
+    import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
+
     row, numbers = pd.factorize(_whole(columns["number"]), sort=True)
     column, labels = pd.factorize(np.asarray(columns["label"], dtype=object).astype(str), sort=True)
     shape = (len(numbers), len(labels))

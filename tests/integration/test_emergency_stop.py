@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +63,35 @@ def test_labels_are_found_in_postgresql_too_and_the_drills_is_none(tmp_path: Pat
             change_switch(monitor, "tickets", label, enable=False, by="ann", reason="stop")
         assert monitor.store.known_labels("tickets") == {"a", "b", None}
         assert monitor.store.known_labels("mail") == set()
+
+
+RUN = """
+import json, os, sys
+from monitor.cli import main
+sys.argv = ["calmon", "automation", "disable", *sys.argv[1:], "--reason", "stop"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sorted(sys.modules)))
+"""
+SLOW_TO_IMPORT = {
+    "pandas", "scipy", "sklearn", "matplotlib", "plotly", "fastapi", "uvicorn", "evidently", "alembic", "duckdb",
+    "slack_sdk", "jinja2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [("--label", "label-1"), ("--all",)], ids=" ".join)
+def test_a_stop_waits_for_no_library_that_other_commands_need(words: tuple[str, ...], tmp_path: Path) -> None:
+    world = make_world(tmp_path, warehouse_url="duckdb:///none.duckdb")
+    fill(world.store_url, 100)
+    environment = os.environ | {
+        "CALMON_STORE_URL": world.store_url, "CALMON_CONFIG": str(world.folder / "alerts.yaml"),
+        "CALMON_WAREHOUSE_URL": "duckdb:///none.duckdb", "CALMON_SLACK_BOT_TOKEN": "xoxb-test",
+    }  # fmt: skip
+    found = subprocess.run(
+        [sys.executable, "-c", RUN, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    *told, imported = found.stdout.splitlines()
+    assert "tickets/label-1: turned off" in told
+    assert not SLOW_TO_IMPORT & {name.partition(".")[0] for name in json.loads(imported)}

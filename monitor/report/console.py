@@ -1,0 +1,32 @@
+"""Where every command prints: consoles and plain tables. Imported by each command, so it needs Rich only."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 140
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console; where it is no terminal (a file, a log), lines are wide enough for whole tables.
+
+    The variable COLUMNS says otherwise, as everywhere.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else int(os.environ.get("COLUMNS", WIDE)))
+
+
+def plain_table(*columns: str, title: str | Text | None = None) -> Table:
+    """A table of texts: narrow terminals fold a text, they never cut it, since the end may be what tells two apart."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
