@@ -10,20 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
 
 from monitor import environment
-from monitor.environment import GATE_TTL_S, PREFIX, SECRETS, STORE_URL, SettingsError, given, variable
+from monitor.environment import GATE_TTL_S, SECRETS, STORE_URL, SettingsError, given, variable
 from monitor.redaction import shown_address
 
 __all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "variable", "variables"]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Where everything is. Made by :func:`load_settings`; cannot be changed; printing it shows no secret."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     warehouse_url: SecretStr = SecretStr("duckdb:///var/warehouse.duckdb")
     warehouse_timeout_s: int = 900
@@ -45,18 +44,6 @@ class Settings(BaseSettings):
     def report_dir(self) -> Path:
         """Where pages kept beside a run are written, relative to the working directory."""
         return Path("var/reports")
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what :func:`load_settings` passes: it alone reads the environment, with its ``..._FILE`` variables."""
-        return (init_settings,)
 
     @field_validator("warehouse_url", "store_url")
     @classmethod

@@ -10,15 +10,17 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from monitor.history.errors import WrongStoreAddress
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 BUSY_TIMEOUT_MS = 30_000
 WAL_RETRY_S = 0.02
@@ -115,8 +117,13 @@ def one_at_a_time(connection: Connection, what: str) -> None:
 
 def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
     """The dialect's INSERT, which knows ON CONFLICT."""
+    # each where it is used: a process that has a SQLite history need not wait for the other dialect
     if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415
+
         return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite  # noqa: PLC0415
+
     return sqlite.insert(table)
 
 

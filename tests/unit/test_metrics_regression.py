@@ -70,3 +70,11 @@ def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss(
         other = numbers(predicted, actual, factor * deviation)
         assert interval_coverage(other) == pytest.approx(covers, abs=0.015)
         assert (normal_nll(other) or 0) > (normal_nll(honest) or math.inf)
+
+
+def test_the_quantile_of_the_central_interval_is_the_one_of_scipy() -> None:
+    from scipy.special import ndtri
+
+    from monitor.metrics.regression import _Z, CENTRAL
+
+    assert float(ndtri((1 + CENTRAL) / 2)) == _Z
