@@ -28,9 +28,10 @@ class Held:
     """A board with the answers for every label that has a switch.
 
     ``began`` is when reading it began, ``fresh_until`` when it is too old, ``due`` when a gate must
-    see whether anybody reads the next one. At ``anchored`` it was ``now``. ``entries`` hold, for each
-    (source, label), until when its terms are valid; ``strangers``, for each source, those of labels
-    without a switch. All but ``now`` are on the ``elapsed`` clock.
+    see whether anybody reads the next one. At ``anchored`` it was ``now`` at the latest, and at ``ended`` it
+    was ``seen`` at the earliest: a board is made some time between the beginning and the end of its reading.
+    ``entries`` hold, for each (source, label), until when its terms are valid; ``strangers``, for each
+    source, those of labels without a switch. All but ``now`` and ``seen`` are on the ``elapsed`` clock.
     """
 
     board: Board
@@ -38,13 +39,19 @@ class Held:
     strangers: Mapping[str, Entry]
     anchored: float
     now: datetime
+    ended: float
+    seen: datetime
     began: float
     fresh_until: float
     due: float
 
     def time(self, elapsed: float) -> datetime:
-        """What time it is, by the board's clock."""
+        """What time it is by the board's clock, at the latest: no lease is taken to last longer than it does."""
         return self.now + timedelta(seconds=elapsed - self.anchored)
+
+    def earliest(self, elapsed: float) -> datetime:
+        """What time it is by the board's clock, at the earliest: what is older than this is of the past."""
+        return self.seen + timedelta(seconds=elapsed - self.ended)
 
     def is_fresh(self, elapsed: float) -> bool:
         """Whether the board may be used; not on a clock that ran backwards, either."""
@@ -59,8 +66,8 @@ class Held:
         return decide(self.board, source, label, score, self.time(elapsed))
 
 
-def hold(board: Board, *, began: float, ttl_s: float, previous: Held | None = None) -> Held:
-    """A board whose reading began at ``began``.
+def hold(board: Board, *, began: float, ttl_s: float, ended: float | None = None, previous: Held | None = None) -> Held:
+    """A board whose reading began at ``began`` and ended at ``ended`` (None: at once).
 
     The time never goes back: where the board's clock is behind what the previous one says, that one
     goes on.
@@ -72,11 +79,13 @@ def hold(board: Board, *, began: float, ttl_s: float, previous: Held | None = No
     (True, False, 'never_set')
     """
     now = board.at if previous is None else max(board.at, previous.time(began))
+    ended = began if ended is None else ended
+    seen = board.at if previous is None else max(board.at, previous.earliest(ended))
     labels = [(source, label) for source, label in board.switches if label is not None]
     unknown = max((label for _, label in labels), key=len, default="") + "?"  # longer than any that has a switch
     entries = {key: _entry(board, *key, now, began) for key in labels}
     strangers = {source: _entry(board, source, unknown, now, began) for source, _ in board.switches}
-    return Held(board, entries, strangers, began, now, *_lifetime(began, ttl_s))
+    return Held(board, entries, strangers, began, now, ended, seen, *_lifetime(began, ttl_s))
 
 
 def renew(held: Held, *, began: float, ttl_s: float) -> Held:

@@ -123,7 +123,7 @@ class Refresher:
             raise ReadFailed(self.source.reason, "nothing has changed since nothing was read")
         self._refuse_past(board, began)
         self._whole_at = began
-        return hold(board, began=began, ttl_s=self.ttl_s, previous=self.held)
+        return hold(board, began=began, ttl_s=self.ttl_s, ended=self.elapsed(), previous=self.held)
 
     def _refuse_past(self, board: Board, began: float) -> None:
         """Raise ReadFailed, and forget what is held, where the board is of the past.
@@ -137,7 +137,7 @@ class Refresher:
             raise ReadFailed(GateReason.HISTORY_WENT_BACK, refusal)
         if self.held is None:
             return
-        behind = (self.held.time(began) - board.at).total_seconds()
+        behind = (self.held.earliest(began) - board.at).total_seconds()
         if behind > self.ttl_s:
             raise ReadFailed(GateReason.ANSWER_OLD, f"the answer's own time is {behind:.0f} s behind")
 

@@ -387,7 +387,7 @@ NEEDED = {
 }  # fmt: skip
 READ_THE_HISTORY_ONLY = {
     ("history",), ("baseline", "list"), ("baseline", "show"), ("automation", "history"), ("incidents", "list"),
-    ("incidents", "show"), ("db", "upgrade"), ("automation", "thresholds", "list"),
+    ("incidents", "show"), ("db", "upgrade"), ("db", "check"), ("automation", "thresholds", "list"),
 }  # fmt: skip
 MAKES_A_HISTORY = {("db", "init")}
 

@@ -28,6 +28,7 @@ import pytest
 from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.board import Board, decide, from_json, to_json
 from monitor.automation.held import hold, renew
+from monitor.automation.refresher import Refresher
 from monitor.automation.sources import ReadFailed
 from monitor.environment import SettingsError
 from monitor.records import SwitchState
@@ -666,3 +667,38 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
 def test_the_package_names_what_a_router_needs() -> None:
     package = importlib.import_module("monitor.automation")
     assert package.__all__ == ["AsyncGate", "Decision", "Gate", "GateReason"]
+
+
+class _SlowToAnswer:
+    """A source whose readings take as long as they are told to; its board is made at their very end."""
+
+    reason = GateReason.STORE_UNREADABLE
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.takes = [3.0, 0.1, 0.1]
+
+    def elapsed(self) -> float:
+        return self.now
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+    def read(self, limit_s: float) -> Board:
+        self.now += self.takes.pop(0)
+        return board(at=NOW + timedelta(seconds=self.now))
+
+
+def test_a_first_reading_that_took_longer_than_the_ttl_makes_no_later_answer_an_old_one() -> None:
+    source = _SlowToAnswer()
+    refresher = Refresher(source, ttl_s=2.0, elapsed=source.elapsed)  # type: ignore[arg-type]
+    for _ in range(3):
+        refresher._read()
+        assert refresher.failure is None
+        source.now += 1.0
+    source.now += 5.0
+    cached = board(at=NOW + timedelta(seconds=source.now - 2.5))  # older than the TTL
+    source.read = lambda limit_s: cached  # type: ignore[method-assign]
+    refresher._read()
+    assert refresher.failure is not None
+    assert refresher.failure.reason is GateReason.ANSWER_OLD
