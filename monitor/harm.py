@@ -74,11 +74,11 @@ class Harm:
         """One clause without its full stop.
 
         >>> Harm(37.8, TimeOn(1.0), "weekly").short
-        'about 38 more wrong than promised'
+        'about 38 more wrong than scores claimed'
         >>> Harm(37.8, TimeOn(0.43), "weekly").short
-        'automation was on for 43% of the week: an estimated 16 of about 38 more wrong than promised'
+        'about 38 more wrong than scores claimed, an estimated 16 of them while automation was on (43% of the week)'
         >>> Harm(37.8, TimeOn(0.0), "daily").short
-        'automation was off the whole day: about 38 more would have been wrong than promised'
+        'automation was off the whole day: about 38 more would have been wrong than scores claimed'
         """
         return self._clause("")
 
@@ -87,7 +87,7 @@ class Harm:
         """The finding in words, with its limits and counts, without its full stop.
 
         >>> Harm(37.8, TimeOn(1.0), "weekly", 21.0, 56.2, 68.0, 30.2, 900).sentence
-        'about 38 more wrong than promised (21 to 56): 68 of 900 automated were wrong, 30 were to be expected'
+        'about 38 more wrong than scores claimed (21 to 56): 68 of 900 automated were wrong, 30 were to be expected'
         >>> Harm(37.8, TimeOn(0.0), "weekly", 21.0, 56.2, 68.0, 30.2, 900).sentence.split("; ")[1]
         '68 of 900 items were wrong, 30 were to be expected'
         """
@@ -97,10 +97,13 @@ class Harm:
     def _clause(self, limits: str) -> str:
         count = f"about {round(abs(self.excess)):,} {'more' if self.excess >= 0 else 'fewer'}"
         if self.kind is HarmKind.HAPPENED:
-            return f"{count} wrong than promised{limits}"
+            return f"{count} wrong than scores claimed{limits}"
         if self.kind is HarmKind.AVERTED:
-            return f"automation was off the whole {self._unit}: {count} would have been wrong than promised{limits}"
-        return f"{self._when()}: an estimated {round(abs(self.done)):,} of {count} wrong than promised{limits}"
+            return (
+                f"automation was off the whole {self._unit}: {count} would have been wrong than scores claimed{limits}"
+            )
+        part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({self._when()})"
+        return f"{count} wrong than scores claimed{limits}, {part}"
 
     @property
     def _unit(self) -> str:
@@ -109,10 +112,9 @@ class Harm:
     def _when(self) -> str:
         on = self.on
         if on.mixed:
-            return f"automation was on for some labels or some of the {self._unit}"
-        time = f"{100 * on.share:.0f}% of" if on.share < _ALWAYS else "the whole"
-        closed = f", with scores {told(on.blocked)} blocked for some of it" if on.blocked else ""
-        return f"automation was on for {time} the {self._unit}".replace("the whole the", "the whole") + closed
+            return f"some labels or some of the {self._unit}"
+        time = f"{100 * on.share:.0f}% of the {self._unit}" if on.share < _ALWAYS else f"the whole {self._unit}"
+        return time + (f", scores {told(on.blocked)} blocked for some of it" if on.blocked else "")
 
     def _counts(self) -> str:
         if self.wrong is None or self.rows is None or self.expected is None:

@@ -250,14 +250,15 @@ def check_counts(reader: Reader, text: str, labels: dict[Any, list[Row]]) -> str
 _COUNT = r"about (?P<count>[\d,]+) (?P<way>more|fewer)"
 _LIMITS = r"(?: \((?P<low>[−-]?[\d,]+) to (?P<high>[−-]?[\d,]+)\))?"
 HARM = re.compile(
-    rf"(?P<happened>{_COUNT} wrong than promised{_LIMITS}(?:: .*)?)"
+    rf"(?P<happened>{_COUNT} wrong than scores claimed{_LIMITS}(?:: .*)?)"
     .replace("(?P<count>", "(?P<count1>").replace("(?P<way>", "(?P<way1>").replace("(?P<low>", "(?P<low1>")
     .replace("(?P<high>", "(?P<high1>")
-    + rf"|(?P<averted>automation was off the whole (?:week|day): {_COUNT} would have been wrong than promised{_LIMITS}(?:; .*)?)"
+    + rf"|(?P<averted>automation was off the whole (?:week|day): {_COUNT} would have been wrong than scores claimed{_LIMITS}(?:; .*)?)"
     .replace("(?P<count>", "(?P<count2>").replace("(?P<way>", "(?P<way2>").replace("(?P<low>", "(?P<low2>")
     .replace("(?P<high>", "(?P<high2>")
-    + r"|(?P<estimated>automation was on for (?:(?P<share>\d+)% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
-    rf"(?:, with scores (?P<blocked>.+?) blocked for some of it)?: an estimated (?P<done>[\d,]+) of {_COUNT} wrong than promised{_LIMITS}(?:; .*)?)"
+    + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
+    r"\((?:(?P<share>\d+)% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
+    r"(?:, scores (?P<blocked>.+?) blocked for some of it)?\)(?:; .*)?)"
 )  # fmt: skip
 
 

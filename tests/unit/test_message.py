@@ -225,10 +225,10 @@ def test_a_label_has_one_block_and_one_row_of_buttons_however_many_rules_fail() 
 
 def test_harm_is_said_of_the_time_that_automation_was_on() -> None:
     read = as_read(incident_message([SHORTFALL], window=WEEK, route=QUIET))
-    assert "118 items reached `automate_at`: about 38 more wrong than promised." in read
+    assert "118 items reached `automate_at`: about 38 more wrong than scores claimed." in read
     never = replace(SHORTFALL, harm=Harm(37.8, TimeOn(0.0), "weekly", rows=118))
     read = as_read(incident_message([never], window=WEEK, route=QUIET))
-    assert "automation was off the whole week: about 38 more would have been wrong than promised." in read
+    assert "automation was off the whole week: about 38 more would have been wrong than scores claimed." in read
 
 
 def test_the_notification_begins_with_the_label_and_the_mention_comes_last() -> None:
