@@ -19,6 +19,7 @@ from monitor.evaluation import Evaluated
 from monitor.label_state import State
 from monitor.records import Action, Estimate, Interval, Quality, Reason, Subject, Verdict
 from monitor.report import export
+from monitor.report.console import plain_table
 from monitor.report.data import ReportData
 from monitor.report.markdown import escape, labels_markdown, summary_markdown, trend_markdown, trend_rows
 from monitor.report.terminal import (
@@ -27,7 +28,6 @@ from monitor.report.terminal import (
     history_view,
     label_table,
     level,
-    plain_table,
     report_view,
     run_summary,
     verdict_table,
