@@ -120,6 +120,7 @@ class Checker:
         payload, operation = delivery["payload"], delivery["operation"]
         change = payload.get("metadata", {}).get("event_payload", {}).get("change") or operation
         reader = self._reader(told, facts, f"{delivery['kind']} {change} {delivery['id'][:8]}")
+        reader.made_at = delivery["created_at"]
         root = delivery["root"] or delivery["id"]
         if operation != "post" and any(d["id"] == root and d["state"] == "not_sent" for d in facts.deliveries):
             return  # nobody sees a change of what was never sent

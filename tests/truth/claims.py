@@ -41,6 +41,8 @@ class Reader:
     texts: int = 0
     claims: Counter[str] = field(default_factory=Counter)
     false: list[FalseClaim] = field(default_factory=list)
+    #: When the text was made, by the clock of then: in one step the clock may be set back and forth again.
+    made_at: datetime | None = None
 
     def check(self, holds: bool, kind: str, text: str, fact: object) -> bool:
         """One claim: whether it holds, of which kind it is, the text, and what is true."""
