@@ -21,7 +21,7 @@ from tests.fakes import slack
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 
 ROOT = Path(__file__).parents[2]
-STEPS = 15  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
+STEPS = 19  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
 COMMAND = ("run", "weekly", "--week", WEEKS[10])
 # what differs between two honest runs: when, and by which process
 VOLATILE = {
@@ -82,7 +82,7 @@ def undisturbed(prepared: World, tmp_path_factory: pytest.TempPathFactory) -> tu
     with slack.running() as server:
         done = run(world, server, 0)
         assert done.returncode == 0, done.stderr
-        assert ["thread_ts" in message for message in server.messages] == [False, True]  # with its picture
+        assert ["thread_ts" in message for message in server.messages] == [False, True, True]  # numbers, picture
     return left_behind(world), int(done.stderr.rsplit("steps=", 1)[1])
 
 
@@ -100,7 +100,7 @@ def test_a_run_killed_at_any_step_and_run_again_leaves_what_an_undisturbed_one_l
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         again = run(world, server, None)
         assert again.returncode == 0, again.stderr
-        assert ["thread_ts" in message for message in server.messages] == [False, True]  # with its picture
+        assert ["thread_ts" in message for message in server.messages] == [False, True, True]  # numbers, picture
     found = left_behind(world)
     for table, rows in undisturbed[0].items():
         assert found[table] == rows, table

@@ -126,4 +126,4 @@ def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_tells_
         (root,) = {each.root for each in world.monitor.store.incidents()}
         edits = [d for d in world.monitor.store.thread(str(root)) if d.operation == "edit"]
         assert [d.sequence for d in edits] == [1, 2, 3, 4, 5, 6]
-        assert "6 findings, 6 critical, 6 acknowledged" in edits[-1].payload["text"]
+        assert "6 labels in breach, 6 critical, 6 acknowledged" in edits[-1].payload["blocks"][0]["text"]["text"]
