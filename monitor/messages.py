@@ -80,7 +80,7 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
             made = switch_edits(monitor, edits, source=source, label=label)
             if not made or monitor.store.apply_incidents([], [], made) == "applied":
                 return made
-    except Exception:
+    except Exception:  # the switch has changed already: a message that cannot be written must not undo or hide that
         log.exception("a message does not show the change of a switch yet; the next drain tries again")
     return []
 

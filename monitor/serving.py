@@ -196,7 +196,7 @@ class Service:
             with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
                 monitor = Monitor(config, self._settings, warehouse, store, None, self._clock)
                 show_switches(monitor, wanted.source, wanted.label)
-        except Exception:
+        except Exception:  # the switch has changed already: no failed message may answer that it has not
             log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
     def page(self, week: str | None) -> str:
