@@ -26,18 +26,20 @@ def demo() -> RenderableType:
     newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story is told
     with steps() as step:
         summary = story.write(settings, newest, step.of("writing tickets and e-mails"))
-        with open_monitor(settings) as monitor:
+        with open_monitor(settings) as opened:
             plan = story.plan_of(newest, zone)
+            monitor = story.at(opened, plan.last.start)
             names = list(monitor.config.sources)
             step.begin("pinning the baseline", 1)
             first, last = plan.baseline
             pin_weeks(monitor, first.name, last.name, None, "the first weeks of the demo", "demo")
+            story.turn_on(monitor)
             step.begin("backfill", len(plan.backfilled))
             for window in plan.backfilled:
                 evaluate_window(monitor, window, names, "never")
                 step.advance()
-            story.turn_on(monitor, plan)
             step.begin(f"running {plan.last.name} for real", 1)
+            monitor = story.at(opened, plan.due)
             result = evaluate_window(monitor, plan.last, names, "auto")
             publish(monitor, plan.last, result)
             return story.ending(monitor, plan, result, summary)

@@ -28,16 +28,18 @@ def _tell() -> None:
     newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story is told
     with steps() as step:
         summary = story.write(settings, newest, step.of("writing tickets and e-mails"))
-        with open_monitor(settings) as monitor:
+        with open_monitor(settings) as opened:
             plan = story.plan_of(newest, zone)
+            monitor = story.at(opened, plan.last.start)
             step.begin("pinning the baseline", 1)
             pin(monitor, *plan.baseline, by="demo", reason="the first weeks of the demo", try_again=True)
+            story.turn_on(monitor)
             step.begin("backfill", len(plan.backfilled))
             for window in plan.backfilled:
                 run_window(monitor, window, act="never")
                 step.advance()
-            story.turn_on(monitor, plan)
             step.begin(f"running {plan.last.name} for real", 1)
+            monitor = story.at(opened, plan.due)
             result = run_window(monitor, plan.last)
             ending = story.ending(monitor, plan, result, summary)
     cli.out.print(ending)

@@ -1,12 +1,16 @@
 """The demo as a story in five steps; ``calmon demo`` and ``python -m flows.demo`` both tell it.
 
-write the data -> pin the baseline -> backfill -> turn automation on -> run the last week for real
+write the data -> pin the baseline -> turn automation on -> backfill -> run the last week for real
+
+Told at two times, whatever the day on which it is told: all but the last step when the last week began, and the last
+step when that week was due. So its numbers are those of a run in time, and no lease has ended by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -52,6 +56,11 @@ class Plan:
         """The week that is run for real."""
         return self.weeks[-1]
 
+    @property
+    def due(self) -> datetime:
+        """When the last week can be judged."""
+        return self.last.end + windows.SETTLE
+
 
 def plan_of(last: Window, zone: ZoneInfo) -> Plan:
     """26 weeks that end with ``last``."""
@@ -94,12 +103,16 @@ def write(settings: Settings, last: Window, progress: Callable[[int, int], None]
     return write_demo(prepare(settings), last, progress=progress)
 
 
-def turn_on(monitor: Monitor, plan: Plan) -> int:
-    """Automation as an operator would have left it when the last week began; returns how many labels."""
-    then = replace(monitor, clock=lambda: plan.last.start)
-    labels = [(s, label) for s in monitor.config.sources for label in known_labels(then, s) if label is not None]
+def at(monitor: Monitor, time: datetime) -> Monitor:
+    """The same monitor at another time."""
+    return replace(monitor, clock=lambda: time)
+
+
+def turn_on(monitor: Monitor) -> int:
+    """Turn automation on for every label, as an operator does who has pinned a baseline; returns how many labels."""
+    labels = [(s, label) for s in monitor.config.sources for label in known_labels(monitor, s) if label is not None]
     for source, label in labels:
-        change_switch(then, source, label, enable=True, by="demo", reason="start of the demo")
+        change_switch(monitor, source, label, enable=True, by="demo", reason="start of the demo")
     return len(labels)
 
 

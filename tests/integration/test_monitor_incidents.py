@@ -181,6 +181,7 @@ def test_an_acknowledged_outage_calls_nobody_any_more_and_is_told_in_the_message
     assert "Acknowledged by ana at " in shown
     assert MENTION not in shown
     come_back(life)
+    life.live(0.5)
     assert sum("Back at work since" in text for text in life.replies()) == 1
 
 

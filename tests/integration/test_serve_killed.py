@@ -1,6 +1,7 @@
 """A killed ``make serve``: its server is ended at the next start, and the slot of a killed run is freed.
 
-With a real Prefect server and real processes; only the lease is shorter than the usual five minutes.
+With a real Prefect server and real processes; only the five minutes of a lease are not waited for: its file is given
+the end that it would have had by then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,6 @@ from tests.integration.test_prefect_flows import (
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SHORT = {
-    "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "90",  # time to start a run on a slow machine
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "3",
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
@@ -82,6 +83,17 @@ def state(server: Server, run: str) -> str:
     return str(found["state_name"])
 
 
+def let_leases_end(home: Path) -> None:
+    """What five minutes without a renewal do: every lease in the files of the server has ended."""
+    folder, over = home / "concurrency_leases", datetime.now(UTC).isoformat()
+    index = json.loads((folder / "expirations.json").read_text("utf-8"))
+    assert index, "the killed run held a slot"
+    for lease in index:
+        file = folder / f"{lease}.json"
+        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"expiration": over}), "utf-8")
+    (folder / "expirations.json").write_text(json.dumps(dict.fromkeys(index, over)), "utf-8")
+
+
 def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     (tmp_path / "sleeper_flow.py").write_text(SLEEPER, "utf-8")
@@ -98,6 +110,7 @@ def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(t
         os.kill(sleeping, signal.SIGKILL)  # the run dies with a slot in its hands
         serving.wait()
     assert healthy(server.url), "the server of a killed serve goes on"
+    let_leases_end(tmp_path / "home")
     log = tmp_path / "second.log"
     with process(log, "sleeping", cwd=tmp_path, environment=environment):
         server = Server(f"{until(lambda: address(log), log)}/api", environment)
