@@ -6,7 +6,7 @@ Composing only reads. What comes of it is stored in one transaction with the dec
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -56,7 +56,8 @@ def compose(
     """
     told = [step for step in steps if not step.is_quiet]
     events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
-    composer = _Composer(monitor, Desk(monitor), {event.incident: event for event in events}, edits)
+    after = {incident.id: incident for incident in _incidents(told)}
+    composer = _Composer(monitor, Desk(monitor), {event.incident: event for event in events}, edits, after)
     roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
     placed = [_with_root(step, roots) for step in told]
     new = {post.id for post in posts}
@@ -107,11 +108,13 @@ def switch_edits(
         labels = {(each.source, each.label) for each in mine if each.root == root}
         moved = any(_has_moved(switches, key, last.created_at, monitor.clock()) for key in labels)
         if moved and desk.lives(root):
-            made = _Composer(monitor, desk, {}, edits).edit(root, {})
-            found += [
-                each for each in made if each.operation != "edit" or each.payload["blocks"] != last.payload["blocks"]
-            ]
+            found += _differing(_Composer(monitor, desk, {}, edits, {}).edit(root, {}), last)
     return found
+
+
+def _differing(made: Sequence[Delivery], last: Delivery) -> list[Delivery]:
+    """Without an edit that says what the message says already."""
+    return [each for each in made if each.operation != "edit" or each.payload["blocks"] != last.payload["blocks"]]
 
 
 def _current_roots(incidents: Sequence[Incident]) -> set[str]:
@@ -143,12 +146,13 @@ def _incidents(steps: Iterable[Step]) -> list[Incident]:
 
 @dataclass(frozen=True, slots=True)
 class _Composer:
-    """One composition: what it reads from, and what has just happened to each incident."""
+    """One composition: what it reads from, what just happened to each incident, and the incidents ``after`` that."""
 
     monitor: Monitor
     desk: Desk
     events: Mapping[str, IncidentEvent]
     edits: Mapping[str, int]
+    after: Mapping[str, Incident]
 
     def wants_message(self, step: Step) -> bool:
         """Whether a breach has no living message yet: it is new, or no route or token was there for the one before."""
@@ -244,7 +248,18 @@ class _Composer:
             found += self.edit(root, changed)
             if window is not None:
                 found += self._news(root, [s for s in steps if _root(s) == root], window)
+        for root, last in self.monitor.store.compositions(self._naming(changed.values()) - set(roots)).items():
+            found += _differing(self.edit(root, changed), last) if self.desk.lives(root) else []
         return found
+
+    def _naming(self, changed: Iterable[Incident]) -> set[str]:
+        """The messages resolved while an incident of the same label, which is resolved now, was not: they name it."""
+        ended = [each for each in changed if each.state == "resolved"]
+        return {
+            other.root for other in self.desk.incidents() for each in ended
+            if other.root is not None and (other.source, other.label) == (each.source, each.label)
+            and other.resolved_at is not None and other.resolved_at >= each.opened_at
+        }  # fmt: skip
 
     def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
         """The message as it is to stand: all its incidents, ``changed`` ones as they are going to be."""
@@ -283,10 +298,25 @@ class _Composer:
 
     def _findings(self, incidents: Sequence[Incident]) -> list[Finding]:
         """What the message is about; with all that is known around the worst of each label that it describes."""
-        labels = by_label([self.desk.brief(each, self._last(each)) for each in incidents])
+        elsewhere = self._open_elsewhere({each.id for each in incidents})
+        labels = by_label([
+            replace(
+                self.desk.brief(each, self._last(each)),
+                open_elsewhere=tuple(elsewhere.get((each.source, each.label), ())),
+            )
+            for each in incidents
+        ])  # fmt: skip
         full = [self.desk.finding(label.lead) for label in labels[:IN_FULL]]
         rest = [each for label in labels[:IN_FULL] for each in label.findings[1:]]
         return [*full, *rest, *(each for label in labels[IN_FULL:] for each in label.findings)]
+
+    def _open_elsewhere(self, mine: Collection[str]) -> dict[tuple[str, str | None], list[str]]:
+        """(source, label) -> the rules of its incidents that are not resolved and are none of ``mine``."""
+        found: dict[tuple[str, str | None], list[str]] = {}
+        for each in ({i.id: i for i in self.desk.incidents()} | dict(self.after)).values():
+            if each.id not in mine and each.state != "resolved" and not each.is_of_monitor:
+                found.setdefault((each.source, each.label), []).append(each.rule)
+        return found
 
     def _last(self, incident: Incident) -> IncidentEvent | None:
         """What says how it stands: just now, or as it is stored."""

@@ -33,6 +33,7 @@ from monitor.alerts.blocks import (
     with_code,
 )
 from monitor.alerts.labels import (
+    IN_PART,
     Finding,
     LabelFindings,
     Now,
@@ -90,7 +91,7 @@ def incident_message(findings: Sequence[Finding], *, window: Window, route: Rout
     labels = by_label(findings)
     shown = newest_window(findings) or window
     top = headline(labels, shown)
-    over = all(each.now == Now.RESOLVED for each in labels)
+    over = all(each.now == Now.RESOLVED and not each.is_resolved_in_part for each in labels)
     blocks = [header(f"{DONE} {top}" if over else top), *mention_block(route.mention), _about(labels, shown)]
     number = in_full(labels)
     shared = _shared_advice(labels[:number])
@@ -326,6 +327,9 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
     state = standing(ended.incident, ended.verdict, ended.last)
     line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state[:1].lower() + state[1:])}."
     switch = lead.switch
+    if label.is_resolved_in_part:
+        done = [f"{escape(switch.words)}."] if switch is not None else []
+        return [divider(), section("\n".join([line, *done, f"{escape(label.elsewhere_words)}."]))]
     acts = any(each.rule is not None and each.rule.acts for each in label.findings)
     if switch is None or switch.button != "off" or not acts:
         return [divider(), section(line)]
@@ -337,7 +341,8 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
 
 
 def _emoji(label: LabelFindings) -> str:
-    return _STATES.get(label.state, EMOJI[label.severity])
+    state = "" if label.is_resolved_in_part else label.state
+    return _STATES.get(state, EMOJI[label.severity])
 
 
 def _full_name(finding: Finding) -> str:
@@ -387,7 +392,9 @@ def _line(label: LabelFindings) -> str:
     """A label in one line."""
     verdict, more = label.lead.verdict, len(label.findings) - 1
     also = f", and {count_of(more, 'other rule')}" if more else ""
-    words = "resolved" if label.now == Now.RESOLVED else f"{ending(verdict)} ({_when(verdict)}){also}"
+    words = f"{ending(verdict)} ({_when(verdict)}){also}"
+    if label.now == Now.RESOLVED:
+        words = IN_PART if label.is_resolved_in_part else "resolved"
     source = "" if label.key[1] is None else f"{clean(label.key[0], 40)}/"
     return cut(f"{_emoji(label)} *{escape(source + label.name)}* {escape(words)}", 400)
 
@@ -395,7 +402,7 @@ def _line(label: LabelFindings) -> str:
 def _push(label: LabelFindings) -> str:
     """A label in the notification: it begins with the label, since a phone shows little more."""
     if label.now == Now.RESOLVED:
-        return escape(f"{label.name} resolved")
+        return escape(label.resolved_words(label.name))
     lead = label.lead
     words = f"{ending(lead.verdict)} ({_when(lead.verdict)})"
     if lead.now != Now.IN_BREACH:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -57,6 +58,7 @@ class Now(StrEnum):
 
 
 _ORDER = {now: place for place, now in enumerate(Now)}
+IN_PART = "resolved in part"
 _BY_REASON = {
     IncidentReason.UNCONFIRMED_OPEN: Now.UNCONFIRMED,
     IncidentReason.NOT_EVALUATED_OPEN: Now.NOT_JUDGED,
@@ -73,7 +75,8 @@ class Finding:
     (None: that of ``verdict``). ``switch`` is what its switch says now, ``harm`` what automation that was wrong has
     done, ``excess_errors`` how many more of the items that may be automated were wrong than their scores claimed.
     ``causes`` changed when the breaches began, ``worst_segment`` is where it fails most; ``last`` is what happened to
-    the incident last.
+    the incident last. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in this
+    message: another route may have taken them.
     """
 
     verdict: Verdict
@@ -89,6 +92,7 @@ class Finding:
     last: IncidentEvent | None = None
     latest: Verdict | None = None
     window: Window | None = None
+    open_elsewhere: tuple[str, ...] = ()
 
     @property
     def newest(self) -> Window:
@@ -153,15 +157,37 @@ class LabelFindings:
         """Whether a rule that turns automation off is in breach."""
         return any(f.now == Now.IN_BREACH and f.rule is not None and f.rule.acts for f in self.findings)
 
+    @property
+    def is_resolved_in_part(self) -> bool:
+        """Whether all incidents of this message are resolved, but others of the label are not."""
+        return self.now == Now.RESOLVED and bool(self.lead.open_elsewhere)
+
+    def resolved_words(self, name: str) -> str:
+        """What is resolved: the label, or only these rules of it."""
+        if not self.is_resolved_in_part:
+            return f"{name} resolved"
+        return f"{name}: {_listed(dict.fromkeys(each.incident.rule for each in self.findings))} resolved"
+
+    @property
+    def elsewhere_words(self) -> str:
+        """The rules of this label that are not resolved; "" where all are."""
+        rules = self.lead.open_elsewhere if self.is_resolved_in_part else ()
+        return f"Not resolved, and not in this message: {_listed(rules)}" if rules else ""
+
     def others(self) -> str:
         """The other rules by name, by what the newest evaluation says of them; "" where there are none."""
         said = []
         for now, words in _OTHERS.items():
-            names = [clean(each.incident.rule) for each in self.findings[1:] if each.now == now]
-            if names:
-                more = f" and {len(names) - RULES_NAMED} more" if len(names) > RULES_NAMED else ""
-                said.append(f"{words}: {', '.join(names[:RULES_NAMED])}{more}.")
+            rules = [each.incident.rule for each in self.findings[1:] if each.now == now]
+            if rules:
+                said.append(f"{words}: {_listed(rules)}.")
         return " ".join(said)
+
+
+def _listed(rules: Collection[str]) -> str:
+    names = [clean(each) for each in rules]
+    more = f" and {len(names) - RULES_NAMED} more" if len(names) > RULES_NAMED else ""
+    return f"{', '.join(names[:RULES_NAMED])}{more}"
 
 
 _OTHERS = {
@@ -202,22 +228,24 @@ def newest_window(findings: Sequence[Finding], schedule: str | None = None) -> W
 
 def headline(labels: Sequence[LabelFindings], window: Window) -> str:
     """What the message says in one line of plain text: the label or how many, what they are now, the newest window."""
-    if all(each.now == Now.RESOLVED for each in labels):
-        what = f"{plain(labels[0].name)} resolved" if len(labels) == 1 else f"all {len(labels)} labels resolved"
-    elif len(labels) == 1:
+    over = all(each.now == Now.RESOLVED for each in labels)
+    if len(labels) > 1:
+        whole = over and not any(each.is_resolved_in_part for each in labels)
+        what = f"all {len(labels)} labels resolved" if whole else ", ".join(_counts(labels))
+    elif over:
+        what = labels[0].resolved_words(plain(labels[0].name))
+    else:
         (only,) = labels
         marks = [only.severity, *([only.state] if only.state != "open" else [])]
         what = f"{plain(only.name)} {only.now.value}: {', '.join(marks)}"
-    else:
-        what = ", ".join(_counts(labels))
     return f"{what} ({window.name})"
 
 
 def _counts(labels: Sequence[LabelFindings]) -> Iterator[str]:
-    by_now = [(now, sum(each.now == now for each in labels)) for now in Now]
-    (first, number), *rest = [(now, number) for now, number in by_now if number]
-    yield f"{count_of(number, 'label')} {first.value}"
-    yield from (f"{number} {now.value}" for now, number in rest)
+    known = Counter(IN_PART if each.is_resolved_in_part else each.now.value for each in labels)
+    (first, number), *rest = [(now, known[now]) for now in (*_ORDER, IN_PART) if known[now]]
+    yield f"{count_of(number, 'label')} {first}"
+    yield from (f"{number} {now}" for now, number in rest)
     critical = sum(each.severity == "critical" and each.now != Now.RESOLVED for each in labels)
     if critical:
         yield f"{critical} critical"

@@ -99,6 +99,30 @@ def test_a_lesser_finding_on_a_label_that_is_told_of_joins_its_message_and_a_gra
     assert "new" in as_read(world.deliveries()[-1].payload)
 
 
+def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_open_incident_of_the_label(
+    world: AlertsWorld,
+) -> None:
+    also = Judged("refund", "automated-shortfall", "breach", 0.12)
+    world.evaluate("2026-W02", [REFUND])
+    first = str(world.incident("refund").root)
+    world.evaluate("2026-W03", [REFUND, also])  # critical: a message of its own in another channel
+    world.evaluate("2026-W04", [fine(REFUND), also])
+    edit = newest_edit(world, first)
+    read = as_read(edit.payload)
+    assert "[header] refund: ece-increase resolved (2026-W04)" in read
+    assert "Not resolved, and not in this message: automated-shortfall." in read
+    assert "Turn on" not in read
+    assert edit.payload["text"].startswith("refund: ece-increase resolved")
+    world.evaluate("2026-W05", [fine(REFUND), also])
+    assert newest_edit(world, first).id == edit.id  # nothing new to say
+    world.evaluate("2026-W06", [fine(REFUND), fine(also)])
+    over = as_read(newest_edit(world, first).payload)
+    assert "[header] :large_green_circle: refund resolved (2026-W04)" in over
+    assert "not in this message" not in over
+    other = next(d for d in world.deliveries() if d.operation == "post" and d.channel == "#ml-oncall")
+    assert "refund resolved (2026-W06)" in as_read(newest_edit(world, other.id).payload)
+
+
 def test_what_was_never_sent_is_told_in_a_message_of_its_own_once_somebody_can_be_told(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [BILLING])
     world.sends = True

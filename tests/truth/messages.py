@@ -63,6 +63,30 @@ class Label:
         return "in breach" if newest is None else _BY_OUTCOME[newest["outcome"]]
 
     @property
+    def elsewhere(self) -> set[str]:
+        """The rules of its incidents that are not resolved and are not in this message."""
+        mine = {i["id"] for i in self.incidents}
+        return {
+            i["rule"] for i in self.facts.incidents.values()
+            if (i["source"], i["label"] or None) == (self.source, self.label) and ":" not in i["rule"]
+            and i["id"] not in mine and i["state"] != "resolved"
+        }  # fmt: skip
+
+    @property
+    def in_part(self) -> bool:
+        """All of this message is resolved, and something else of the label is not."""
+        return self.now == "resolved" and bool(self.elsewhere)
+
+    @property
+    def resolved(self) -> str:
+        """``billing resolved``, where that is true of the whole label; else with the rules that are."""
+        return f"{self.name}: {self.rules} resolved" if self.in_part else f"{self.name} resolved"
+
+    @property
+    def rules(self) -> str:
+        return ", ".join(sorted({i["rule"] for i in self.incidents}))
+
+    @property
     def now(self) -> str:
         """The worst that the newest evaluations say."""
         return min((self.now_of(i) for i in self.incidents), key=NOW.index)
@@ -327,25 +351,32 @@ def _header(reader: Reader, text: str, living: Living) -> None:
     reader.check(found["window"] in living.newest_windows, "newest window", text, living.newest_windows)
     labels = list(living.labels.values())
     over = all(each.now == "resolved" for each in labels)
-    reader.equal("all resolved", text, bool(found["done"]), over)
+    whole = over and not any(each.in_part for each in labels)
+    reader.equal("all resolved", text, bool(found["done"]), whole)
     what = found["what"]
     if len(labels) == 1:
         (only,) = labels
         marks = [only.severity, *([only.state] if only.state != "open" else [])]
-        true = f"{only.name} resolved" if over else f"{only.name} {only.now}: {', '.join(marks)}"
-        reader.equal("headline", text, what, true)
+        true = only.resolved if over else f"{only.name} {only.now}: {', '.join(marks)}"
+        reader.equal("headline", text, _sorted_rules(what) if over else what, true)
         return
-    if over:
+    if whole:
         reader.equal("headline", text, what, f"all {len(labels)} labels resolved")
         return
     _counted(reader, text, what, labels)
 
 
+def _sorted_rules(text: str) -> str:
+    """The rules in ``billing: one, two resolved`` in the order of the alphabet."""
+    found = re.fullmatch(r"(?P<name>.+): (?P<rules>[\w, -]+) resolved", text)
+    return text if found is None else f"{found['name']}: {', '.join(sorted(found['rules'].split(', ')))} resolved"
+
+
 def _counted(reader: Reader, text: str, what: str, labels: list[Label]) -> None:
-    true = Counter(each.now for each in labels)
+    true = Counter("resolved in part" if each.in_part else each.now for each in labels)
     true["critical"] = sum(each.severity == "critical" and each.now != "resolved" for each in labels)
     true |= Counter(each.state for each in labels if each.state in ("acknowledged", "silenced"))
-    kinds = "|".join(map(re.escape, (*NOW, "critical", "acknowledged", "silenced")))
+    kinds = "|".join(map(re.escape, (*NOW, "resolved in part", "critical", "acknowledged", "silenced")))
     said: Counter[str] = Counter()
     for many, kind in re.findall(rf"(\d+) (?:labels? )?({kinds})(?:, |$)", what):
         said[kind] += int(many)
@@ -526,6 +557,12 @@ def _others(reader: Reader, text: str, of: Any, groups: str) -> None:
             reader.check(_OTHERS[words] in true, "other rule", text, f"{rule} is {true}")
 
 
+@LINES.add(r"Not resolved, and not in this message: (?P<rules>[\w, -]+)\.")
+def _elsewhere(reader: Reader, text: str, of: Any, rules: str) -> None:
+    _, label = of
+    reader.equal("resolved in part", text, set(rules.split(", ")), label.elsewhere)
+
+
 @LINES.add(r"It keeps coming back, so it stays open until one more window is within the limit\.")
 def _keeps(reader: Reader, text: str, of: Any) -> None:
     _, label = of
@@ -628,8 +665,9 @@ def _one_line(reader: Reader, text: str, living: Living) -> None:
         reader.unknown(f"label in one line: {text}")
         return
     told = _without_name(found["rest"], label)
-    if told == "resolved":
-        reader.equal("now", text, "resolved", label.now)
+    if told in ("resolved", "resolved in part"):
+        true = "resolved in part" if label.in_part else label.now
+        reader.equal("resolved in part", text, told, true)
     else:
         _ending(reader, text, told, label, breach=True)
     if found["more"] is not None:
@@ -669,8 +707,8 @@ def _push(reader: Reader, text: str, living: Living) -> None:
         reader.unknown(f"push text: {text}")
         return
     told = _without_name(text, label)
-    if told == "resolved":
-        reader.equal("now", text, "resolved", label.now)
+    if told.endswith("resolved") and label.now == "resolved":
+        reader.equal("resolved in part", text, _sorted_rules(text), label.resolved)
         return
     if text.endswith("…"):
         return  # cut at Slack's bound

@@ -89,6 +89,11 @@ def still_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(switch_line, "_on", lambda *_, **__: SwitchLine("Automation is on", "on"))
 
 
+def resolved_beside_another_channel(patch: pytest.MonkeyPatch) -> None:
+    """A message knows only the incidents of its own route."""
+    patch.setattr(messages._Composer, "_open_elsewhere", lambda *_: {})
+
+
 def header_of_the_first_week(patch: pytest.MonkeyPatch) -> None:
     """Header and link stay at the first window."""
 
@@ -184,6 +189,7 @@ FAULTS = {
     "7-a_change_in_the_terminal_edits_nothing": fault(
         a_change_in_the_terminal_edits_nothing, "message as shown", "message as shown: by whom"
     ),
+    "7-resolved_beside_another_channel": fault(resolved_beside_another_channel, "headline", "resolved in part"),
     "8-dead_links": fault(dead_links, "link"),
     "8-reminders_without_ids": fault(reminders_without_ids, "id in a reminder"),
     "9-what_is_on_stays_on": fault(what_is_on_stays_on, "labels that act alone"),
