@@ -42,7 +42,7 @@ def publish(
 ) -> Publication | None:
     """Publish the scores of this alerts.yaml; whoever answers for critical incidents is notified of a lower one.
 
-    What an older file may not lower is logged as a warning.
+    A lower score takes effect with ``anyway`` only, which is a person's word; else it is logged as a warning.
     """
     done = store.publish_thresholds(
         config.thresholds, now, publisher(config, actor), anyway=anyway, reason=reason, notices=_notices(config, now)
@@ -56,8 +56,9 @@ def refusal(done: Publication) -> str:
     """What was not published, and how it can be."""
     scores = "; ".join(words_of(done, done.changes))
     return (
-        f"automate_at was not lowered: alerts.yaml here is of rules revision {done.by.revision}, which a newer one has "
-        f"replaced ({scores}). Copy the newer file here, or run `calmon automation thresholds publish --reason TEXT`"
+        f"automate_at was not lowered to what alerts.yaml here says, rules revision {done.by.revision} ({scores}): it may "
+        "be an older copy. If it is the newer file, run `calmon automation thresholds publish --reason TEXT`; "
+        "else copy the newer file here"
     )
 
 

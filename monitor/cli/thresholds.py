@@ -27,7 +27,7 @@ automation_app.add_typer(thresholds_app, name="thresholds")
 def list_command(
     last: Annotated[int, typer.Option(min=1, help="Only so many, the newest.")] = 20, json_output: cli.JsonFlag = False
 ) -> None:
-    """Who published which scores, raised some, or was refused since a newer rules revision had replaced theirs."""
+    """Who published which scores, raised some, or was refused a lower one that no person had confirmed."""
     with cli.store() as store:
         found = store.publications(last)
     if json_output:
@@ -46,10 +46,10 @@ def _cells(each: Publication) -> tuple[str, ...]:
 
 
 @thresholds_app.command(
-    epilog="Example:  calmon automation thresholds publish --reason 'back to the rules of last week on purpose'"
+    epilog="Example:  calmon automation thresholds publish --reason '0.8 gives 99% right since the retraining'"
 )
 def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
-    """Publish the scores of alerts.yaml, even where a newer rules revision has replaced it. Lower ones are notified."""
+    """Publish the scores of alerts.yaml. Only this command lowers any; whoever answers for critical labels is notified."""
     if not reason.strip():
         raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
     with cli.plain_errors():

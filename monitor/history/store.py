@@ -487,9 +487,9 @@ class Store:
         reason: str = "",
         notices: Callable[[Publication], Sequence[Delivery]] = lambda _: (),
     ) -> Publication | None:
-        """Make these the scores from which labels may act alone, if ``by`` is of the newest rules revision.
+        """Make these the scores from which labels may act alone, if they lower none and ``by`` is of no older revision.
 
-        An older revision only raises scores; ``anyway`` makes it the newest. Gives the entry that was made, None where
+        Else only higher ones are stored; ``anyway`` stores all and makes it the newest revision. Gives the entry that was made, None where
         nothing was to be done. ``notices`` are stored with it, so that a lowered score is never published unnoticed.
         Without ``by`` the set is a revision of its own.
         """

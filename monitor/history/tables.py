@@ -258,8 +258,8 @@ shifts = Table(
     Column("detail", JSON, nullable=False),
 )  # fmt: skip
 
-# Every set of thresholds that changed what is stored: `kind` is published (by the newest rules revision, or on
-# purpose by an older one), raised (by an older revision, which may only raise) or refused (it would have lowered).
+# Every set of thresholds that changed what is stored: `kind` is published (all scores of a file, none lower
+# or confirmed by a person), raised (only its higher ones) or refused (lower ones that nobody has confirmed).
 publications = Table(
     "publications", metadata,
     Column("sequence", Integer, primary_key=True, autoincrement=True),

@@ -1,7 +1,8 @@
 """The score from which each label may act alone, by the newest rules revision that a run or the service published.
 
-A gate asks the history only: it does not read alerts.yaml, which may be on another machine. There may be several
-such files: a revision that another has superseded is an older file somewhere, and may raise a score, never lower one.
+A gate asks the history only: it does not read alerts.yaml, which may be on another machine. There may be several such
+files, and nothing in a file says which is the newer: a revision that this history has never seen may be an old copy. So
+every file may raise a score at once, and a lower one takes effect only where a person publishes it by name.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ThresholdChange:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One entry: *published* by the newest revision (or on purpose), *raised* by an older one, or *refused*.
+    """One entry: *published* as the newest revision, *raised* by another file, or *refused* until a person confirms.
 
     The ``changes`` of a refused one are those that were not made.
     """
@@ -95,14 +96,16 @@ def is_settled(connection: Connection, wanted: Thresholds, revision: str) -> boo
 def publish(
     connection: Connection, wanted: Thresholds, by: Publisher, now: datetime, *, anyway: bool = False, reason: str = ""
 ) -> Publication | None:
-    """Make these the only ones, if ``by`` is of the newest revision; what is no longer wanted closes its gate.
+    """Make these the only ones, if they lower none and ``by`` is of no older revision; what is not wanted closes its gate.
 
-    An older revision only raises; ``anyway`` makes it the newest. None where nothing changes and nothing is new.
-    Whoever publishes at the same moment waits for the end of this transaction, so that one whole set is stored.
+    Else only higher scores are stored; ``anyway``, a person's word, stores all and makes it the newest revision. None
+    where nothing changes and nothing is new. Whoever publishes at the same moment waits for the end of this transaction,
+    so that one whole set is stored.
     """
     one_at_a_time(connection, "thresholds")
     before, newest = read(connection), _newest_revision(connection)
-    if anyway or not before or not _is_superseded(connection, by.revision, newest):
+    lowers = any(c.is_lowered and c.before is not None for c in _changes(before, wanted))
+    if anyway or not before or not (lowers or _is_superseded(connection, by.revision, newest)):
         if before == dict(wanted) and newest == by.revision:
             return None
         _replace(connection, wanted, now)
@@ -127,11 +130,11 @@ def _raised(before: Thresholds, wanted: Thresholds) -> dict[tuple[str, str | Non
 
 
 def _refused(connection: Connection, by: Publisher, now: datetime, changes: list[ThresholdChange]) -> Publication:
-    """The entry of a refusal; the same one twice in a row is one entry."""
+    """The entry of a refusal; the same one twice in a row, by whomever, is one entry."""
     last = next(iter(publications(connection, 1)), None)
-    if last is not None and (last.kind, last.by, last.changes) == ("refused", by, tuple(changes)):
+    if last is not None and (last.kind, last.by.revision, last.changes) == ("refused", by.revision, tuple(changes)):
         return last
-    return _note(connection, "refused", by, now, "superseded by a newer rules revision", changes)
+    return _note(connection, "refused", by, now, "not confirmed by a person", changes)
 
 
 def _newest_revision(connection: Connection) -> str | None:

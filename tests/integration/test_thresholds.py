@@ -1,4 +1,4 @@
-"""Thresholds by rules revision: never lower from an older file, never unnoticed, never a mixture."""
+"""Thresholds by rules revision: never lower unless a person says so, never unnoticed, never a mixture."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
+from monitor.publishing import publish
 from monitor.run import begin
 from monitor.windows import week
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
@@ -54,31 +55,63 @@ def test_on_purpose_an_older_revision_is_the_newest_again(store: Store) -> None:
     assert (store.publications(1)[0].kind, store.thresholds()) == ("raised", HIGH)
 
 
+def test_a_revision_that_was_never_seen_raises_and_lowers_only_by_a_persons_word(store: Store) -> None:
+    store.publish_thresholds({("tickets", None): 0.8, ("tickets", "phishing"): 0.9}, NOW, NEW)
+    wanted = {("tickets", None): 0.85, ("tickets", "phishing"): 0.6, ("mail", None): 0.7}
+    done = store.publish_thresholds(wanted, NOW, OLD)
+    assert done is not None
+    assert (done.kind, done.lowered) == ("raised", ())
+    assert store.thresholds() == {("tickets", None): 0.85, ("tickets", "phishing"): 0.9}  # mail: its gates stay closed
+    refused = store.publish_thresholds(wanted, NOW, OLD)
+    assert refused is not None
+    assert (refused.kind, refused.reason) == ("refused", "not confirmed by a person")
+    assert [(c.source, c.label, c.after) for c in refused.changes] == [
+        ("mail", None, 0.7),
+        ("tickets", "phishing", 0.6),
+    ]
+    confirmed = store.publish_thresholds(wanted, NOW, OLD, anyway=True, reason="measured")
+    assert confirmed is not None
+    assert [(c.label, c.before, c.after) for c in confirmed.lowered] == [("phishing", 0.9, 0.6)]
+    assert store.thresholds() == wanted
+    assert store.publish_thresholds(wanted, NOW, OLD) is None
+
+
 def test_a_new_source_lowers_nothing_and_a_label_that_loses_its_own_score_does(store: Store) -> None:
     first = store.publish_thresholds({("tickets", None): 0.8, ("tickets", "phishing"): 0.9}, NOW, OLD)
-    second = store.publish_thresholds({("tickets", None): 0.8, ("mail", None): 0.6}, NOW, NEW)
+    added = store.publish_thresholds(
+        {("tickets", None): 0.8, ("tickets", "phishing"): 0.9, ("mail", None): 0.6}, NOW, NEW
+    )
+    second = store.publish_thresholds({("tickets", None): 0.8, ("mail", None): 0.6}, NOW, NEW, anyway=True, reason="x")
     assert first is not None
     assert second is not None
-    assert first.lowered == ()
+    assert added is not None
+    assert (first.lowered, added.kind, added.lowered) == ((), "published", ())
     assert [(c.label, c.before, c.after) for c in second.lowered] == [("phishing", 0.9, 0.8)]
 
 
-def run_begins(world: World, least: float) -> None:
+def write_config(world: World, least: float) -> None:
     text = CONFIG.replace("automate_at: 0.8", f"automate_at: {least:g}")
     (world.folder / "alerts.yaml").write_text(text, "utf-8")
+
+
+def run_begins(world: World, least: float) -> None:
+    write_config(world, least)
     with world.opened(lambda: NOW) as monitor:
         begin(monitor, week(WEEKS[-1], monitor.config.zone), "never")
 
 
 def test_a_lower_score_is_an_event_with_revision_host_and_name_and_is_notified_once(tmp_path: Path) -> None:
     world = make_world(tmp_path)
-    for least in (0.8, 0.5, 0.5):
+    for least in (0.8, 0.5):
         run_begins(world, least)
+    with world.opened(lambda: NOW) as monitor:
+        assert publish(monitor.store, monitor.config, NOW, actor="ann", anyway=True, reason="measured") is not None
+    run_begins(world, 0.5)
     with world.opened(lambda: NOW) as monitor:
         newest = monitor.store.publications()[0]
         assert newest.by.revision == monitor.config.revision
         assert newest.by.host
-        assert newest.by.actor
+        assert newest.by.actor == "ann"
         (told,) = monitor.store.deliveries()
         assert (told.kind, told.channel, told.state) == ("monitor", "#ml-monitoring", "pending")
         assert "tickets acts from 0.5 (was 0.8)." in told.payload["text"]
@@ -99,7 +132,7 @@ def test_a_command_on_a_machine_with_an_older_file_publishes_nothing(tmp_path: P
     world = make_world(tmp_path)
     run_begins(world, 0.5)
     run_begins(world, 0.8)
-    (world.folder / "alerts.yaml").write_text(CONFIG.replace("automate_at: 0.8", "automate_at: 0.5"), "utf-8")
+    write_config(world, 0.5)
     for words in (
         ["automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "audit"],
         ["automation", "status"], ["automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "x"],
@@ -111,6 +144,21 @@ def test_a_command_on_a_machine_with_an_older_file_publishes_nothing(tmp_path: P
     assert (done.returncode, done.stdout.strip()) == (0, "tickets acts from 0.5 (was 0.8)"), done.stderr
     shown = calmon(world, "automation", "thresholds", "list")
     assert "on purpose" in shown.stdout
+
+
+def test_a_run_on_a_machine_with_a_file_that_was_never_seen_lowers_nothing(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    assert calmon(world, "run", "weekly", "--week", WEEKS[-2]).returncode == 0
+    write_config(world, 0.5)
+    ran = calmon(world, "run", "weekly", "--week", WEEKS[-1])
+    assert ran.returncode == 0, ran.stderr
+    assert "automate_at was not lowered" in ran.stderr
+    assert "calmon automation thresholds publish --reason TEXT" in ran.stderr
+    with world.opened() as monitor:
+        assert monitor.store.thresholds() == {("tickets", None): 0.8}
+        assert [each.kind for each in monitor.store.publications()] == ["refused", "published"]
+    done = calmon(world, "automation", "thresholds", "publish", "--reason", "measured", "--by", "ann")
+    assert (done.returncode, done.stdout.strip()) == (0, "tickets acts from 0.5 (was 0.8)"), done.stderr
 
 
 @pytest.mark.postgres
