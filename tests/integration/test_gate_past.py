@@ -172,7 +172,7 @@ store = Store.from_url(sys.argv[1])
 turn(store, enable=False)
 with closing(sqlite3.connect(sys.argv[1].removeprefix("sqlite:///"))) as other:
     other.execute("PRAGMA wal_checkpoint(RESTART)")  # the off is in the file, and what follows begins a new journal
-store.publish_thresholds({("tickets", None): 0.7}, datetime.now(UTC))
+store.publish_thresholds({("tickets", None): 0.9}, datetime.now(UTC))
 os.kill(os.getpid(), 9)
 """
 

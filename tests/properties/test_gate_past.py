@@ -52,14 +52,12 @@ class Restores(RuleBasedStateMachine):
     @rule(revision=st.sampled_from(sorted(SCORES)))
     def publish(self, revision: str) -> None:
         with Store.from_url(self.url) as store:
-            published = [each.by.revision for each in store.publications() if each.kind == "published"]
             before = store.thresholds().get(("tickets", None), 0.0)
             store.publish_thresholds(
                 {("tickets", None): SCORES[revision]}, datetime.now(UTC), Publisher(revision, "h", "ann")
             )
             after = store.thresholds()["tickets", None]
-        if revision in published[1:] and revision != published[0]:
-            assert after >= before, "an older revision has lowered a score"
+        assert after >= before, "a score was lowered, and no person has said so"
 
     @rule()
     def keep_a_copy(self) -> None:
