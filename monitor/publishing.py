@@ -56,8 +56,8 @@ def refusal(done: Publication) -> str:
     """What was not published, and how it can be."""
     scores = "; ".join(words_of(done, done.changes))
     return (
-        f"automate_at was not lowered to what alerts.yaml here says, rules revision {done.by.revision} ({scores}): it may "
-        "be an older copy. If it is the newer file, run `calmon automation thresholds publish --reason TEXT`; "
+        f"automate_at was not lowered to what alerts.yaml here says, rules revision {done.by.revision} ({scores}): "
+        "it may be an older copy. If it is the newer file, run `calmon automation thresholds publish --reason TEXT`; "
         "else copy the newer file here"
     )
 

@@ -49,7 +49,7 @@ def _cells(each: Publication) -> tuple[str, ...]:
     epilog="Example:  calmon automation thresholds publish --reason '0.8 gives 99% right since the retraining'"
 )
 def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
-    """Publish the scores of alerts.yaml. Only this command lowers any; whoever answers for critical labels is notified."""
+    """Publish the scores of alerts.yaml. Only this command lowers any; lower ones are notified."""
     if not reason.strip():
         raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
     with cli.plain_errors():

@@ -489,9 +489,9 @@ class Store:
     ) -> Publication | None:
         """Make these the scores from which labels may act alone, if they lower none and ``by`` is of no older revision.
 
-        Else only higher ones are stored; ``anyway`` stores all and makes it the newest revision. Gives the entry that was made, None where
-        nothing was to be done. ``notices`` are stored with it, so that a lowered score is never published unnoticed.
-        Without ``by`` the set is a revision of its own.
+        Else only higher ones are stored; ``anyway`` stores all and makes it the newest revision. Gives the entry that
+        was made, None where nothing was to be done. ``notices`` are stored with it, so that a lowered score is never
+        published unnoticed. Without ``by`` the set is a revision of its own.
         """
         publisher = by or Publisher(_digest_of(wanted), "", "")
         with self._read() as connection:

@@ -96,11 +96,11 @@ def is_settled(connection: Connection, wanted: Thresholds, revision: str) -> boo
 def publish(
     connection: Connection, wanted: Thresholds, by: Publisher, now: datetime, *, anyway: bool = False, reason: str = ""
 ) -> Publication | None:
-    """Make these the only ones, if they lower none and ``by`` is of no older revision; what is not wanted closes its gate.
+    """Make these the only ones, if they lower none and ``by`` is of no older revision; what is left out closes.
 
     Else only higher scores are stored; ``anyway``, a person's word, stores all and makes it the newest revision. None
-    where nothing changes and nothing is new. Whoever publishes at the same moment waits for the end of this transaction,
-    so that one whole set is stored.
+    where nothing changes and nothing is new. Whoever publishes at the same moment waits for the end of this
+    transaction, so that one whole set is stored.
     """
     one_at_a_time(connection, "thresholds")
     before, newest = read(connection), _newest_revision(connection)
