@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from monitor.watch import Finding
 from monitor.watching import automation_line, observed
 
 _MARKS: dict[Severity, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
+NOT_CHECKED = ("warehouse", "Slack")
 
 
 @cli.app.command(
@@ -43,16 +45,26 @@ def health(
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
     automation = automation_line(seen, now)
     if json_output:
-        _print_json(found, automation, healthy=not bad, ever_run=seen.since is not None)
+        _print_json(found, automation, now, healthy=not bad, ever_run=seen.since is not None)
     else:
         _print(found, automation, ever_run=seen.since is not None)
+        cli.out.print(_basis(now), markup=False, soft_wrap=True)
     if bad:
         raise typer.Exit(cli.FAILED)
 
 
-def _print_json(found: Sequence[Finding], automation: str, *, healthy: bool, ever_run: bool) -> None:
+def _basis(now: datetime) -> str:
+    """What the answer is about: the time, what was read, and what was not."""
+    asked = " and ".join(NOT_CHECKED)
+    return f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: {asked} (`calmon check`)."
+
+
+def _print_json(found: Sequence[Finding], automation: str, now: datetime, *, healthy: bool, ever_run: bool) -> None:
     rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
-    document = {"healthy": healthy, "ever_run": ever_run, "automation": automation, "findings": rows}
+    document = {
+        "healthy": healthy, "ever_run": ever_run, "automation": automation, "findings": rows,
+        "as_of": now.isoformat(), "not_checked": NOT_CHECKED,
+    }  # fmt: skip
     typer.echo(json.dumps(document, indent=1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -173,9 +174,17 @@ def test_health_names_what_is_wrong_and_ends_with_1(world: World):
     document = json.loads(found.stdout)
     assert (found.returncode, document["healthy"], document["ever_run"]) == (1, False, True)
     assert "lease_ended" in [each["reason"] for each in document["findings"]]
+    assert datetime.fromisoformat(document["as_of"]).utcoffset() == timedelta(0)
+    assert document["not_checked"] == ["warehouse", "Slack"]
     plain = health(world)
     assert plain.returncode == 1
     assert "do now:" in plain.stdout
+    last = plain.stdout.splitlines()[-1]
+    assert re.fullmatch(
+        r"As of \d{4}-\d\d-\d\d \d\d:\d\d UTC, from stored runs and alerts\.yaml\. "
+        r"Not checked: warehouse and Slack \(`calmon check`\)\.",
+        last,
+    )
 
 
 def test_health_of_a_history_that_is_not_there_is_an_error_and_makes_none(tmp_path: Path):
@@ -190,7 +199,8 @@ def test_health_of_a_new_history_is_good(tmp_path: Path):
     new = make_world(tmp_path)
     with Store.from_url(new.store_url):
         pass
-    assert (health(new).returncode, health(new).stdout.strip()) == (0, "nothing has been run yet")
+    found = health(new)
+    assert (found.returncode, found.stdout.splitlines()[0]) == (0, "nothing has been run yet")
 
 
 def numbers(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:

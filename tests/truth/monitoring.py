@@ -430,4 +430,12 @@ def _healthy(reader: Reader, text: str, _: Any) -> None:
         reader.check(reading["window_start"] < max(same), "newest reading", text, reading["state"])
 
 
+@HEALTH.add(
+    rf"As of (?P<at>{TIME}) UTC, from stored runs and alerts\.yaml\. "
+    r"Not checked: warehouse and Slack \(`calmon check`\)\."
+)
+def _as_of(reader: Reader, text: str, _: Any, at: str) -> None:
+    reader.check(same_minute(at, reader.facts.now), "as of", text, reader.facts.now)
+
+
 HEALTH.add(fixed(""))(nothing)
