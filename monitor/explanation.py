@@ -261,8 +261,8 @@ def _promise(known: Known) -> Step | None:
     promised, kept = detail.get("promised"), detail.get("kept")
     if promised is None or kept is None:
         return None
-    which = "of the rows that automation takes, " if detail.get("of") == "automated" else ""
-    text = f"Promised and kept: {which}the scores said {promised:.1%} on average, {kept:.1%} came true."
+    which = "for automated rows, " if detail.get("of") == "automated" else ""
+    text = f"Mean score and hit rate: {which}the mean score is {promised:.1%}, the hit rate {kept:.1%}."
     return Step("promise", text, {"promised": promised, "kept": kept})
 
 
@@ -286,8 +286,8 @@ def _worst(known: Known) -> Step | None:
     if detail.get("worst_range") is None or detail.get("worst_gap") is None:
         return None
     (low, high), gap, n = detail["worst_range"], detail["worst_gap"], detail.get("worst_n", 0)
-    way = "less often true than promised" if gap < 0 else "more often true than promised"
-    text = f"Worst score range: {number(low)} to {number(high)}, {abs(gap):.1%} {way}, from {n:,} rows."
+    way = "too high" if gap < 0 else "too low"
+    text = f"Worst score range: {number(low)} to {number(high)}, {abs(100 * gap):.1f} points {way}, from {n:,} rows."
     blocked = detail.get("blocked")
     if blocked:
         ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)

@@ -56,7 +56,7 @@ def trend_drawing(
 
 
 def reliability_drawing(data: Reliability) -> Drawing:
-    """What each bin promised against what it kept, over the bin sizes.
+    """The mean score of each bin against its hit rate, over the bin sizes.
 
     The trace named ``window`` has mean scores as ``x``, hit rates as ``y`` and each bin's lower and
     upper edge, low, high and n as ``customdata``; ``rows`` are the bin sizes.
@@ -257,7 +257,7 @@ def _bins(name: str, points: Sequence[ReliabilityPoint], color: str, symbol: str
             "width": 3,
         },
         "marker": {"color": color, "symbol": symbol, "size": 7},
-        "hovertemplate": "scores %{customdata[0]:.4f} to %{customdata[1]:.4f}<br>promised %{x:.4f}, kept %{y:.4f}"
+        "hovertemplate": "scores %{customdata[0]:.4f} to %{customdata[1]:.4f}<br>mean score %{x:.4f}, hit rate %{y:.4f}"
         " (%{customdata[2]:.4f} to %{customdata[3]:.4f})<br>n = %{customdata[4]:,}<extra></extra>",
     }
 

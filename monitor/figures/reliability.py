@@ -1,4 +1,4 @@
-"""The data of a reliability diagram: what each bin promised and what it kept, with its size."""
+"""The data of a reliability diagram: the mean score and the hit rate of each bin, with its size."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def expected_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
     of p c_fn + (1 - p) c_tn where not, p being the probability of the label by the score; None without rows.
 
     With ``confidence_in_prediction`` p is 1 - s where the label was not predicted. Less than
-    :func:`misclassification_cost`: the scores promise more than they keep where it is dear. Elkan 2001.
+    :func:`misclassification_cost`: the scores are overconfident where it is dear. Elkan 2001.
 
     >>> from monitor.counts import counts_from_rows
     >>> round(expected_cost(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1])), 6)  # (.1 + .2 + 1 + .5) / 4

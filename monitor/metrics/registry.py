@@ -124,7 +124,7 @@ _CONTRACT = (
     ),
     Metric(
         name="shortfall",
-        summary="Shortfall: mean score minus hit rate, what was promised and not kept",
+        summary="Shortfall: mean score minus hit rate (overconfidence)",
         direction="lower",
         bands=(),
         reference="Clopper & Pearson 1934 (interval)",

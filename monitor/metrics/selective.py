@@ -291,7 +291,7 @@ REGISTERED: tuple[Metric, ...] = (
     ),
     Metric(
         name="excess_errors",
-        summary="Excess errors: how many more automated rows were wrong than their scores promised",
+        summary="Excess errors: how many more automated rows were wrong than their scores claimed",
         direction="lower",
         bands=(),
         reference="Clopper & Pearson 1934 (interval)",

@@ -278,7 +278,7 @@ def gaps(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
     ]
     note = (
         "Each column is a bin, from low scores to high ones: hit rate minus mean score in percentage points, and below "
-        "it the rows of the bin. Negative: more was promised than kept."
+        "it the rows of the bin. Negative: the scores are too high."
     )
     return Element("Reliability by bin", ("label", "points, and rows"), tuple(rows), note=note)
 

@@ -76,7 +76,7 @@ def _pooled(reader: Reader, text: str, row: Row, before: str) -> None:
     reader.equal("windows", text, int(before) + 1, row["windows"])
 
 
-@EXPLAINED.add(rf"Promised and kept: .*?the scores said (?P<promised>{N}%) on average, (?P<kept>{N}%) came true\.")
+@EXPLAINED.add(rf"Mean score and hit rate: .*?the mean score is (?P<promised>{N}%), the hit rate (?P<kept>{N}%)\.")
 def _promised(reader: Reader, text: str, row: Row, promised: str, kept: str) -> None:
     reader.number("promised", text, promised, row["detail"]["promised"], scale=100)
     reader.number("kept", text, kept, row["detail"]["kept"], scale=100)
@@ -88,7 +88,7 @@ def _textbook(reader: Reader, text: str, row: Row, value: str) -> None:
 
 
 @EXPLAINED.add(
-    rf"Worst score range: (?P<low>{N}) to (?P<high>{N}), (?P<gap>{N}%) (?P<way>less|more) often true than promised, from (?P<n>{N}) rows\."
+    rf"Worst score range: (?P<low>{N}) to (?P<high>{N}), (?P<gap>{N}) points too (?P<way>high|low), from (?P<n>{N}) rows\."
     r"(?: (?P<sure>[A-Z][^:]+): (?P<ranges>.+?)(?P<only> \(only a breach blocks it\))?\.)?"
 )
 def _worst(
@@ -108,7 +108,7 @@ def _worst(
     reader.number("worst range", text, low, detail["worst_range"][0])
     reader.number("worst range", text, high, detail["worst_range"][1])
     reader.number("worst gap", text, gap, abs(detail["worst_gap"]), scale=100)
-    reader.equal("direction", text, way, "less" if detail["worst_gap"] < 0 else "more")
+    reader.equal("direction", text, way, "high" if detail["worst_gap"] < 0 else "low")
     reader.number("n", text, n, detail["worst_n"])
     if sure is not None:
         reader.check((only is None) == (row["outcome"] == "breach"), "blocked", text, row["outcome"])

@@ -285,7 +285,7 @@ def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given() -> No
     acted = behind(900, 0.91, 0.8, seen_at_most=20) | {"of": "automated"}
     text = text_of(known(EXCESS, level(EXCESS, value=52.0, p_value=1e-9, detail=acted)))
     assert "It looks at the rows that automation takes while it is on" in text
-    assert "Promised and kept: of the rows that automation takes, the scores said 91.0% on average, 80.0%" in text
+    assert "Mean score and hit rate: for automated rows, the mean score is 91.0%, the hit rate 80.0%" in text
     ranked = text_of(known(AT_THREE, level(AT_THREE, value=0.08, p_value=1e-9, detail=behind(900, 0.5, 0.4))))
     assert "Asked by three (warning): is ECE@3 above 0.05?" in ranked
     assert "It looks at the 3 highest scores of each item." in ranked
