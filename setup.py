@@ -1,6 +1,6 @@
 """The one thing that pyproject.toml cannot say: the documents of ``docs/`` go into the wheel, as ``monitor/docs``.
 
-In a checkout they are read where they are (``monitor/documents.py``), so there is one source of them.
+In a checkout they are read where they are (``monitor/core/documents.py``), so there is one source of them.
 """
 
 from __future__ import annotations

@@ -22,15 +22,16 @@ from benchmarks.checkout import ROOT
 from benchmarks.days import judged_days
 from benchmarks.populations import LABELS, Population, less_precise, raised
 from benchmarks.weeks import SOURCE, ByLabel, Rows, Setting, by_day, drawn, judged, rules_of, setting, shipped
-from monitor import acting, alerting
-from monitor.adapters import Monitor, open_warehouse
-from monitor.alerts.words import clean, count_of
-from monitor.estimates import Sample, estimate
-from monitor.evaluation import Evaluated
+from monitor.config.settings import load_settings
+from monitor.context import Monitor
+from monitor.core.records import Delivery, Estimate, Subject, Verdict, Window
+from monitor.core.windows import SETTLE
+from monitor.core.wording import clean, count_of
+from monitor.evaluation.estimates import Sample, estimate
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history.store import Store
-from monitor.records import Delivery, Estimate, Subject, Verdict, Window
-from monitor.settings import load_settings
-from monitor.windows import SETTLE
+from monitor.operations import act, incident_actions
+from monitor.operations.open import open_warehouse
 
 SEED, WEEKS, ROWS = 20260101, 52, 2_000
 ANSWERS_AFTER = timedelta(hours=2)  # until somebody acknowledges what is new
@@ -107,7 +108,7 @@ def played(
             _tell(monitor, window, verdicts, estimates)
             clock.now += ANSWERS_AFTER
             for incident in monitor.store.incidents("open"):
-                alerting.acknowledge(monitor, incident.id, "on-call")
+                incident_actions.acknowledge(monitor, incident.id, "on-call")
         found = sorted(monitor.store.deliveries(), key=lambda d: (d.created_at, d.operation != "post", d.sequence))
     return Year(tuple(found), tuple(troubles), year.windows)
 
@@ -173,7 +174,7 @@ def _estimates(year: Setting, rows: ByLabel, window: Window, verdicts: Sequence[
 def _tell(monitor: Monitor, window: Window, verdicts: Sequence[Verdict], estimates: Sequence[Estimate]) -> None:
     monitor.store.save_evaluation(window, [SOURCE], estimates, verdicts, (), monitor.clock())
     part = Evaluated(SOURCE, window, tuple(estimates), tuple(verdicts), (), ())
-    acting.act(monitor, window, [part], {SOURCE: ""})
+    act.act(monitor, window, [part], {SOURCE: ""})
 
 
 def page(year: Year, command: str) -> str:

@@ -15,7 +15,7 @@ from benchmarks.peers import BINS, PEERS, Peer
 from benchmarks.populations import POPULATIONS
 from benchmarks.size import Size
 from benchmarks.timing import timed
-from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.intervals import Form, ece_intervals, mce_intervals
 
 CONFIDENCE = 0.95

@@ -21,16 +21,17 @@ from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, number, timed
 from benchmarks.weeks import SOURCE, ByLabel, Setting, drawn, judged, rules_of, setting, shipped
-from monitor import collecting, pinning, run
-from monitor.adapters import Monitor
-from monitor.evaluation import estimates_of
+from monitor import run
+from monitor.config.model import Config
+from monitor.config.settings import Settings
+from monitor.context import Monitor
+from monitor.core.records import Verdict, Window
+from monitor.core.windows import week
+from monitor.evaluation.evaluate import estimates_of
 from monitor.history.store import Store
 from monitor.inference.memory import forget
-from monitor.records import Verdict, Window
-from monitor.rules.model import Config
-from monitor.settings import Settings
+from monitor.operations import collect, pin_baseline
 from monitor.warehouse.reader import Warehouse
-from monitor.windows import week
 
 WEEKS = ("2026-W45", "2026-W46")  # the baseline, and the week that is judged
 CHANNELS = ("email", "web", "phone")
@@ -167,9 +168,9 @@ def _staged(folder: Path, attempt: int) -> Staged:
     history = f"sqlite:///{folder}/{attempt}.sqlite"
     with Warehouse.from_url(address(folder / "warehouse.duckdb")) as warehouse, Store.from_url(history) as store:
         monitor = Monitor(config(), Settings(), warehouse, store, None, lambda: now)
-        pinning.pin(monitor, first, first, by="benchmark", reason="benchmark")
+        pin_baseline.pin(monitor, first, first, by="benchmark", reason="benchmark")
         run.begin(monitor, window, "auto")
-        reading, data = timed(lambda: collecting.collect(monitor, window, [SOURCE], store=True))
+        reading, data = timed(lambda: collect.collect(monitor, window, [SOURCE], store=True))
         forget()
         judging, evaluated = timed(lambda: run.judge(monitor, data, keep=False))
         acting, _ = timed(lambda: run.record_and_act(monitor, window, evaluated, "auto"))

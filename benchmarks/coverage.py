@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks.populations import Population, true_ece, true_mce
 from benchmarks.sampling import PLAIN, Sampling
 from benchmarks.tally import Line, Tally
-from monitor.counts import BinCounts, bin_counts, equal_frequency_edges
+from monitor.core.counts import BinCounts, bin_counts, equal_frequency_edges
+from monitor.core.records import Interval
 from monitor.inference.intervals import ece_intervals, mce_intervals
-from monitor.records import Interval
 
 TARGET = 0.93  # of a 95% interval: what "covers" means in docs/statistics.md
 AT_ONCE = 50  # repetitions in one part of the work

@@ -15,15 +15,15 @@ import numpy as np
 
 from benchmarks.populations import Bools, Floats
 from benchmarks.weeks import SOURCE, ByLabel, Open, Rows, Setting, judged, opened
-from monitor.acting import evidence_of
 from monitor.automation.state import effective
 from monitor.automation.switch import after_run, operator_change
-from monitor.counts import CELLS, BinCounts
-from monitor.evaluation import windows_needed
+from monitor.config.model import Rule
+from monitor.core.counts import CELLS, BinCounts
+from monitor.core.records import SwitchState, Verdict
+from monitor.core.windows import SETTLE
+from monitor.evaluation.evaluate import windows_needed
 from monitor.inference.gaps import GapTables, exact_moments, hypothetical, moments, position_of, stack, tail
-from monitor.records import SwitchState, Verdict
-from monitor.rules.model import Rule
-from monitor.windows import SETTLE
+from monitor.operations.act import evidence_of
 
 MARGIN = 1.5  # days are judged with p-values up to so many times too large: no rounding may lose a breach
 WORTH_A_LOOK = 0.25

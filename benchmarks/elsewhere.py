@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.coverage import Cell, Kind, in_parts
 from benchmarks.populations import Curve, Population, Scores, endless_edges
-from monitor.counts import CELLS
+from monitor.core.counts import CELLS
 
 FEWEST, MOST = 100, 50_000
 KINDS: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")

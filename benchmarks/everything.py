@@ -11,14 +11,14 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from monitor.counts import Counts, counts_from_rows, pool
-from monitor.evaluation import SourceData, WindowCounts, estimates_of
+from monitor.config.load import parse_config
+from monitor.config.model import Config
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.rows import ProbabilityRows
+from monitor.core.windows import week
+from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of
+from monitor.evaluation.row_comparisons import WholeSource
 from monitor.inference.memory import forget
-from monitor.row_comparisons import WholeSource
-from monitor.rows import ProbabilityRows
-from monitor.rules.load import parse_config
-from monitor.rules.model import Config
-from monitor.windows import week
 
 WANTED_S = 3.0
 SEED = 20260101

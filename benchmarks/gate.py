@@ -20,10 +20,10 @@ from openfeature.evaluation_context import EvaluationContext
 from benchmarks.checkout import ROOT, commit_of
 from benchmarks.tables import Table, console, write_between
 from monitor.automation import AsyncGate, Gate, GateReason
-from monitor.automation.openfeature import CalmonProvider
-from monitor.automation.sources import StoreSource
+from monitor.automation.gate.openfeature import CalmonProvider
+from monitor.automation.gate.sources import StoreSource
+from monitor.core.records import SwitchState
 from monitor.history.store import Store
-from monitor.records import SwitchState
 
 DOCS = ROOT / "docs" / "gate.md"
 LABELS = 200

@@ -13,13 +13,13 @@ from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, in_turns, number, times
 from benchmarks.weeks import BASELINE_ENDS, SOURCE, shipped
-from monitor import windows
-from monitor.baselines import Baseline, edges_of
-from monitor.counts import CELLS, BinCounts, Counts, bin_counts, counts_from_groups, equal_frequency_edges
-from monitor.evaluation import SourceData, WindowCounts, verdicts_of
+from monitor.core import windows
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import CELLS, BinCounts, Counts, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.inference.intervals import Form, ece_intervals, mce_intervals
 from monitor.inference.memory import forget
-from monitor.shift.counts_tests import source_shifts
 
 WANTED = 1.3
 """How much more the largest window may cost than the smallest."""

@@ -19,11 +19,11 @@ from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import fresh, number, peak, timed
 from benchmarks.weeks import shipped
-from monitor.baselines import edges_of
-from monitor.counts import Counts, bin_counts, equal_frequency_edges
-from monitor.estimates import Sample, estimate
+from monitor.core.baseline import edges_of
+from monitor.core.counts import Counts, bin_counts, equal_frequency_edges
+from monitor.core.records import Subject
+from monitor.evaluation.estimates import Sample, estimate
 from monitor.inference.intervals import ece_intervals, mce_intervals
-from monitor.records import Subject
 from monitor.warehouse.reader import Warehouse
 
 PER_ITEM = 5

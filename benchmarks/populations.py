@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
-from monitor.counts import CELLS, Counts, equal_frequency_edges
+from monitor.core.counts import CELLS, Counts, equal_frequency_edges
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

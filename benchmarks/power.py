@@ -13,8 +13,8 @@ from benchmarks.populations import LABELS, SIX_PERCENT, Population, less_precise
 from benchmarks.tally import Line, Tally
 from benchmarks.weeks import ByLabel, Setting, drawn, judged, rules_of, setting, shipped
 from benchmarks.years import SECONDS_A_LABEL_WEEK
-from monitor.records import Verdict
-from monitor.rules.model import Rule
+from monitor.config.model import Rule
+from monitor.core.records import Verdict
 
 Change = Literal["rise", "drift", "fall"]
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.populations import LABELS, POPULATIONS, Population, endless
-from monitor.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.config.model import EvaluationConfig
+from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.metrics.calibration import brier, ece
 from monitor.recalibration.applying import recalibrated
 from monitor.recalibration.choice import choose
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.gain import Gain, cross_validated
 from monitor.recalibration.score_map import METHODS, Method
-from monitor.rules.model import EvaluationConfig
 
 SIZES = (500, 1_000, 2_000, 5_000, 10_000, 50_000)
 EVALUATION = EvaluationConfig()

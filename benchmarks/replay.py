@@ -18,15 +18,15 @@ from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, timed
 from benchmarks.weeks import SOURCE, ByLabel, Setting, by_day, drawn, setting
-from monitor.counts import pool
-from monitor.evaluation import ByLabel as CountsByLabel
-from monitor.evaluation import SourceData, verdicts_of
+from monitor.config.model import Config, Rule
+from monitor.core.counts import pool
+from monitor.core.records import Schedule, Window
+from monitor.evaluation.evaluate import ByLabel as CountsByLabel
+from monitor.evaluation.evaluate import SourceData, verdicts_of
+from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.history.store import Store, StoredReading
 from monitor.inference.memory import forget
-from monitor.records import Schedule, Window
-from monitor.replay import Replay, plan_of, replay
-from monitor.rules.model import Config, Rule
-from monitor.shift.counts_tests import source_shifts
+from monitor.operations.replay import Replay, plan_of, replay
 
 ROWS = 2_000
 THE_SAME, STRICTER, ONE_MORE = "the same file", "one threshold stricter", "one rule more: each judged by both files"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.populations import Bools, Floats, Ints, Population, endless
-from monitor.counts import CELLS, Counts, counts_from_rows
+from monitor.core.counts import CELLS, Counts, counts_from_rows
 from monitor.inference.dependence import design_effect, sums_of_rows
 
 COPIES = 5

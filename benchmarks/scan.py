@@ -16,13 +16,13 @@ from sqlalchemy.pool import NullPool
 from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, in_turns, times
-from monitor.rules.model import SourceConfig
+from monitor.config.model import SourceConfig
+from monitor.core.windows import week
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.reader import Warehouse
 from monitor.warehouse.relation import RelationProblem
 from monitor.warehouse.statements import Statements
-from monitor.windows import week
 
 SOURCE = SourceConfig(relation="predictions", score_is="probability_of_label")
 WINDOW = week("2026-W46", ZoneInfo("UTC"))

@@ -16,10 +16,10 @@ from time import perf_counter, process_time
 
 import sqlalchemy as sa
 
-from monitor.adapters import open_monitor
+from monitor.config.settings import load_settings
 from monitor.history.store import Store
-from monitor.operating import change_switch, known_labels
-from monitor.settings import load_settings
+from monitor.operations.change_switch import change_switch, known_labels
+from monitor.operations.open import open_monitor
 from tests.fakes.world import CONFIG
 
 LABELS = 20

@@ -14,16 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.populations import LABELS, Bools, Ints, Population, counted
-from monitor import incidents, windows
-from monitor.baselines import Baseline, edges_of
-from monitor.counts import Counts
-from monitor.evaluation import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.alerting import incidents
+from monitor.config.load import load_config
+from monitor.config.model import Config, Rule
+from monitor.core import windows
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts
+from monitor.core.records import Incident, Schedule, ShiftResult, Subject, Verdict, Window
+from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.evaluation.shift.counts_tests import ks
 from monitor.inference.alignment import binned as binned_counts
 from monitor.metrics.calibration import ece
-from monitor.records import Incident, Schedule, ShiftResult, Subject, Verdict, Window
-from monitor.rules.load import load_config
-from monitor.rules.model import Config, Rule
-from monitor.shift.counts_tests import ks
 
 SOURCE = "mail"  # the shipped source that has a rule on one label by name as well
 BASELINE_ENDS = "2026-W01"  # the first week that is judged

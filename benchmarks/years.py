@@ -26,7 +26,7 @@ from benchmarks.weeks import (
     shipped,
     textbook,
 )
-from monitor.records import Verdict
+from monitor.core.records import Verdict
 
 SECONDS_A_LABEL_WEEK = 0.005
 ByWindow = Mapping[int, list[Verdict]]

@@ -10,13 +10,13 @@ from typing import Any
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
-from monitor.adapters import Monitor
-from monitor.collecting import report_path
-from monitor.document import verdict_row
-from monitor.records import Verdict, Window
+from monitor.context import Monitor
+from monitor.core.records import Verdict, Window
+from monitor.operations.collect import report_path
+from monitor.operations.write_report import write_report
 from monitor.report.data import ReportData
 from monitor.report.markdown import escape, summary_markdown, trend_markdown
-from monitor.reporting import write_report
+from monitor.report.run_document import verdict_row
 from monitor.run import RunResult
 
 COLUMNS = (

@@ -9,8 +9,8 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
 from flows.hooks import tell_run_failed
 from flows.stages import NothingEvaluated, evaluate_window, opened, scheduled_window, wanted
-from monitor.records import Schedule
-from monitor.windows import span
+from monitor.core.records import Schedule
+from monitor.core.windows import span
 
 
 @flow(

@@ -8,11 +8,11 @@ import os
 import sys
 from pathlib import Path
 
+from monitor.config.load import load_config
+from monitor.config.problems import ConfigProblems
+from monitor.config.settings import SettingsError, load_settings
 from monitor.demo import story
 from monitor.report.console import console
-from monitor.rules.load import load_config
-from monitor.rules.problems import ConfigProblems
-from monitor.settings import SettingsError, load_settings
 
 ENVIRONMENT = {
     "PREFECT_LOGGING_LEVEL": "ERROR",

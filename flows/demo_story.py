@@ -9,12 +9,13 @@ from rich.console import RenderableType
 
 from flows.rebaseline import pin_weeks
 from flows.stages import evaluate_window, publish
-from monitor.adapters import open_monitor, utc_now
+from monitor.config.load import load_config
+from monitor.config.settings import load_settings
+from monitor.context import utc_now
+from monitor.core.windows import last_ready
 from monitor.demo import story
 from monitor.demo.progress import steps
-from monitor.rules.load import load_config
-from monitor.settings import load_settings
-from monitor.windows import last_ready
+from monitor.operations.open import open_monitor
 
 
 # No failure hooks: somebody is watching, and made-up failures are nobody's page.

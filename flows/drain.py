@@ -13,11 +13,11 @@ from prefect import flow, get_run_logger
 
 from flows.hooks import tell_monitor_failed
 from flows.stages import OUTSIDE, opened
-from monitor import alerting
-from monitor.alerts.outbox import drain
+from monitor.alerting.health.issues import FAILED_NOTE
+from monitor.alerting.slack.outbox import drain
+from monitor.config.problems import ConfigProblems
 from monitor.history.errors import HistoryLost, StoreMissing
-from monitor.rules.problems import ConfigProblems
-from monitor.watch import FAILED_NOTE
+from monitor.operations import incident_actions
 
 
 @flow(
@@ -33,7 +33,7 @@ def drain_outbox() -> dict[str, int]:
     try:
         with opened(creates=False) as monitor:
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-drain")
-            alerting.due_repeats(monitor)
+            incident_actions.due_repeats(monitor)
             touched = drain(
                 monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True
             )  # fmt: skip

@@ -2,8 +2,8 @@
 
 Prefect calls a hook with parameters named exactly ``flow, flow_run, state``: in the run's own
 process where that still lives, else in the worker's. The history keeps a note of the failure, and the incident with
-its one message is made of that (:mod:`monitor.watching`). Where the history itself is what failed, a small file
-limits what is said instead (:mod:`monitor.health.outage`).
+its one message is made of that (:mod:`monitor.alerting.health.watchdog`). Where the history itself is what failed, a
+small file limits what is said instead (:mod:`monitor.alerting.health.outage`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ import yaml
 from prefect.utilities.urls import url_for
 from sqlalchemy.exc import SQLAlchemyError
 
-from monitor import alerting, watching
-from monitor.adapters import Monitor, open_store, open_warehouse, sender_of, utc_now
-from monitor.alerts.message import delivery_of
-from monitor.alerts.outbox import drain, worker_id
-from monitor.health import outage
-from monitor.health.message import on_demand_failed
-from monitor.health.outage import Recipient
-from monitor.heartbeat import beat
+from monitor.alerting.health import outage, watchdog
+from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.message import on_demand_failed
+from monitor.alerting.health.outage import Recipient
+from monitor.alerting.slack.client import sender_of
+from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.outbox import drain, worker_id
+from monitor.config.durations import parse_duration
+from monitor.config.load import load_config, text_of
+from monitor.config.model import AutomationConfig, Config, Route
+from monitor.config.problems import ConfigProblems
+from monitor.config.settings import Settings, load_settings
+from monitor.context import Monitor, utc_now
+from monitor.core.redaction import hide_at_the_edge
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
-from monitor.redaction import hide_at_the_edge
-from monitor.rules.durations import parse_duration
-from monitor.rules.load import load_config, text_of
-from monitor.rules.model import AutomationConfig, Config, Route
-from monitor.rules.problems import ConfigProblems
-from monitor.settings import Settings, load_settings
+from monitor.operations import incident_actions
+from monitor.operations.open import open_store, open_warehouse
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
         beat(settings.watchdog_heartbeat_url, failed=error)
     try:
         with open_store(settings, writes=True, creates=False) as store:
-            watching.note_failure(store, flow.name, error, utc_now())
+            watchdog.note_failure(store, flow.name, error, utc_now())
             _look(_monitor(settings, store))
     except (HistoryError, SQLAlchemyError) as failed:
         log.error("the history cannot be used: %s", failed)
@@ -93,8 +95,8 @@ def tell_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
 
 def _look(monitor: Monitor) -> None:
     """What the watchdog does about the monitor's own work; of data and leases nothing, since rules may be missing."""
-    watching.watch_runs(monitor)
-    alerting.due_repeats(monitor)
+    watchdog.watch_runs(monitor)
+    incident_actions.due_repeats(monitor)
     drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
 
 

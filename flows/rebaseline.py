@@ -8,10 +8,10 @@ from prefect.runtime import task_run
 
 from flows.hooks import tell_run_failed
 from flows.stages import IO, RETRIES, opened
-from monitor.adapters import Monitor
-from monitor.pinning import Pinned, default_span, pin
-from monitor.redaction import secrets_hidden
-from monitor.windows import week
+from monitor.context import Monitor
+from monitor.core.redaction import secrets_hidden
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import Pinned, default_span, pin
 
 
 class NotAllPinned(Exception):

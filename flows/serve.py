@@ -27,9 +27,9 @@ import yaml
 
 from flows import server_process
 from flows.server_process import ServerFailed
-from monitor.rules.load import load_config
-from monitor.rules.problems import ConfigProblems
-from monitor.settings import SettingsError, load_settings
+from monitor.config.load import load_config
+from monitor.config.problems import ConfigProblems
+from monitor.config.settings import SettingsError, load_settings
 
 SCHEDULES = Path(__file__).parent.parent / "deployments" / "prefect.yaml"
 USUAL_PORT = 4200

@@ -21,20 +21,21 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from flows.artifacts import show
 from monitor import run as stages
-from monitor.adapters import ActMode, Monitor, open_monitor, open_store, utc_now
-from monitor.collecting import Collected, collect
-from monitor.evaluation import Evaluated
-from monitor.health import outage
-from monitor.heartbeat import beat
+from monitor.alerting.health import outage
+from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.watchdog import is_told
+from monitor.config.load import load_config
+from monitor.config.settings import Settings, load_settings
+from monitor.context import ActMode, Monitor, utc_now
+from monitor.core.records import Action, Reason, Schedule, Window
+from monitor.core.redaction import secrets_hidden
+from monitor.core.windows import WindowError, last_ready, named
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history.errors import HistoryLost, StoreUnreachable
-from monitor.records import Action, Reason, Schedule, Window
-from monitor.redaction import secrets_hidden
-from monitor.rules.load import load_config
+from monitor.operations.collect import Collected, collect
+from monitor.operations.open import open_monitor, open_store
 from monitor.run import RunResult
-from monitor.settings import Settings, load_settings
 from monitor.warehouse.reader import WarehouseFailed
-from monitor.watching import is_told
-from monitor.windows import WindowError, last_ready, named
 
 RETRIES = 3
 GRACE = 300

@@ -17,9 +17,9 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType
 
+from monitor.alerting.health.issues import WAITING_NOTE
+from monitor.core.records import Note
 from monitor.history.store import Store
-from monitor.records import Note
-from monitor.watch import WAITING_NOTE
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from prefect import flow, get_run_logger
 from flows.hooks import tell_monitor_failed
 from flows.stages import opened
 from flows.waiting import note_waiting_runs
-from monitor import alerting
-from monitor.alerts.outbox import drain
-from monitor.heartbeat import beat
+from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.issues import WATCHDOG_NOTE
+from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.slack.outbox import drain
+from monitor.core.records import Note
 from monitor.history.errors import StoreMissing
-from monitor.records import Note
-from monitor.watch import WATCHDOG_NOTE
-from monitor.watching import watch_monitor
+from monitor.operations import incident_actions
 
 
 @flow(
@@ -35,7 +35,7 @@ def watchdog() -> list[str]:
             note_waiting_runs(monitor.store, monitor.clock())
             monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock()))
             found = watch_monitor(monitor)
-            alerting.due_repeats(monitor)
+            incident_actions.due_repeats(monitor)
             drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
             beat(monitor.settings.watchdog_heartbeat_url)
     except StoreMissing as error:  # never made: one that was lost fails this flow, and its hook reports that

@@ -14,16 +14,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from monitor import acting, alerting, collecting, premature, watching
-from monitor.adapters import ActMode, Monitor
-from monitor.alerts.outbox import drain
-from monitor.alerts.words import clean
-from monitor.document import run_document
-from monitor.evaluation import Evaluated, evaluate
-from monitor.heartbeat import beat
-from monitor.publishing import publish
-from monitor.records import Action, Delivery, Window
-from monitor.redaction import without_secrets
+from monitor.alerting.health import watchdog
+from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.slack.outbox import drain, worker_id
+from monitor.context import ActMode, Monitor
+from monitor.core.records import Action, Delivery, Window
+from monitor.core.redaction import without_secrets
+from monitor.core.wording import clean
+from monitor.evaluation.evaluate import Evaluated, evaluate
+from monitor.operations import act as acting
+from monitor.operations import collect, incident_actions
+from monitor.operations import refuse_premature as premature
+from monitor.operations.publish_thresholds import publish
+from monitor.report.run_document import run_document
 
 ERROR_LENGTH = 2_000
 Progress = Callable[[str], None]
@@ -59,12 +62,12 @@ def run_window(
     names = list(sources or monitor.config.sources)
     refuse_premature(monitor, window, names, beats=not dry_run and act != "never")
     if dry_run:
-        data = collecting.collect(monitor, window, names, store=False, reread=act != "never", progress=progress)
+        data = collect.collect(monitor, window, names, store=False, reread=act != "never", progress=progress)
         evaluated = judge(monitor, data, progress, keep=False)
         return result(new_run(monitor, window), window, evaluated, acting.refused(evaluated, "not done: dry run"))
     run = begin(monitor, window, act)
     with failure_noted(monitor, window, beats=act != "never"):
-        data = collecting.collect(monitor, window, names, store=True, reread=act != "never", progress=progress)
+        data = collect.collect(monitor, window, names, store=True, reread=act != "never", progress=progress)
         evaluated = judge(monitor, data, progress, keep=act != "never")
         actions = record_and_act(monitor, window, evaluated, act, progress)
         finish(monitor, window, evaluated, act)
@@ -127,13 +130,13 @@ def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> It
 
 
 def judge(
-    monitor: Monitor, data: Sequence[collecting.Collected], progress: Progress = _quiet, *, keep: bool = True
+    monitor: Monitor, data: Sequence[collect.Collected], progress: Progress = _quiet, *, keep: bool = True
 ) -> tuple[Evaluated, ...]:
     """Counts -> estimates, shift tests and verdicts; ``keep`` writes the drift report beside the run."""
     parts = []
     for source in data:
         progress(f"judging {source.data.name}")
-        shifts = collecting.feature_shifts(monitor, source, keep=keep)
+        shifts = collect.feature_shifts(monitor, source, keep=keep)
         parts.append(evaluate(source.data, monitor.config, shifts))
     return tuple(parts)
 
@@ -159,7 +162,7 @@ def finish(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], act
     """Write down that the run is done, then report what it could not judge."""
     monitor.store.finish_run(window, state="done", now=monitor.clock())
     if act != "never":
-        watching.watch_data(monitor, [part.source for part in evaluated], window)
+        watchdog.watch_data(monitor, [part.source for part in evaluated], window)
         deliver(monitor)
 
 
@@ -177,8 +180,8 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
 
 def deliver(monitor: Monitor) -> list[Delivery]:
     """Send what is due, old and new, reminders included. A failed delivery is kept and never fails the run."""
-    alerting.due_repeats(monitor)
-    return drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker)
+    incident_actions.due_repeats(monitor)
+    return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id())
 
 
 def result(run: str, window: Window, evaluated: Sequence[Evaluated], actions: Sequence[Action]) -> RunResult:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from monitor.automation.http import Backend, Guard, api
+from monitor.service.app import Backend, Guard, api
 
 PAGE = Path(__file__).parents[1] / "docs" / "openapi.json"
 

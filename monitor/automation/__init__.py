@@ -1,6 +1,6 @@
 """The switch: what may act alone, decided by pure functions over stored state; and the gate, which routers ask."""
 
-from monitor.automation.board import Decision, GateReason
-from monitor.automation.gate import AsyncGate, Gate
+from monitor.automation.gate.gate import AsyncGate, Gate
+from monitor.automation.gate.snapshot import Decision, GateReason
 
 __all__ = ["AsyncGate", "Decision", "Gate", "GateReason"]

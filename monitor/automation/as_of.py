@@ -11,11 +11,11 @@ from datetime import datetime
 from itertools import pairwise
 from typing import cast
 
+from monitor.automation.harm import TimeOn
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import WEEKLY_RUN
-from monitor.harm import TimeOn
-from monitor.ranges import merged
-from monitor.records import SwitchEvent, SwitchState, SwitchValue
+from monitor.core.records import SwitchEvent, SwitchState, SwitchValue
+from monitor.core.score_ranges import merged
 
 Key = tuple[str, str | None]
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from monitor.ranges import outwards
-from monitor.records import Reason, RuleEvidence, Schedule, Verdict, WindowOutcome
+from monitor.core.records import Reason, RuleEvidence, Schedule, Verdict, WindowOutcome
+from monitor.core.score_ranges import outwards
 
 KEPT = 8
 """Newest windows that are kept of a rule, beside the newest one that decides; a window is rarely judged again later."""

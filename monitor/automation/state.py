@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.ranges import CELLS, Ranges, merged
-from monitor.records import SwitchState
+from monitor.core.records import SwitchState
+from monitor.core.score_ranges import CELLS, Ranges, merged
 
 
 @dataclass(frozen=True, slots=True)

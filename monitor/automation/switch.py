@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.automation.evidence import breaches_of, is_against, lease_bound
-from monitor.ranges import Ranges, merged, outwards, told
-from monitor.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
-from monitor.rules.model import AutomationConfig, ReEnableAfter
+from monitor.config.model import AutomationConfig, ReEnableAfter
+from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
+from monitor.core.score_ranges import Ranges, merged, outwards, told
 
 HOLD = timedelta(hours=24)
 # One date is kept for both schedules. A week that is evaluated some days late is still the newest

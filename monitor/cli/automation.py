@@ -15,26 +15,26 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from monitor.adapters import Monitor, utc_now
-from monitor.alerts.words import clean
 from monitor.automation import Gate
-from monitor.automation.board import Board, board_of, closed_by_history
 from monitor.automation.evidence import is_against
+from monitor.automation.gate.snapshot import Board, board_of, closed_by_history
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
-from monitor.drill import DrillRefused, Notice, Summary, check, limit, summaries
-from monitor.drill import drill as run_drill
-from monitor.environment import service_address
-from monitor.label_evidence import known_of
-from monitor.operating import change_switch, known_labels
-from monitor.ranges import told
-from monitor.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
+from monitor.config.environment import service_address
+from monitor.config.model import Config
+from monitor.config.problems import ConfigProblems
+from monitor.config.settings import SettingsError, variable
+from monitor.context import Monitor, utc_now
+from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
+from monitor.core.score_ranges import told
+from monitor.core.wording import clean
+from monitor.operations.change_switch import change_switch, known_labels
+from monitor.operations.drill import DrillRefused, Notice, Summary, check, limit, summaries
+from monitor.operations.drill import drill as run_drill
+from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
-from monitor.rules.model import Config
-from monitor.rules.problems import ConfigProblems
-from monitor.settings import SettingsError, variable
 
 DRY_RUN = (
     "DRY RUN: runs turn nothing off, block nothing and turn nothing on; they store what they would have done "

@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from monitor import windows
-from monitor.adapters import utc_now
-from monitor.baselines import Baseline
 from monitor.cli import common as cli
 from monitor.cli.runs import status
-from monitor.counts import bin_counts
+from monitor.config.model import Config
+from monitor.context import utc_now
+from monitor.core import windows
+from monitor.core.baseline import Baseline
+from monitor.core.counts import bin_counts
+from monitor.core.records import Window
 from monitor.metrics.calibration import ece
-from monitor.pinning import Pinned, default_span, pin
-from monitor.records import Window
+from monitor.operations.pin_baseline import Pinned, default_span, pin
 from monitor.report.console import plain_table
-from monitor.rules.model import Config
 
 CONCERNS_SHOWN = 20
 

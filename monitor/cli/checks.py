@@ -11,16 +11,17 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from monitor.adapters import open_warehouse, sender_of
+from monitor.alerting.slack.client import sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
+from monitor.config.load import load_config
+from monitor.config.model import Config, Rule
+from monitor.config.settings import Settings
+from monitor.core.redaction import without_secrets
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
-from monitor.redaction import without_secrets
+from monitor.operations.open import open_warehouse
 from monitor.report.console import plain_table
-from monitor.rules.load import load_config
-from monitor.rules.model import Config, Rule
-from monitor.settings import Settings
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 from monitor.warehouse.relation import WrongWarehouseAddress
 

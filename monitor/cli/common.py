@@ -19,21 +19,22 @@ import typer
 from rich.text import Text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from monitor.adapters import Monitor, open_monitor, open_store, utc_now
-from monitor.alerts.words import clean
 from monitor.cli.demand import OnDemand
-from monitor.files import write_whole
+from monitor.config.load import load_config
+from monitor.config.model import Config
+from monitor.config.problems import ConfigProblems
+from monitor.config.settings import Settings, SettingsError, load_settings
+from monitor.context import Monitor, utc_now
+from monitor.core.files import write_whole
+from monitor.core.records import Schedule, Window
+from monitor.core.redaction import hide_at_the_edge, told, without_secrets
+from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
+from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
-from monitor.records import Schedule, Window
-from monitor.redaction import hide_at_the_edge, told, without_secrets
+from monitor.operations.open import open_monitor, open_store
 from monitor.report.console import console
-from monitor.rules.load import load_config
-from monitor.rules.model import Config
-from monitor.rules.problems import ConfigProblems
-from monitor.settings import Settings, SettingsError, load_settings
 from monitor.warehouse.relation import RelationError, WarehouseFailed, WrongWarehouseAddress
-from monitor.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 
 FAILED, USAGE, BREACH = 1, 2, 3
 CELL_LENGTH = 400

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from monitor.adapters import utc_now
 from monitor.cli import common as cli
+from monitor.context import utc_now
 from monitor.history import archive
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.store import Store

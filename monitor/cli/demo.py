@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from monitor.adapters import open_monitor, utc_now
 from monitor.cli import common as cli
+from monitor.config.load import load_config
+from monitor.context import utc_now
+from monitor.core.windows import last_ready
 from monitor.demo import story
 from monitor.demo.progress import steps
-from monitor.pinning import pin
-from monitor.rules.load import load_config
+from monitor.operations.open import open_monitor
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import last_ready
 
 
 @cli.app.command(epilog="Example:  calmon demo")

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.markup import escape
 
-from monitor.alerts.words import clean
 from monitor.cli import common as cli
-from monitor.examples import Examples, NoSuchRows, document, examples, source_of
-from monitor.records import Schedule
+from monitor.core.records import Schedule
+from monitor.core.wording import clean
+from monitor.operations.examples import Examples, NoSuchRows, document, examples, source_of
 from monitor.report.console import plain_table
 from monitor.warehouse.examples import Wanted
 

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from monitor import watch
-from monitor.adapters import utc_now
+from monitor.alerting.health import issues
+from monitor.alerting.health.issues import Finding
+from monitor.alerting.health.watchdog import automation_line, observed
 from monitor.cli import common as cli
+from monitor.context import utc_now
+from monitor.core.records import Severity
 from monitor.history.store import Store
-from monitor.records import Severity
-from monitor.watch import Finding
-from monitor.watching import automation_line, observed
 
 _MARKS: dict[Severity, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
 NOT_CHECKED = ("warehouse", "Slack")
@@ -41,7 +41,7 @@ def health(
         with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
             now = utc_now()
             seen = observed(store, config, now)
-    found = watch.findings(seen, now)
+    found = issues.findings(seen, now)
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
     automation = automation_line(seen, now)
     if json_output:

@@ -12,22 +12,22 @@ from typing import Annotated, Literal
 
 import typer
 
-from monitor.adapters import Monitor
 from monitor.cli import common as cli
-from monitor.explanation import Known, document, explain, sentences
+from monitor.context import Monitor
+from monitor.core.records import Estimate, Schedule, Verdict, Where
+from monitor.core.windows import WindowError, first_day, nominal
 from monitor.metrics.registry import METRICS
+from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
-from monitor.records import Estimate, Schedule, Verdict, Where
 from monitor.report.data import ReportData, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import report_document
+from monitor.report.explanation import Known, document, explain, sentences
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
 from monitor.report.terminal import history_view, report_view
 from monitor.report.words import listed
-from monitor.reporting import report_of
-from monitor.windows import WindowError, first_day, nominal
 
 NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
 

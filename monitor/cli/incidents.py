@@ -9,17 +9,17 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from monitor import alerting
-from monitor.adapters import Monitor
-from monitor.alerts.message import delivery_of, trial_message
-from monitor.alerts.words import moment, plain_words, standing
+from monitor.alerting.compose import delivery_states
+from monitor.alerting.incidents import last_told
+from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
-from monitor.incidents import last_told
-from monitor.messages import delivery_states
-from monitor.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
+from monitor.config.durations import parse_duration
+from monitor.config.model import Config, Route
+from monitor.context import Monitor
+from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
+from monitor.core.wording import moment, plain_words, standing
+from monitor.operations import incident_actions
 from monitor.report.console import plain_table
-from monitor.rules.durations import parse_duration
-from monitor.rules.model import Config, Route
 from monitor.run import deliver
 
 incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
@@ -94,7 +94,7 @@ def _subject(incident: Incident) -> str:
 def ack_command(id: IdArgument, by: cli.ByOption = None) -> None:
     """You have it: nobody is called for it any more."""
     with cli.monitor() as opened:
-        _tell(opened, alerting.acknowledge(opened, id, cli.who(by)))
+        _tell(opened, incident_actions.acknowledge(opened, id, cli.who(by)))
 
 
 @incidents_app.command(
@@ -110,7 +110,7 @@ def silence_command(
 ) -> None:
     """Quiet for a while: neither replies nor reminders. It ends by itself."""
     with cli.monitor() as opened:
-        _tell(opened, alerting.silence(opened, id, _end(opened, length, until), cli.who(by)))
+        _tell(opened, incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by)))
 
 
 def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
@@ -136,10 +136,10 @@ def resolve_command(
 ) -> None:
     """End it by hand. A breach in one of the next windows reopens it all the same."""
     with cli.monitor() as opened:
-        _tell(opened, alerting.resolve(opened, id, cli.who(by), reason))
+        _tell(opened, incident_actions.resolve(opened, id, cli.who(by), reason))
 
 
-def _tell(opened: Monitor, done: alerting.Outcome) -> None:
+def _tell(opened: Monitor, done: incident_actions.Outcome) -> None:
     """Say what became of it; its edit goes out at once, where Slack can be reached."""
     if done.refused:
         raise cli.UsageError(done.words)

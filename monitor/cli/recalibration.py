@@ -8,12 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from monitor import windows
 from monitor.cli import common as cli
 from monitor.cli.runs import status
-from monitor.confidence.comparing import Compared
+from monitor.config.model import Config
+from monitor.core import windows
+from monitor.core.records import Interval, Subject, Window
 from monitor.history.store import Store
-from monitor.recalibrating import (
+from monitor.operations.compare_scores import NothingToCompare, compare_scores, sources_with_constructions
+from monitor.operations.recalibrate import (
     Material,
     NothingToFit,
     Recalibrated,
@@ -22,12 +24,10 @@ from monitor.recalibrating import (
     recalibrate,
     sources_with,
 )
+from monitor.recalibration.compare_constructions import Compared
 from monitor.recalibration.gain import Gain, Quality
 from monitor.recalibration.score_map import ScoreMap, apply_one
-from monitor.records import Interval, Subject, Window
 from monitor.report.console import plain_table
-from monitor.rules.model import Config
-from monitor.score_comparison import NothingToCompare, compare_scores, sources_with_constructions
 
 MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
 

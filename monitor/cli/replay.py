@@ -11,16 +11,27 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from monitor import replay as replaying
 from monitor.cli import common as cli
 from monitor.cli.runs import bar
-from monitor.figures.scale import Scale
-from monitor.figures.sparkline import sparkline
+from monitor.config.load import load_config
+from monitor.core.records import Subject
 from monitor.history.store import Store
-from monitor.records import Subject
-from monitor.replay import NEVER_READ, Missing, Opened, Pair, Replay, ReplayRefused, Seen, Side, Switched, Timeline
+from monitor.operations import replay as replaying
+from monitor.operations.replay import (
+    NEVER_READ,
+    Missing,
+    Opened,
+    Pair,
+    Replay,
+    ReplayRefused,
+    Seen,
+    Side,
+    Switched,
+    Timeline,
+)
 from monitor.report.console import plain_table
-from monitor.rules.load import load_config
+from monitor.report.figures.scale import Scale
+from monitor.report.figures.sparkline import sparkline
 
 SHOWN_DIFFERENCES = 10
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}

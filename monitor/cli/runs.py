@@ -10,15 +10,16 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from monitor import windows
-from monitor.adapters import ActMode, Monitor, open_monitor
+from monitor.alerting.health import outage
+from monitor.alerting.health.lost_history import report_lost
 from monitor.cli import common as cli
-from monitor.health import outage
+from monitor.config.model import Config
+from monitor.context import ActMode, Monitor
+from monitor.core import windows
+from monitor.core.records import Schedule
 from monitor.history.errors import HistoryLost
-from monitor.lost import report_lost
-from monitor.records import Schedule
+from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
-from monitor.rules.model import Config
 from monitor.run import RunResult, run_window
 
 run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")

@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from monitor.alerts.links import links_of
-from monitor.automation.connections import MOST_IDLE, protocol, raise_file_limit
-from monitor.automation.http import Guard, create_app, is_loopback
-from monitor.automation.tokens import SCOPES, TokensBroken, TokensFile
+from monitor.alerting.slack.links import links_of
 from monitor.cli import common as cli
 from monitor.cli.automation import automation_app
-from monitor.serving import Service
-from monitor.settings import Settings
+from monitor.config.settings import Settings
+from monitor.service.app import Guard, create_app, is_loopback
+from monitor.service.backend import Service
+from monitor.service.connections import MOST_IDLE, protocol, raise_file_limit
+from monitor.service.tokens import SCOPES, TokensBroken, TokensFile
 
 GRACE_S = 5
 KEEP_ALIVE_S = 65

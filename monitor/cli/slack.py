@@ -7,13 +7,12 @@ import threading
 
 import typer
 
-from monitor.adapters import Monitor
-from monitor.alerts.outbox import drain
-from monitor.alerts.slack import Check
-from monitor.alerts.socket import SlackDesk, SocketRefused, listen, web_client
-from monitor.buttons import Buttons
+from monitor.alerting.slack.outbox import drain, worker_id
+from monitor.alerting.slack.socket_mode import SlackDesk, SocketRefused, listen, web_client
 from monitor.cli import common as cli
-from monitor.rules.load import load_config
+from monitor.config.load import load_config
+from monitor.context import Check, Monitor
+from monitor.operations.slack_buttons import Buttons
 
 
 @cli.app.command(
@@ -37,7 +36,7 @@ def slack_command() -> None:
         buttons = Buttons(
             opened, SlackDesk(client), who.team_id, config=lambda: load_config(settings.config),
             deliver=lambda: drain(
-                opened.store, opened.sender, now=opened.clock, worker=opened.worker, due_only=True
+                opened.store, opened.sender, now=opened.clock, worker=worker_id(), due_only=True
             ),
         )  # fmt: skip
 

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.adapters import utc_now
 from monitor.cli import common as cli
 from monitor.cli.automation import ReasonOption, automation_app
+from monitor.context import utc_now
 from monitor.history.thresholds import Publication
-from monitor.publishing import publish as publish_scores
-from monitor.publishing import words_of
+from monitor.operations.publish_thresholds import publish as publish_scores
+from monitor.operations.publish_thresholds import words_of
 from monitor.report.console import plain_table
 
 thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from monitor.core.records import Window
 from monitor.demo.population import (
     ARRIVED,
     BASELINE_WEEKS,
@@ -40,7 +41,6 @@ from monitor.demo.population import (
     true_probability,
     truth,
 )
-from monitor.records import Window
 
 __all__ = [
     "BASELINE_WEEKS", "BINS", "PLANTED", "SEED", "SOURCES", "VERSIONS", "WEEKS",

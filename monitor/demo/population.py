@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 
 WEEKS = 26
 BASELINE_WEEKS = 8

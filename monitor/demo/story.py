@@ -19,14 +19,14 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.engine import make_url
 
-from monitor import windows
-from monitor.adapters import Monitor
+from monitor.config.settings import Settings
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.records import Verdict, Window
 from monitor.demo.generator import BASELINE_WEEKS, PLANTED, WEEKS, DemoSummary, write_demo
-from monitor.operating import change_switch, known_labels
-from monitor.records import Verdict, Window
-from monitor.reporting import label_table
+from monitor.operations.change_switch import change_switch, known_labels
+from monitor.operations.write_report import label_table
 from monitor.run import RunResult
-from monitor.settings import Settings
 
 MARKER = ".demo"
 
@@ -133,7 +133,7 @@ def ending(monitor: Monitor, plan: Plan, result: RunResult, data: DemoSummary) -
 def _changes(breaches: Sequence[Verdict]) -> RenderableType:
     if not breaches:
         return Text("No rule was broken.")
-    from monitor.alerts.words import plain_words  # noqa: PLC0415 - keeps the module light for its other readers
+    from monitor.core.wording import plain_words  # noqa: PLC0415 - keeps the module light for its other readers
 
     table = Table("severity", "what changed", "rule", "reason", title="What changed", title_justify="left")
     for v in sorted(breaches, key=lambda v: (v.severity != "critical", v.subject)):

@@ -20,11 +20,11 @@ from sqlalchemy import Connection, Table, delete, func, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
+from monitor.core.records import Identity
 from monitor.history import identity, schema, tables
 from monitor.history.connect import database_file, for_reading, for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
-from monitor.records import Identity
 
 CHUNK = 2_000
 BUSY_S = 30.0

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, exists, false, func, or_, select, update
 
+from monitor.core.records import Delivery, DeliveryState
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time
 from monitor.history.values import plain
-from monitor.records import Delivery, DeliveryState
 
 CLAIM_EXPIRES = timedelta(minutes=5)
 _UNSENT = ("pending", "failed")

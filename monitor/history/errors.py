@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.redaction import without_secrets
+from monitor.core.redaction import without_secrets
 
 
 class HistoryError(Exception):

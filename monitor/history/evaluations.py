@@ -8,20 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
 
+from monitor.core.records import Estimate, Interval, Reason, Schedule, ShiftResult, Subject, Verdict, Window
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put
 from monitor.history.errors import Ambiguous, NotFound
-from monitor.history.values import (
-    ANY,
-    LabelFilter,
-    label_key,
-    label_of,
-    number,
-    plain,
-    segment_key,
-    segment_of,
-)
-from monitor.records import Estimate, Interval, Reason, Schedule, ShiftResult, Subject, Verdict, Window
+from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
 _LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 _NUMBERS = (

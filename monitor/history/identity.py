@@ -12,9 +12,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, case, func, select, update
 
+from monitor.core.records import Identity, Mark, Recorded
 from monitor.history import tables
 from monitor.history.errors import HistoryDamaged
-from monitor.records import Identity, Mark, Recorded
 
 _ROW = 1
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
 
+from monitor.core.records import MONITOR_RULE, Delivery, Incident, IncidentEvent, IncidentState
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import Ambiguous, LostRace, NotFound
 from monitor.history.values import label_key, label_of, plain
-from monitor.records import MONITOR_RULE, Delivery, Incident, IncidentEvent, IncidentState
 
 _OPEN_KEY_LENGTH = 400
 _SHOWN_CANDIDATES = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Table, func, select
 
+from monitor.core.records import DRILL_LABEL
 from monitor.history import tables
 from monitor.history.values import label_of
-from monitor.records import DRILL_LABEL
 
 
 def known(connection: Connection, source: str) -> set[str | None]:

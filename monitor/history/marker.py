@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
+from monitor.core.records import Identity, Mark, Recorded
 from monitor.history.connect import database_file
-from monitor.records import Identity, Mark, Recorded
 
 STATE = Path("var/state")
 _WHERE = (

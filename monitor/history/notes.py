@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
+from monitor.core.records import Note
 from monitor.history import tables
 from monitor.history.connect import put as put_row
 from monitor.history.values import plain
-from monitor.records import Note
 
 
 def put(connection: Connection, note: Note) -> None:

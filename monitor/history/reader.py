@@ -21,11 +21,11 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from monitor.core.records import Identity, SwitchState
 from monitor.history import identity, switches, thresholds
 from monitor.history.connect import database_file, for_reading, store_url
 from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, StoreUnreachable, WrongStoreAddress
 from monitor.history.marker import marker_file, read_marker
-from monitor.records import Identity, SwitchState
 
 REVISION = "0009"
 """The newest migration's; a test compares, since Alembic takes too long to import."""

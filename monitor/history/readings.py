@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
-from monitor.baselines import Baseline
-from monitor.counts import Counts, counts_from_bytes
+from monitor.config.model import Config
+from monitor.core.baseline import Baseline
+from monitor.core.counts import Counts, counts_from_bytes
+from monitor.core.records import BadRow, Quality, RejectedCell, Schedule, Window
+from monitor.core.rejection import Read, Rejections, as_json, from_json, rejections
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time, put
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
-from monitor.records import BadRow, Quality, RejectedCell, Schedule, Window
-from monitor.rejection import Read, Rejections, as_json, from_json, rejections
-from monitor.rules.model import Config
-
-if TYPE_CHECKING:
-    from monitor.evaluation import WindowCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +41,6 @@ class StoredReading:
     digest: str = ""
     cells: tuple[RejectedCell, ...] = ()
     rejected: Rejections = field(default_factory=Rejections)
-
-
-def counts_of(
-    window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
-) -> WindowCounts:
-    """A kept reading as it is judged by this configuration."""
-    from monitor.evaluation import WindowCounts  # noqa: PLC0415 - brings SciPy, which storing and reading never need
-
-    return WindowCounts(window, kept.labels, kept.versions, rejected=rejected_in(kept, config, baselines))
 
 
 def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:

@@ -19,7 +19,31 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
-from monitor.baselines import Baseline
+from monitor.core.baseline import Baseline
+from monitor.core.records import (
+    Delivery,
+    DeliveryState,
+    Estimate,
+    Identity,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Note,
+    Outcome,
+    Quality,
+    Reason,
+    Recorded,
+    RuleEvidence,
+    Schedule,
+    ShiftResult,
+    SwitchEvent,
+    SwitchState,
+    Verdict,
+    Where,
+    Window,
+)
+from monitor.core.redaction import shown_address
+from monitor.core.rejection import Rejections
 from monitor.history import (
     delivery_rows,
     evaluations,
@@ -50,30 +74,6 @@ from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
 from monitor.history.values import ANY, LabelFilter
-from monitor.records import (
-    Delivery,
-    DeliveryState,
-    Estimate,
-    Identity,
-    Incident,
-    IncidentEvent,
-    IncidentState,
-    Note,
-    Outcome,
-    Quality,
-    Reason,
-    Recorded,
-    RuleEvidence,
-    Schedule,
-    ShiftResult,
-    SwitchEvent,
-    SwitchState,
-    Verdict,
-    Where,
-    Window,
-)
-from monitor.redaction import shown_address
-from monitor.rejection import Rejections
 
 __all__ = [
     "ANY",

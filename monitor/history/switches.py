@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
+from monitor.core.records import RuleEvidence, SwitchEvent, SwitchState
 from monitor.history import evidence_rows, tables
 from monitor.history.connect import Row, insert, one_at_a_time
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
-from monitor.records import RuleEvidence, SwitchEvent, SwitchState
 
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )  # fmt: skip
 from sqlalchemy.types import JSON, TypeDecorator
 
-from monitor.redaction import without_secrets
+from monitor.core.redaction import without_secrets
 
 
 class UtcDateTime(TypeDecorator[datetime]):

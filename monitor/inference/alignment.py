@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.counts import BinCounts, Bools, Counts, bin_counts, equal_frequency_edges, pool
+from monitor.core.counts import BinCounts, Bools, Counts, bin_counts, equal_frequency_edges, pool
 from monitor.inference.memory import kept_with
 
 MOVED_BY = 0.02  # a bin whose mean score differs by more has moved
@@ -41,7 +41,7 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
 
     New edges have equal frequency in (F0 + F1) / 2, in which both windows count the same.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> same = counts_from_rows([0.2, 0.8], [0, 1])
     >>> aligned = align(same, same, (5000, 10000), 2)
     >>> aligned.rebinned, aligned.comparable, aligned.usable

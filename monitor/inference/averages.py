@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from monitor.counts import Counts, Floats, pool
+from monitor.core.counts import Counts, Floats, pool
+from monitor.core.records import Interval, ScoreIs
 from monitor.inference.counts_bootstrap import Draws, Spread, bootstrap, by_prediction
 from monitor.inference.levels import interval
-from monitor.records import Interval, ScoreIs
 
 _Rate = Callable[[Floats, Floats, Floats], Floats]
 _RATES: dict[str, _Rate] = {
@@ -40,7 +40,7 @@ def averaged(
     the rows of one item go together (that of the source as a whole, clustered by item). Memory and time grow
     with labels x resamples, not with rows.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> labels = [counts_from_rows([0.9] * 100 + [0.1] * 100, [1] * k + [0] * (200 - k)) for k in (70, 90)]
     >>> found = averaged("macro_precision", labels, 0.95, np.random.default_rng(1))
     >>> round(found.value, 2), found.low < 0.78, found.high > 0.82

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-from monitor.counts import Floats, Ints
+from monitor.core.counts import Floats, Ints
 
 _WHOLE = 1e-6  # sums of weights are rounded
 _TIE = 1e-9  # K at the mean score is no gap, whichever way the product n c was rounded

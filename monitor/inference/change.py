@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from monitor.counts import BinCounts, Floats
+from monitor.core.counts import BinCounts, Floats
+from monitor.core.records import Interval
 from monitor.inference.alignment import Aligned, align
 from monitor.inference.gaps import (
     GapTables,
@@ -33,7 +34,6 @@ from monitor.inference.maximum_change import Pair, each_unchanged, together
 from monitor.inference.memory import each_by_content
 from monitor.inference.merging import merge_thin, pool_bins
 from monitor.inference.records import IncreaseTest
-from monitor.records import Interval
 
 __all__ = [
     "Aligned", "Side", "align", "ece_increase", "ece_increase_p", "ece_increase_ps", "ece_level_p", "ece_level_ps",
@@ -75,7 +75,7 @@ def ece_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 
     The points and limits are those of the analytic form; the p-values are :func:`ece_increase_p` and
     :func:`ece_rate_p`.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 700 + [0] * 300), (10000,))
     >>> found = ece_increase(now, then)
@@ -191,7 +191,7 @@ def mce_increase(window: BinCounts, baseline: BinCounts, *, confidence: float = 
     pooled rows (see ``maximum_change.py``), each with its own scores and numbers of rows, how likely were a change in
     plug-in MCE as large as the one seen? ``detail`` names the worst bin of the window.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 700 + [0] * 300), (10000,))
     >>> found = mce_increase(now, then)
@@ -250,7 +250,7 @@ def ece_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> f
     How likely is what was seen, or something even further beyond, at a true ECE of just the
     threshold: T(threshold) on the path of the lower limit, or 1 - T on those of the upper.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> off = bin_counts(counts_from_rows([0.8] * 1000, [1] * 600 + [0] * 400), (10000,))
     >>> ece_level_p(off, 0.1) < 0.001, ece_level_p(off, 0.3) > 0.999, ece_level_p(off, 0.3, side="below") < 0.001
     (True, True, True)
@@ -295,7 +295,7 @@ def mce_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> f
     Above: the probability of the largest gap seen if *every* bin had a gap of the threshold. Below:
     the largest probability, over the bins, of a gap no larger than the largest one seen.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> off = bin_counts(counts_from_rows([0.8] * 1000, [1] * 600 + [0] * 400), (10000,))
     >>> mce_level_p(off, 0.1) < 0.001, mce_level_p(off, 0.25, side="below") < 0.001
     (True, True)

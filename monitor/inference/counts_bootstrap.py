@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.counts import Bools, Counts, Floats
+from monitor.core.counts import Bools, Counts, Floats
 from monitor.inference.change import Side
 from monitor.inference.sampling import Skewed
 
@@ -100,7 +100,7 @@ def bootstrap(
     right, the spread would otherwise be nothing. The value is that of the counts themselves. None where it is
     not defined, or in most draws.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 100, [1] * 80 + [0] * 20)
     >>> def rate(drawn):
     ...     return drawn[0].hit.sum(axis=1) / (drawn[0].hit + drawn[0].miss).sum(axis=1)

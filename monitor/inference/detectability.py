@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from monitor.counts import BinCounts, Bools, Floats, Ints
+from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.change import Side, at_errors, same_errors, surely_above, surely_below
 from monitor.inference.gaps import (
     ROUNDING,
@@ -141,7 +141,7 @@ def ece_increase_detectable(
     the baseline's ECE e0; the answer is the smallest d for which a window with e0 + d exceeds it
     with probability ``power``. With ``within``: None where it is more than that, found sooner.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 800 + [0] * 200), (10000,))
     >>> round(ece_increase_detectable(now, then, rate=0.01), 2)
@@ -193,7 +193,7 @@ def ece_level_detectable(
 
     With ``within``: None where it is more than that, found sooner.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
     >>> round(ece_level_detectable(rows, 0.08, rate=0.01), 2)
     0.05
@@ -244,7 +244,7 @@ def mce_increase_detectable(
     With ``within``: None also where it is surely more than that, found sooner. Never too small, and too large by
     less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 800 + [0] * 200), (10000,))
     >>> round(mce_increase_detectable(now, then, rate=0.01), 2)
@@ -351,7 +351,7 @@ def mce_level_detectable(
     (debiased, at most at the threshold). Below: all bins lie below it by that much. A largest gap goes in steps of one
     hit, 1/n of a bin: where two of them lie nearer than the search tells apart, the answer is for the larger one.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
     >>> round(mce_level_detectable(rows, 0.2, rate=0.01), 2)
     0.05

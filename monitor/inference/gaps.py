@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erf, ndtr, ndtri
 
-from monitor.counts import BinCounts, Bools, Floats, Ints
+from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.binomial import absolute_moments
 
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap

@@ -14,14 +14,14 @@ from typing import Literal
 
 import numpy as np
 
-from monitor.counts import BinCounts, Floats
+from monitor.core.counts import BinCounts, Floats
+from monitor.core.records import Interval
 from monitor.inference.binomial import whole
 from monitor.inference.gaps import GapTables, analytic_limits, curves, stack
 from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions, filled_bins
 from monitor.inference.shared import at_least_shared
-from monitor.records import Interval
 
 __all__ = ["Form", "MceInterval", "breaching_bins", "ece_intervals", "mce_interval", "mce_intervals", "merge_thin"]
 
@@ -52,7 +52,7 @@ def ece_intervals(
 
     Raises ValueError for another form, or where a generator is missing.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> calm = bin_counts(counts_from_rows([0.2] * 100, [1] * 20 + [0] * 80), (10000,))
     >>> found = ece_intervals([calm], [], form="analytic")[0]
     >>> found.value, found.low, round(found.high, 2)
@@ -136,7 +136,7 @@ def mce_interval(bins: BinCounts, *, confidence: float = 0.95) -> MceInterval:
     Thin adjacent bins are merged first; ``plug_in`` is the textbook value of the bins as given. The
     lower limit shares its error among the M bins (Bonferroni), the upper one does not need to.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.9] * 200, [1] * 120 + [0] * 80)
     >>> found = mce_interval(bin_counts(rows, (10000,)))
     >>> round(found.interval.low, 3), round(found.interval.high, 3), round(found.worst_gap, 3), found.worst_n
@@ -148,7 +148,7 @@ def mce_interval(bins: BinCounts, *, confidence: float = 0.95) -> MceInterval:
 def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> list[MceInterval]:
     """:func:`mce_interval` of each table, worked out together: for many labels.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> none, some = (bin_counts(counts_from_rows([0.9] * n, [1] * n), (10000,)) for n in (0, 50))
     >>> [found.worst_n for found in mce_intervals([none, some])]
     [0, 50]

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from scipy.special import ndtr, ndtri, stdtrit
 
-from monitor.counts import Counts
+from monitor.core.counts import Counts
+from monitor.core.records import Interval
 from monitor.inference.change import Side, mover
 from monitor.inference.records import IncreaseTest
 from monitor.inference.registered import Drawn
@@ -31,7 +32,6 @@ from monitor.metrics.discrimination import (
     with_unseen_pair,
 )
 from monitor.metrics.standard_errors import loss_moments
-from monitor.records import Interval
 
 Law = Proportion | FScore | Mean | Ranking | LogitArea | Drawn
 
@@ -45,7 +45,7 @@ def interval(name: str, counts: Counts, confidence: float) -> Interval:
     ``name`` is that of a registered metric of counts (KeyError for another) but for the ECE and the MCE in bins.
     The shortfall's is conditional on the mean score.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> found = interval("accuracy", counts_from_rows([0.9] * 100, [1] * 90 + [0] * 10), 0.95)
     >>> round(found.value, 2), round(found.low, 4), round(found.high, 4)
     (0.9, 0.8238, 0.951)
@@ -61,7 +61,7 @@ def interval(name: str, counts: Counts, confidence: float) -> Interval:
 def level_p(name: str, counts: Counts, threshold: float, side: Side) -> float | None:
     """One-sided p-value for "the true value is beyond the threshold"; None where undefined.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 100, [1] * 75 + [0] * 25)
     >>> round(level_p("shortfall", counts, 0.05, "above"), 4)  # P(Bin(100, 0.85) <= 75)
     0.0061

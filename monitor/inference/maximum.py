@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, ndtri
 
-from monitor.counts import Bools, Floats, Ints
+from monitor.core.counts import Bools, Floats, Ints
 from monitor.inference.gaps import ROUNDING, GapTables, crossing, with_gaps
 
 _PRECISE = 1e-9  # standard errors

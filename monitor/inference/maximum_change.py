@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.counts import BinCounts, Bools, Floats, Ints
+from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.gaps import GapTables, stack
 from monitor.inference.maximum import Hits, hits, points
 from monitor.inference.memory import each_by_content

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from monitor.counts import BinCounts, Counts
+from monitor.core.counts import BinCounts, Counts
 
 R = TypeVar("R")
 

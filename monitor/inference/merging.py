@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from monitor.counts import BinCounts, Floats
+from monitor.core.counts import BinCounts, Floats
 
 
 def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCounts]:
@@ -15,7 +15,7 @@ def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCoun
     All tables must have the same edges and get the same merging, so that their bins stay
     comparable. Where even all bins together are too few, one bin remains.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> thin = bin_counts(counts_from_rows([0.1, 0.2, 0.9], [0, 0, 1]), (1500, 5000, 10000))
     >>> merge_thin([thin], min_rows=2)[0].n.tolist()
     [3]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.counts import Counts, Floats, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.core.counts import Counts, Floats, bin_counts, counts_from_groups, equal_frequency_edges
 from monitor.inference.counts_bootstrap import Spread, draws
 from monitor.inference.sampling import Proportion, Skewed
 from monitor.metrics import calibration, classification, cost, selective
@@ -80,7 +80,7 @@ def largest_allowed(name: str, threshold: float) -> float:
 def law(name: str, counts: Counts) -> Proportion | Drawn | None:
     """The law by which the metric varies; None where it is not defined. KeyError for one that needs no counts.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 60 + [0.2] * 40, [1] * 50 + [0] * 50)
     >>> law("precision", counts).value == 50 / 60
     True

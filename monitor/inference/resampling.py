@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from monitor.counts import Bools, Floats, Ints
+from monitor.core.counts import Bools, Floats, Ints
 from monitor.inference.binomial import together, whole
 from monitor.inference.gaps import (
     EXACT_BELOW,

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from monitor.counts import Floats
+from monitor.core.counts import Floats
+from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.inference.counts_bootstrap import Spread
 from monitor.metrics import certainty, information, multiclass, regression
 from monitor.metrics.row_sums import RowStatistic, Sums, scores
-from monitor.rows import ProbabilityRows, RegressionRows
 
 Rows = TypeVar("Rows", bound=ProbabilityRows | RegressionRows)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
-from monitor.counts import Bools, Floats, Ints
+from monitor.core.counts import Bools, Floats, Ints
 
 PRECISION = 4e-5
 _LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart

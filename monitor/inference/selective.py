@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import betainc
 
-from monitor.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
 from monitor.inference.levels import interval
 from monitor.inference.sampling import clopper_pearson
 from monitor.metrics.selective import looked_at
@@ -63,7 +63,7 @@ def threshold_for(counts: Counts, target: float, *, confidence: float = 0.95) ->
     & Lei 2021; Clopper & Pearson 1934, conservative for scores that differ: Hoeffding 1956). The other limits are
     Bonferroni's over the candidates. Raises ValueError unless 0 < target < 1.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> score = np.repeat([0.95, 0.85, 0.55], 400)
     >>> right = np.concatenate([np.arange(400) >= 4, np.arange(400) >= 12, np.arange(400) >= 160])
     >>> found = threshold_for(counts_from_rows(score, right), 0.95)
@@ -168,7 +168,7 @@ def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors |
     The limits are those of the shortfall (exact binomial, conditional on the scores, effective rows) times the weight
     of the automated rows: what the same automation would do on the same scores again.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> found = excess_errors(counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8))
     >>> round(found.excess), round(found.low), round(found.high)
     (38, 25, 53)

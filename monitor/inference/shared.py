@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from monitor.counts import BinCounts, Floats, Ints
+from monitor.core.counts import BinCounts, Floats, Ints
 from monitor.inference.gaps import (
     GapTables,
     away_from_walls,
@@ -85,7 +85,7 @@ def design_effects(tables: Sequence[BinCounts]) -> Floats:
 
     1 where weights differ: what they and what clusters take from the rows cannot be told apart in a table.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], design_effect=2.0)
     >>> design_effects([bin_counts(rows, (5000, 10000))]).tolist()
     [2.0]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import (
+from monitor.core.counts import (
     CELLS,
     BinCounts,
     Counts,
@@ -33,7 +33,7 @@ def ece(bins: BinCounts) -> float | None:
     In [0, 1]; None where no bin holds a row. Naeini, Cooper & Hauskrecht 2015; Guo et al. 2017.
     With equal-frequency bins it is the adaptive ACE of Nixon et al. 2019.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> round(ece(bin_counts(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0]), (5000, 10000))), 6)
     0.333333
     """
@@ -46,7 +46,7 @@ def mce(bins: BinCounts) -> float | None:
 
     In [0, 1]; None where no bin does. Naeini, Cooper & Hauskrecht 2015.
 
-    >>> from monitor.counts import bin_counts, counts_from_rows
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> round(mce(bin_counts(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0]), (5000, 10000))), 6)
     0.4
     """
@@ -60,7 +60,7 @@ def brier(counts: Counts) -> float | None:
     That is (s - y)^2 for a 0/1 outcome, and y (s - 1)^2 + (1 - y) s^2 for a soft one (y of a hit and
     1 - y of a miss). In [0, 1]; None without rows. Brier 1950.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(brier(counts_from_rows([0.9, 0.2], [1, 0])), 6)
     0.025
     """
@@ -76,7 +76,7 @@ def nll(counts: Counts) -> float | None:
 
     In nats, from 0 up to 34.5; None without rows. Good 1952.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(nll(counts_from_rows([0.5, 0.5], [1, 0])), 6)
     0.693147
     """
@@ -87,7 +87,7 @@ def nll(counts: Counts) -> float | None:
 def shortfall(counts: Counts) -> float | None:
     """What was promised and not kept: mean score minus mean outcome, in [-1, 1]; None without rows.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(shortfall(counts_from_rows([0.9, 0.9], [1, 0])), 6)
     0.4
     """
@@ -181,7 +181,7 @@ def ace(counts: Counts, bins: int = BINS) -> float | None:
 
     In [0, 1]; None without rows. Nixon et al. 2019.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(ace(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0])), 6)
     0.333333
     """
@@ -193,7 +193,7 @@ def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
 
     In [0, 1]; None without rows. Naeini, Cooper & Hauskrecht 2015; Guo et al. 2017.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(equal_width_ece(counts_from_rows([0.61, 0.62, 0.2], [1, 0, 0])), 6)  # .61 and .62 share a bin
     0.143333
     """
@@ -226,7 +226,7 @@ def brier_parts(counts: Counts, edges: Sequence[int]) -> BrierParts | None:
     uncertainty = ybar (1 - ybar); the rest within bins is their variance of scores minus twice their covariance of
     score and outcome (Stephenson, Coelho & Jolliffe 2008).
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> parts = brier_parts(counts_from_rows([0.9, 0.7, 0.2, 0.2], [1, 0, 0, 0]), (5000, 10000))
     >>> [round(x, 6) for x in (parts.reliability, parts.resolution, parts.uncertainty, parts.within, parts.brier)]
     [0.065, 0.0625, 0.1875, -0.045, 0.145]
@@ -273,7 +273,7 @@ def class_weighted_nll(counts: Counts, positive_weight: float = POSITIVE_WEIGHT)
     sum k w loss / sum k w with k the weight of the true class: scikit-learn's ``log_loss`` with these sample weights.
     In nats, from 0 up to 34.5; None without rows. King & Zeng 2001.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.5, 0.9], [1, 0])
     >>> round(class_weighted_nll(counts, 1.0), 4), round(class_weighted_nll(counts, 5.0), 4)  # .6931 and 2.3026
     (1.4979, 0.9614)
@@ -307,7 +307,7 @@ class GapMatrix:
 def gap_matrix(tables: Mapping[str, BinCounts]) -> GapMatrix:
     """The label x bin matrix of hit rate minus mean score, of one table of bins a label.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 4 + [0.2] * 4, [1, 1, 0, 0, 0, 0, 0, 1])
     >>> found = gap_matrix({"billing": equal_width_bins(counts, 2)})
     >>> found.labels, found.gap.round(3).tolist(), found.rows.tolist()

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import number, over
 from monitor.metrics.multiclass import Measure, accuracy
 from monitor.metrics.row_sums import RowStatistic, certain_confusion, closeness_sums, hard_confusion, soft_confusion
-from monitor.rows import Floats, ProbabilityRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ def certainty(rows: ProbabilityRows, measure: Measure = accuracy) -> Certainty:
 
     Labels that were not scored have the score 0; an item without any score adds nothing.
 
-    >>> from monitor.rows import ProbabilityRows
+    >>> from monitor.core.rows import ProbabilityRows
     >>> truth = np.eye(2)[[0, 0, 1]]
     >>> rows = ProbabilityRows(("a", "b"), np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]), truth, np.ones(3), 3)
     >>> found = certainty(rows)

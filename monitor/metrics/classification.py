@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import Counts, Floats
+from monitor.core.counts import Counts, Floats
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
 
@@ -31,7 +31,7 @@ class Share:
 def accuracy(counts: Counts) -> float | None:
     """Share of rows whose decision was right, in [0, 1]; None without rows.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> accuracy(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
     0.5
     """
@@ -42,7 +42,7 @@ def accuracy(counts: Counts) -> float | None:
 def false_negative_rate(counts: Counts) -> float | None:
     """Share of the actual positives that were not predicted, in [0, 1]; None without a positive.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> false_negative_rate(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
     0.5
     """
@@ -106,7 +106,7 @@ def agreed(counts: Counts) -> Share | None:
 def precision(counts: Counts) -> float | None:
     """Share of the predicted rows that are positive, in [0, 1]; None where nothing was predicted.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> precision(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
     0.5
     """
@@ -117,7 +117,7 @@ def precision(counts: Counts) -> float | None:
 def recall(counts: Counts) -> float | None:
     """Share of the actual positives that were predicted, in [0, 1]; None without a positive.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(recall(counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.1], [1, 0, 0, 1, 1])), 6)
     0.333333
     """
@@ -128,7 +128,7 @@ def recall(counts: Counts) -> float | None:
 def f1(counts: Counts) -> float | None:
     """Harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); None without a positive and a prediction.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(f1(counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.1], [1, 0, 0, 1, 1])), 6)
     0.4
     """
@@ -191,7 +191,7 @@ class Confusion:
 def confusion(counts: Counts) -> Confusion:
     """The confusion matrix of the decisions, with weights.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> found = confusion(counts_from_rows([0.9, 0.8, 0.8, 0.2, 0.1], [1, 0, 1, 0, 1]))
     >>> [float(x) for x in (found.tp, found.fp, found.fn, found.tn)]
     [2.0, 1.0, 1.0, 1.0]

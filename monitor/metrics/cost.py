@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import CELLS, Counts, Floats
+from monitor.core.counts import CELLS, Counts, Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
@@ -60,7 +60,7 @@ DEFAULT = Costs()
 def misclassification_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
     """What the decisions cost a row: (c_fn fn + c_fp fp + c_tp tp + c_tn tn) / all; None without rows. Elkan 2001.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> misclassification_cost(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))  # (5 + 1) / 4
     1.5
     """
@@ -74,7 +74,7 @@ def expected_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
     With ``confidence_in_prediction`` p is 1 - s where the label was not predicted. Less than
     :func:`misclassification_cost`: the scores are overconfident where it is dear. Elkan 2001.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(expected_cost(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1])), 6)  # (.1 + .2 + 1 + .5) / 4
     0.45
     """
@@ -140,7 +140,7 @@ def cheapest_threshold(counts: Counts, costs: Costs = DEFAULT) -> CheapestThresh
     Chosen and measured on the same rows, so that ``cost`` is a little too low: look at it on another window before it
     is used. Of equal ones the highest threshold, which acts least. None without rows. Elkan 2001; Fawcett 2006.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> found = cheapest_threshold(counts_from_rows([0.9, 0.8, 0.4, 0.3, 0.1], [1, 0, 1, 0, 0]))
     >>> found.threshold, found.cost, found.present_cost  # one wrong alarm; now a missed positive too
     (0.4, 0.2, 1.2)

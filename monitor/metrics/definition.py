@@ -24,9 +24,9 @@ class Metric:
     """One metric. ``direction`` says which values are better ("none": neither, as of lambda_v or a prevalence).
 
     ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN. ``needs`` says of what:
-    ``counts``: :class:`~monitor.counts.Counts`; ``bins``: :class:`~monitor.counts.BinCounts`; ``ranked``: the
-    :class:`~monitor.counts.Counts` of the ``rank`` highest-scored labels of each item; ``rows``:
-    :class:`~monitor.rows.ProbabilityRows`; ``regression``: :class:`~monitor.rows.RegressionRows`.
+    ``counts``: :class:`~monitor.core.counts.Counts`; ``bins``: :class:`~monitor.core.counts.BinCounts`; ``ranked``: the
+    :class:`~monitor.core.counts.Counts` of the ``rank`` highest-scored labels of each item; ``rows``:
+    :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`.
     ``bands`` stand best first; on a border the better one holds.
     ``docs_anchor`` is the heading of its section in docs/metrics.md.
     """

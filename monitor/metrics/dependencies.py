@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics.groups import over
-from monitor.rows import Floats, ProbabilityRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

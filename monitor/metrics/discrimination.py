@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
 from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Band, Metric
 from monitor.metrics.groups import Core, Groups, on_counts, over
@@ -121,7 +121,7 @@ def roc_auc(counts: Counts) -> float | None:
 
     In [0, 1]; None unless both classes occur. Cells are ties. Hanley & McNeil 1982.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> roc_auc(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
     0.875
     """
@@ -159,7 +159,7 @@ def pr_auc(counts: Counts) -> float | None:
     The threshold k runs over the cells, "score >= k". In [0, 1], a blind classifier gets the share
     of hits; None without hits (without misses it is 1). Not interpolated: Davis & Goadrich 2006.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(pr_auc(counts_from_rows([0.9, 0.8, 0.7], [1, 0, 1])), 6)
     0.833333
     """
@@ -268,7 +268,7 @@ def roc_curve(counts: Counts) -> RocCurve | None:
 
     Its area by trapezia is :func:`roc_auc`, but for rows of one cell that have different scores. Fawcett 2006.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> curve = roc_curve(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
     >>> curve.threshold.tolist(), curve.fpr.tolist(), curve.tpr.tolist()
     ([inf, 0.9, 0.8, 0.2], [0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
@@ -289,7 +289,7 @@ def precision_recall_curve(counts: Counts) -> PrecisionRecallCurve | None:
 
     sum of (R_k - R_k-1) P_k over its points is :func:`pr_auc`, but for rows of one cell that have different scores.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> curve = precision_recall_curve(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
     >>> curve.precision.round(4).tolist(), curve.recall.tolist(), curve.prevalence
     ([1.0, 0.6667, 0.5], [0.5, 1.0, 1.0], 0.5)
@@ -345,7 +345,7 @@ def cohens_d(counts: Counts) -> float | None:
     How many standard deviations hits score above misses; any sign. Variances divide by W. None unless both
     classes occur and scores vary within one. Cohen 1988.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(cohens_d(counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])), 6)
     6.0
     """
@@ -357,7 +357,7 @@ def point_biserial(counts: Counts) -> float | None:
 
     In [-1, 1]; None unless both classes occur and scores vary. Tate 1954.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(point_biserial(counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])), 6)
     0.948683
     """
@@ -382,7 +382,7 @@ class FactorCorrelations:
 def factor_correlations(factor: str, parts: Mapping[str, Mapping[str, Counts]]) -> FactorCorrelations:
     """The matrix of point-biserial correlations, of ``parts[label][value]``; values in the order first seen.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> web = counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])
     >>> found = factor_correlations("channel", {"billing": {"web": web}, "spam": {"mail": web, "web": web}})
     >>> found.values, found.correlation.round(3).tolist(), found.rows.tolist()

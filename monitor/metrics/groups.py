@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.counts import BinCounts, Bools, Counts, Floats, Ints
-from monitor.records import ScoreIs
+from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints
+from monitor.core.records import ScoreIs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ Core = Callable[[Groups], Floats]
 def groups_of(counts: Counts) -> Groups:
     """The groups of counts, in their order.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> groups = groups_of(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0]))
     >>> groups.hit.tolist(), groups.miss.tolist()
     ([0.0, 1.0], [1.0, 1.0])

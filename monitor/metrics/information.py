@@ -12,13 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-from monitor.counts import Counts
+from monitor.core.counts import Counts
+from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics.classification import Confusion, confusion_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, number, on_counts, over
 from monitor.metrics.multiclass import confusion_matrix
 from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion
-from monitor.rows import Floats, ProbabilityRows
 
 Unit = Literal["nats", "bits"]
 
@@ -74,7 +74,7 @@ def mutual_information(counts: Counts) -> float | None:
 
     From 0 to ln 2. With ``confidence_in_prediction`` the truth is y where predicted and 1 - y where not.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(mutual_information(counts_from_rows([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 0])), 6)
     0.693147
     """

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Band, Metric
 from monitor.metrics.groups import number, over
 from monitor.metrics.row_sums import RowStatistic, hard_confusion, scores
-from monitor.rows import Floats, ProbabilityRows
 
 Places = npt.NDArray[np.intp]
 Measure = Callable[[Floats], Floats]

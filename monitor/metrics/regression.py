@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from monitor.core.rows import Floats, RegressionRows
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import over
 from monitor.metrics.row_sums import RowStatistic
-from monitor.rows import Floats, RegressionRows
 
 CENTRAL = 0.95
 _Z = 1.959963984540054  # the standard normal quantile of (1 + CENTRAL) / 2; a test computes it with SciPy

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from monitor.rows import Floats, ProbabilityRows
+from monitor.core.rows import Floats, ProbabilityRows
 
 Sums = Callable[[Any, int], Floats]
 """(rows, blocks) -> sums over the items of each block, shape (blocks, ...). Blocks are equally many items in a row:

@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.core.records import ScoreIs
 from monitor.metrics.classification import Share
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, on_counts, over
-from monitor.records import ScoreIs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ def looked_at(counts: Counts) -> Counts:
 def risk_coverage(counts: Counts) -> RiskCoverage | None:
     """The risk-coverage curve with the oracle's; None where no row is looked at. El-Yaniv & Wiener 2010.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> curve = risk_coverage(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 1]))
     >>> curve.coverage.tolist(), curve.risk.round(4).tolist(), curve.oracle.tolist()
     ([0.25, 0.5, 0.75, 1.0], [0.0, 0.5, 0.3333, 0.25], [0.0, 0.0, 0.0, 0.25])
@@ -133,7 +133,7 @@ def aurc(counts: Counts) -> float | None:
     The mean, over all shares c, of the share of wrong ones among the c most confident rows. Weights are masses: the
     textbook's mean over whole rows is larger by about risk ln(n) / n. Geifman & El-Yaniv 2017.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(aurc(counts_from_rows([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0])), 6)  # half of 1 - ln 2
     0.076713
     """
@@ -143,7 +143,7 @@ def aurc(counts: Counts) -> float | None:
 def e_aurc(counts: Counts) -> float | None:
     """The AURC minus that of the oracle, who puts every wrong row last; 0 is a perfect order. None as for :func:`aurc`.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> e_aurc(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0]))
     0.0
     """
@@ -153,7 +153,7 @@ def e_aurc(counts: Counts) -> float | None:
 def automated_accuracy(counts: Counts) -> float | None:
     """Share of the automated rows that were right; None where nothing was automated.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> automated_accuracy(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8))
     0.5
     """
@@ -164,7 +164,7 @@ def automated_accuracy(counts: Counts) -> float | None:
 def share_to_people(counts: Counts) -> float | None:
     """Share of the predicted rows that were not automated, and so wait for people; None where nothing was predicted.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(share_to_people(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8)), 6)
     0.333333
     """
@@ -177,7 +177,7 @@ def excess_errors(counts: Counts) -> float | None:
 
     Negative: fewer were wrong than the scores promised. None where nothing was automated.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> round(excess_errors(counts_from_rows([0.9] * 10, [1] * 6 + [0] * 4, automate_at=0.8)), 6)  # 4 wrong, 1 promised
     3.0
     """

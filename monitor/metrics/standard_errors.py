@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from monitor.counts import Counts
+from monitor.core.counts import Counts
 from monitor.metrics.calibration import Losses, brier, log_losses, nll, squared_losses
 from monitor.metrics.discrimination import area_of_precision_recall, area_of_roc, classes
 
@@ -26,7 +26,7 @@ def moments(name: str, counts: Counts) -> Moments | None:
     rows. None where the metric is undefined; the skewness of the areas is not estimated (0).
     Raises KeyError for another name.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> found = moments("brier", counts_from_rows([0.9, 0.8, 0.4, 0.1], [1, 1, 1, 0]))
     >>> round(found.value, 4), round(found.se, 4), found.skew > 0
     (0.105, 0.0853, True)

@@ -12,10 +12,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from monitor.counts import Bools, Counts, counts_from_rows
+from monitor.core.counts import Bools, Counts, counts_from_rows
+from monitor.core.rows import ProbabilityRows
 from monitor.metrics.calibration import ace, brier, equal_width_ece, nll
 from monitor.metrics.definition import Band, Metric
-from monitor.rows import ProbabilityRows
 
 RANKS = (1, 3, 5)
 
@@ -55,7 +55,7 @@ def precision_at(counts: Counts) -> float | None:
 
     Equal to the mean over items of hits / k where each item has k scored labels or more.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> precision_at(counts_from_rows([0.9, 0.8], [1, 0]))
     0.5
     """

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
-from monitor.counts import Counts, Floats, pool
+from monitor.core.counts import Counts, Floats, pool
 from monitor.recalibration.applying import clipped_logit
 from monitor.recalibration.score_map import MOST_KNOTS, Method, ScoreMap
 
@@ -44,7 +44,7 @@ def fit_joint(method: Method, parts: Sequence[Counts]) -> ScoreMap:
 
     As all labels have the same map, the order of an item's labels stays. Raises :class:`CannotFit`.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> parts = [counts_from_rows([0.8] * 10, [1] * hits + [0] * (10 - hits)) for hits in (5, 7)]
     >>> [round(number, 6) for number in fit_joint("isotonic", parts).knots[0]]
     [0.8, 0.6]

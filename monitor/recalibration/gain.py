@@ -9,15 +9,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from monitor.baselines import population_edges
-from monitor.counts import BinCounts, Counts, Ints, bin_counts, pool
+from monitor.config.model import EvaluationConfig
+from monitor.core.baseline import population_edges
+from monitor.core.counts import BinCounts, Counts, Ints, bin_counts, pool
+from monitor.core.records import Estimate, Interval, Subject, Window
 from monitor.inference.intervals import ece_intervals
 from monitor.metrics.calibration import brier, nll
 from monitor.recalibration.applying import apply, moved
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.score_map import METHODS, Method
-from monitor.records import Estimate, Interval, Subject, Window
-from monitor.rules.model import EvaluationConfig
 
 FOLDS = 5
 LEAST_ROWS = 200
@@ -74,7 +74,7 @@ class Fold:
 
 
 class Sampled(Protocol):
-    """A subject with its counts, such as :class:`monitor.estimates.Sample`."""
+    """A subject with its counts, such as :class:`monitor.evaluation.estimates.Sample`."""
 
     @property
     def subject(self) -> Subject:

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from monitor.files import write_whole
+from monitor.core.files import write_whole
 
 FORMAT, VERSION = "calmon-score-map", 1
 CLIP = 1e-6

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.counts import Counts, bin_counts, equal_frequency_edges
+from monitor.core.counts import Counts, bin_counts, equal_frequency_edges
 from monitor.inference.intervals import ece_intervals, mce_interval
 from monitor.inference.levels import interval
 from monitor.metrics.calibration import BINS
@@ -52,7 +52,7 @@ def stability(metric: str, counts: Counts, rng: np.random.Generator, *, k: int =
     The ECE and the MCE look through the 15 bins of equal row numbers of all rows, the same in every fold. Folds are of
     rows, not of clusters. Raises KeyError for a metric that needs whole rows, ValueError for fewer than two folds.
 
-    >>> from monitor.counts import counts_from_rows
+    >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 500 + [0.2] * 500, [1] * 450 + [0] * 50 + [1] * 100 + [0] * 400)
     >>> found = stability("accuracy", counts, np.random.default_rng(1))
     >>> len(found.values), round(found.mean, 6), 0 < found.deviation < 0.06

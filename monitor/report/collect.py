@@ -7,34 +7,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from monitor import windows
 from monitor.automation.as_of import Key, by_switch, switch_as_of, time_on
-from monitor.baselines import Baseline, edges_of
-from monitor.counts import BinCounts, Counts, bin_counts
-from monitor.estimates import Sample, estimate
-from monitor.figures.reliability import Reliability, reliability_data
-from monitor.figures.trend import Trend, trend_data
-from monitor.harm import TimeOn, together
+from monitor.automation.harm import TimeOn, together
+from monitor.config.model import Config, Rule
+from monitor.core import windows
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import BinCounts, Counts, bin_counts
+from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.core.rejection_words import sentence
+from monitor.evaluation.estimates import Sample, estimate
+from monitor.evaluation.label_state import State
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from monitor.label_state import State
 from monitor.metrics.calibration import gap_matrix
-from monitor.records import (
-    Estimate,
-    Interval,
-    Reason,
-    Subject,
-    SwitchEvent,
-    SwitchState,
-    Verdict,
-    Where,
-    Window,
-)
-from monitor.rejection_words import sentence
 from monitor.report import words
 from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchLine, switch_line
 from monitor.report.detail import TARGET_ACCURACY, Known, detail_of
-from monitor.rules.model import Config, Rule
+from monitor.report.figures.reliability import Reliability, reliability_data
+from monitor.report.figures.trend import Trend, trend_data
 
 HISTORY = 53
 STANDARD: tuple[tuple[str, Where], ...] = (

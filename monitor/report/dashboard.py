@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 
 from markupsafe import Markup
 
-from monitor.label_state import LabelState
-from monitor.records import SwitchState
+from monitor.core.records import SwitchState
+from monitor.evaluation.label_state import LabelState
 from monitor.report.html import environment, template_text
 
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from monitor.automation.harm import UNITS
 from monitor.automation.state import effective
-from monitor.figures.reliability import Reliability
-from monitor.figures.scale import Scale, scale_of
-from monitor.figures.trend import Trend, TrendPoint
-from monitor.harm import UNITS
-from monitor.label_state import LabelState, State, counts_text, state_of
+from monitor.core.records import Interval, Quality, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
 from monitor.metrics.calibration import GapMatrix
-from monitor.records import Interval, Quality, ShiftResult, Subject, SwitchState, Verdict, Where, Window
 from monitor.report import words
 from monitor.report.detail import TARGET_ACCURACY, Detail
+from monitor.report.figures.reliability import Reliability
+from monitor.report.figures.scale import Scale, scale_of
+from monitor.report.figures.trend import Trend, TrendPoint
 from monitor.report.level import Level, level
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from monitor.conclusions import Conclusion, conclude, facts_of
-from monitor.counts import Counts
-from monitor.figures.boxes import ScoreBoxes, score_boxes
-from monitor.figures.curves import Curve, risk_coverage_data, roc_data
-from monitor.harm import Harm, TimeOn
+from monitor.automation.harm import Harm, TimeOn
+from monitor.core.counts import Counts
+from monitor.core.records import WHERES, Estimate, Interval, Schedule, Verdict, Where
 from monitor.inference.selective import ExcessErrors, OperatingPoint, excess_errors, threshold_for
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
-from monitor.records import WHERES, Estimate, Interval, Schedule, Verdict, Where
+from monitor.report.conclusions import Conclusion, conclude, facts_of
+from monitor.report.figures.boxes import ScoreBoxes, score_boxes
+from monitor.report.figures.curves import Curve, risk_coverage_data, roc_data
 
 TARGET_ACCURACY = 0.95
 """The share of what acts alone that must be right, where nobody says otherwise."""

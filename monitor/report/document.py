@@ -8,15 +8,15 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from monitor.document import estimate_row, quality_row, verdict_row
-from monitor.figures.boxes import FiveNumbers
-from monitor.figures.curves import Curve, CurvePoint
-from monitor.harm import Harm
+from monitor.automation.harm import Harm
+from monitor.core.records import Estimate, Verdict
+from monitor.evaluation.label_state import LabelState
 from monitor.inference.selective import ExcessErrors, OperatingPoint
-from monitor.label_state import LabelState
-from monitor.records import Estimate, Verdict
 from monitor.report.data import ReportData, SubjectReport, SwitchLine, headline
 from monitor.report.detail import Detail
+from monitor.report.figures.boxes import FiveNumbers
+from monitor.report.figures.curves import Curve, CurvePoint
+from monitor.report.run_document import estimate_row, quality_row, verdict_row
 
 
 def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str, Any]:

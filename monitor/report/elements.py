@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from monitor.conclusions import Conclusion
-from monitor.figures.boxes import box_text
-from monitor.figures.reliability import ReliabilityPoint
+from monitor.core.records import Estimate, Interval, Subject
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.registry import METRICS, range_of
 from monitor.recalibration.score_map import METHODS, Method
-from monitor.records import Estimate, Interval, Subject
 from monitor.report import words
+from monitor.report.conclusions import Conclusion
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
+from monitor.report.figures.boxes import box_text
+from monitor.report.figures.reliability import ReliabilityPoint
 
 Marked = tuple[Interval, str]
 Cell = str | Subject | Interval | Marked
@@ -28,9 +28,9 @@ COVERAGES = tuple(k / 10 for k in range(1, 11))
 class Element:
     """One table.
 
-    Texts are ours; a name from the data stands as a :class:`~monitor.records.Subject`, and whoever shows it makes it
-    harmless (with a segment, it stands for the segment alone). An :class:`~monitor.records.Interval` stands for its
-    value with its limits, with a word after it in a pair. ``numbers`` are the columns that are aligned on the right,
+    Texts are ours; a name from the data is a :class:`~monitor.core.records.Subject`, and whoever shows it makes it
+    harmless (with a segment, it is the segment alone). An :class:`~monitor.core.records.Interval` is its value with
+    its limits, with a word after it in a pair. ``numbers`` are the columns that are aligned on the right,
     ``whole`` others that may not be broken, ``drawn`` those of characters that only a font of equal widths shows.
     ``note`` says how to read the table.
     """

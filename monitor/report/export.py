@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from monitor.records import Estimate
+from monitor.core.records import Estimate
 
 COLUMNS = (
     "window", "source", "label", "metric", "where", "value", "plug_in", "low", "high", "n", "positives",

@@ -16,18 +16,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from monitor.figures.boxes import HEIGHT as BOX_HEIGHT
-from monitor.figures.boxes import boxes_drawing
-from monitor.figures.curves import Curve, curve_drawing
-from monitor.figures.drawings import Drawing, reliability_drawing, trend_drawing
-from monitor.figures.scale import Scale
-from monitor.figures.trend import Trend
-from monitor.label_state import outcome_text
-from monitor.records import Interval, Subject, Where
+from monitor.core.records import Interval, Subject, Where
+from monitor.evaluation.label_state import outcome_text
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.detail import Detail
 from monitor.report.document import detail_document, plain, state_document, switch_document
+from monitor.report.figures.boxes import HEIGHT as BOX_HEIGHT
+from monitor.report.figures.boxes import boxes_drawing
+from monitor.report.figures.curves import Curve, curve_drawing
+from monitor.report.figures.drawings import Drawing, reliability_drawing, trend_drawing
+from monitor.report.figures.scale import Scale
+from monitor.report.figures.trend import Trend
 from monitor.report.markdown import finding_text
 
 MAIN_TREND: tuple[str, Where] = ("ece", "all")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from monitor.alerts.words import clean, plain_words
-from monitor.figures.sparkline import sparkline
-from monitor.records import Action, Interval, Subject, Verdict, Where
+from monitor.core.records import Action, Interval, Subject, Verdict, Where
+from monitor.core.wording import clean, plain_words
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
+from monitor.report.figures.sparkline import sparkline
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 

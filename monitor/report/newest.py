@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from monitor.core.records import Schedule, Verdict
 from monitor.history.store import Store
-from monitor.records import Schedule, Verdict
 
 LOOKS_BACK = 12
 """Finished runs of a schedule that are looked at: a run may be of one source alone."""

@@ -13,21 +13,21 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from monitor.alerts.words import clean
-from monitor.evaluation import Evaluated
-from monitor.figures.scale import Scale, level_of, scale_of
-from monitor.figures.sparkline import sparkline
-from monitor.figures.trend import Trend
-from monitor.harm import UNITS
-from monitor.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
-from monitor.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
-from monitor.rejection_words import sentence
+from monitor.automation.harm import UNITS
+from monitor.config.model import Config
+from monitor.core.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
+from monitor.core.rejection_words import sentence
+from monitor.core.windows import series_of
+from monitor.core.wording import clean
+from monitor.evaluation.evaluate import Evaluated
+from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
+from monitor.report.figures.scale import Scale, level_of, scale_of
+from monitor.report.figures.sparkline import sparkline
+from monitor.report.figures.trend import Trend
 from monitor.report.level import Level, level
-from monitor.rules.model import Config
-from monitor.windows import series_of
 
 __all__ = [
     "HistoryRow", "element_view", "history_rows", "history_table", "history_view", "label_table", "level",
@@ -86,7 +86,7 @@ def history_rows(
     """One row a (source, label, metric, population), by name, over the ``newest`` windows; segments are left out.
 
     Windows without an estimate of the subject, although another has one, are gaps (None). All windows must be of one
-    time zone (:func:`monitor.windows.series_of`).
+    time zone (:func:`monitor.core.windows.series_of`).
     """
     by_series: dict[Series, dict[Window, Estimate]] = defaultdict(dict)
     mine = [estimate for estimate in estimates if estimate.subject.segment is None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from monitor.alerts.words import clean, percent, title
-from monitor.records import Interval, Subject, Verdict, Window
+from monitor.core.records import Interval, Subject, Verdict, Window
+from monitor.core.wording import clean, percent, title
 
 _LOSS = "log loss"  # shorter than the name that sentences use
 

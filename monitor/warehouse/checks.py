@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.rules.model import SourceConfig
+from monitor.config.model import SourceConfig
 from monitor.warehouse.dialects import Dialect, Kind
 from monitor.warehouse.relation import (
     ParquetFiles,

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.records import BadRow
+from monitor.core.records import BadRow
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.statements import ONE, ZERO, Statements, not_surely, shown
 

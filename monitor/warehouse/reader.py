@@ -24,18 +24,18 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
-from monitor.counts import INDEPENDENT, Counts, counts_from_groups, pool
+from monitor.config.model import SourceConfig
+from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool
+from monitor.core.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, RejectedCell, ScoreIs, Where, Window
+from monitor.core.redaction import shown_address
+from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.core.time_limit import TimeLimit, in_words
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
-from monitor.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, RejectedCell, ScoreIs, Where, Window
-from monitor.redaction import shown_address
-from monitor.rows import ProbabilityRows, RegressionRows
-from monitor.rules.model import SourceConfig
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
 from monitor.warehouse.examples import ExampleRow, Wanted, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
-from monitor.warehouse.limit import TimeLimit, in_words
 from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.relation import (
     RelationError,

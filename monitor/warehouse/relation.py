@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, quoted_name
 
-from monitor.redaction import without_secrets
+from monitor.core.redaction import without_secrets
 
 
 @dataclass(frozen=True, slots=True)

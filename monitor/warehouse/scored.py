@@ -1,6 +1,6 @@
 """Scores that are made here, from a column that no two databases read alike.
 
-The rows of the window leave the warehouse, in chunks, get their score (:mod:`monitor.confidence`), and are laid into a
+The rows of the window leave the warehouse, in chunks, get their score (see ``score_construction``), and are laid into a
 DuckDB in memory, where the statements are those of any other source: bad rows, duplicates, counts and segments mean
 the same.
 """
@@ -17,11 +17,11 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from monitor.confidence.constructions import scores
-from monitor.confidence.ragged import BadArray
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS, Kind
+from monitor.warehouse.ragged import BadArray
 from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.score_construction import scores
 from monitor.warehouse.statements import Statements
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.records import LABEL_BYTES, BadRow, ScorePlace, Where, Window
-from monitor.rules.model import SourceConfig
+from monitor.config.model import SourceConfig
+from monitor.core.records import LABEL_BYTES, BadRow, ScorePlace, Where, Window
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
 from monitor.warehouse.examples import Wanted
@@ -54,7 +54,7 @@ class Statements:
     def rejected(self) -> sa.Select[Any]:
         """(label, reason, place, truth, n, hits) over the rows of the window that are set aside.
 
-        ``label`` is NULL where it cannot be read; ``place`` is a :class:`~monitor.records.ScorePlace` (NULL: no
+        ``label`` is NULL where it cannot be read; ``place`` is a :class:`~monitor.core.records.ScorePlace` (NULL: no
         score), ``truth`` 1 where the outcome can be read, -1 where it is coded -1, else NULL; ``hits`` sums outcomes.
         """
         rows = self._judged()

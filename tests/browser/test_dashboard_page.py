@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from monitor.operating import change_switch
-from monitor.pinning import pin
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import week
 from tests.browser.test_report_page import CHROMIUM, PATIENCE_MS
 from tests.fakes.service import Place, Running, running
 from tests.fakes.world import BASELINE, WEEKS, make_world

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from monitor import acting, alerting
-from monitor.adapters import Monitor
-from monitor.evaluation import Evaluated
+from monitor.config.model import Rule
+from monitor.context import Monitor
+from monitor.core.records import Delivery, Estimate, Incident, Interval, Outcome, Reason, Subject, Verdict, Window
+from monitor.core.windows import week
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
-from monitor.records import Delivery, Estimate, Incident, Interval, Outcome, Reason, Subject, Verdict, Window
-from monitor.rules.model import Rule
+from monitor.operations import act, incident_actions
 from monitor.run import deliver, record
-from monitor.windows import week
 from tests.fakes.world import make_world
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -86,7 +86,7 @@ class AlertsWorld:
         reading = StoredReading("tickets", labels={}, versions={version: 2000}, rows=2000)
         self.monitor.store.save_reading(window, reading, self.clock.now)
         record(self.monitor, window, [part])
-        acting.act(self.monitor, window, [part], {"tickets": ""})
+        act.act(self.monitor, window, [part], {"tickets": ""})
         if self.sends:
             deliver(self.monitor)
 
@@ -106,14 +106,14 @@ class AlertsWorld:
         """The newest incident of a label."""
         return max((i for i in self.monitor.store.incidents() if i.label == label), key=lambda i: i.opened_at)
 
-    def person(self, what: str, label: str, who: str, **more: Any) -> alerting.Outcome:
+    def person(self, what: str, label: str, who: str, **more: Any) -> incident_actions.Outcome:
         """Somebody acts on the newest incident of a label."""
         id = self.incident(label).id
         if what == "acknowledges":
-            return alerting.acknowledge(self.monitor, id, who)
+            return incident_actions.acknowledge(self.monitor, id, who)
         if what == "silences":
-            return alerting.silence(self.monitor, id, self.clock.now + more["length"], who)
-        return alerting.resolve(self.monitor, id, who, more["why"])
+            return incident_actions.silence(self.monitor, id, self.clock.now + more["length"], who)
+        return incident_actions.resolve(self.monitor, id, who, more["why"])
 
     def deliveries(self) -> list[Delivery]:
         """All that was ever composed, in that order."""

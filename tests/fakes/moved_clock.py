@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monitor import adapters
+from monitor import context
 
 
 def move(days: float) -> None:
@@ -15,8 +15,8 @@ def move(days: float) -> None:
     def moved() -> datetime:
         return datetime.now(UTC) + timedelta(days=days)
 
-    adapters.utc_now = moved
-    opened: Any = adapters.open_monitor
+    context.utc_now = moved
+    opened: Any = context.open_monitor
     opened.__wrapped__.__kwdefaults__["clock"] = moved
 
 

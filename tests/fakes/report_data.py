@@ -9,10 +9,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
-from monitor.figures.reliability import reliability_data
-from monitor.figures.trend import trend_data
-from monitor.records import (
+from monitor.config.model import Rule
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.records import (
     Estimate,
     Interval,
     Quality,
@@ -24,10 +23,11 @@ from monitor.records import (
     Where,
     Window,
 )
+from monitor.core.windows import span, week
 from monitor.report.data import BaselineLine, ReportData, SubjectReport, switch_line
 from monitor.report.detail import Known, detail_of
-from monitor.rules.model import Rule
-from monitor.windows import span, week
+from monitor.report.figures.reliability import reliability_data
+from monitor.report.figures.trend import trend_data
 
 UTC_ZONE = ZoneInfo("UTC")
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)

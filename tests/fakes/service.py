@@ -16,10 +16,10 @@ from time import monotonic, sleep
 
 import httpx
 
-from monitor.automation.tokens import TokensFile
+from monitor.config.load import load_config
 from monitor.history.store import Store
-from monitor.operating import Change, operate
-from monitor.rules.load import load_config
+from monitor.operations.change_switch import Change, operate
+from monitor.service.tokens import TokensFile
 
 ODD = "Größe/ä b%2F?#é+🙂"
 LONG = "x" * 1000

@@ -9,8 +9,8 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from monitor.alerts.outbox import drain, worker_id
-from monitor.alerts.slack import SlackSender
+from monitor.alerting.slack.client import SlackSender
+from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.history.store import Store
 from tests.fakes.slack import TOKEN
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from monitor.core.records import Delivery, Operation
 from monitor.history.store import Store
-from monitor.records import Delivery, Operation
 from tests.fakes.slack import TOKEN, UPLOAD, Answer, FakeSlack, Fault, InProcessClient, Work
 
 START = datetime(2026, 11, 16, 6, 5, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from monitor.rows import ProbabilityRows
+from monitor.core.rows import ProbabilityRows
 
 LABELS = ("ask", "bug", "invoice", "spam")
 

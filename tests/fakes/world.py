@@ -17,8 +17,9 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from monitor.adapters import Monitor, open_monitor
-from monitor.settings import Settings, load_settings
+from monitor.config.settings import Settings, load_settings
+from monitor.context import Monitor
+from monitor.operations.open import open_monitor
 
 WEEKS = tuple(f"2026-W{number:02d}" for number in range(24, 36))
 BASELINE = (WEEKS[0], WEEKS[5])

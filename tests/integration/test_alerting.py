@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from monitor import acting, alerting, messages, watch
+from monitor.alerting import compose
+from monitor.alerting.health import issues
+from monitor.alerting.health.watchdog import observed, watch_data
+from monitor.alerting.incidents import newest, steps_of
+from monitor.config.load import load_config
+from monitor.core.records import Delivery, Incident, Window
+from monitor.core.windows import week
 from monitor.history.errors import NotFound
 from monitor.history.readings import StoredReading
-from monitor.incidents import newest, steps_of
-from monitor.operating import Change, change_switch, operate
-from monitor.records import Delivery, Incident, Window
-from monitor.rules.load import load_config
+from monitor.operations import act, incident_actions
+from monitor.operations.change_switch import Change, change_switch, operate
 from monitor.run import run_window
-from monitor.watching import observed, watch_data
-from monitor.windows import week
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
 from tests.fakes.world import WEEKS, make_world
@@ -153,7 +155,7 @@ def test_a_run_says_of_every_incident_what_became_of_its_message_also_of_one_tha
     also = Judged("billing", "ece-increase", "breach", 0.07)
     world.evaluate("2026-W02", [BILLING])
     world.evaluate("2026-W03", [BILLING, also])
-    states = messages.delivery_states(world.monitor.store.deliveries())
+    states = compose.delivery_states(world.monitor.store.deliveries())
     assert states == {incident.id: "pending" for incident in world.monitor.store.incidents()}
     assert len(states) == 2
 
@@ -225,7 +227,7 @@ def test_a_refused_wish_is_kept_with_its_reason_and_changes_nothing(world: Alert
     assert (event.kind, event.reason, event.actor) == ("refused", "a reason is needed", "ana")
     assert world.incident("billing").state == "open"
     with pytest.raises(NotFound, match="no incident has an id"):
-        alerting.acknowledge(world.monitor, "nonsense", "ana")
+        incident_actions.acknowledge(world.monitor, "nonsense", "ana")
 
 
 def test_edits_of_one_message_come_in_order_and_the_last_says_it_all(world: AlertsWorld) -> None:
@@ -245,7 +247,7 @@ def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world:
     store.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, (), world.clock.now)
     edits, seen = store.last_edits(), newest(store.incidents())
     world.person("acknowledges", "billing", "ana")  # of another incident of the same message
-    stale = messages.compose(world.monitor, steps_of(part.verdicts, seen, world.clock.now), edits, window=window)
+    stale = compose.compose(world.monitor, steps_of(part.verdicts, seen, world.clock.now), edits, window=window)
     assert store.apply_incidents(stale.opened, stale.updated, stale.deliveries, stale.events) == "conflict"
     assert world.incident("other").breaches == 1
     world.evaluate("2026-W03", [Judged("other", "automated-shortfall", "breach", 0.2)])
@@ -258,35 +260,35 @@ def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(wo
     world.evaluate("2026-W03", [BILLING])
     assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "edit"]
     world.clock.now += 2 * DAY
-    assert alerting.due_repeats(world.monitor) == []
+    assert incident_actions.due_repeats(world.monitor) == []
     assert world.incident("billing").state == "silenced"
     world.clock.now += 8 * DAY
-    alerting.due_repeats(world.monitor)
+    incident_actions.due_repeats(world.monitor)
     assert world.incident("billing").state == "open"
     assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "edit", "edit"]
 
 
 def test_people_are_called_every_repeat_until_somebody_acknowledges(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [BILLING])
-    assert alerting.due_repeats(world.monitor) == []
+    assert incident_actions.due_repeats(world.monitor) == []
     world.clock.now += 2 * DAY
-    assert alerting.due_repeats(world.monitor) == []  # the message itself has not been sent yet
+    assert incident_actions.due_repeats(world.monitor) == []  # the message itself has not been sent yet
     sent(world)
     world.clock.now += DAY - timedelta(seconds=1)
-    assert alerting.due_repeats(world.monitor) == []
+    assert incident_actions.due_repeats(world.monitor) == []
     world.clock.now += timedelta(seconds=1)
-    (call,) = alerting.due_repeats(world.monitor)
+    (call,) = incident_actions.due_repeats(world.monitor)
     assert (call.operation, call.root) == ("reply", world.incident("billing").root)
     assert call.payload["text"] == "billing: not acknowledged yet <!subteam^S0123>"
     read = as_read(call.payload)
     assert f"`{world.incident('billing').id[:8]}`" in read
     assert "Press *Acknowledge* above" in read
-    assert alerting.due_repeats(world.monitor) == []
+    assert incident_actions.due_repeats(world.monitor) == []
     world.clock.now += DAY
-    assert len(alerting.due_repeats(world.monitor)) == 1
+    assert len(incident_actions.due_repeats(world.monitor)) == 1
     world.person("acknowledges", "billing", "ana")
     world.clock.now += 30 * DAY
-    assert alerting.due_repeats(world.monitor) == []
+    assert incident_actions.due_repeats(world.monitor) == []
 
 
 def test_a_label_that_disappears_is_told_once(world: AlertsWorld) -> None:
@@ -323,7 +325,7 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     assert "[Turn off]" in shown
     until = "Tue 2026-01-20 06:05 UTC"
     assert f"Automation is left on against this finding: enabled by ana until {until}: looked at it." in shown
-    assert messages.show_switches(world.monitor) == []  # it says so already
+    assert compose.show_switches(world.monitor) == []  # it says so already
 
 
 @pytest.mark.parametrize("label", ["billing", None])
@@ -339,7 +341,7 @@ def test_a_switch_of_the_label_or_its_source_turned_by_anybody_edits_the_message
     )  # fmt: skip
     before = len(world.deliveries())
     for _ in range(3):
-        alerting.due_repeats(world.monitor)
+        incident_actions.due_repeats(world.monitor)
     assert len(world.deliveries()) == before + 1
     of = "" if label else " for all of tickets"
     since = "since Mon 2026-01-19 07:05 UTC"
@@ -352,7 +354,7 @@ def test_the_end_of_an_enable_is_told_in_the_thread_of_its_incident_once_with_wh
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
     world.clock.now += timedelta(hours=25)
     for _ in range(3):
-        alerting.due_repeats(world.monitor)
+        incident_actions.due_repeats(world.monitor)
     ended = [d for d in world.deliveries() if change(d) == "ended"]
     assert [(d.operation, d.root, d.channel) for d in ended] == [
         ("reply", world.incident("billing").root, "#ml-oncall"),
@@ -362,7 +364,7 @@ def test_the_end_of_an_enable_is_told_in_the_thread_of_its_incident_once_with_wh
     assert "billing is still in breach." in read
     assert "<!subteam^S0123>" in read
     assert "Automation is off since Tue 2026-01-20 06:05 UTC" in read_edit(world, "billing")
-    found = watch.findings(observed(world.monitor.store, world.monitor.config, world.clock.now), world.clock.now)
+    found = issues.findings(observed(world.monitor.store, world.monitor.config, world.clock.now), world.clock.now)
     assert "lease_ended" not in [each.reason.value for each in found]  # not in another channel as well
 
 
@@ -380,18 +382,21 @@ def test_what_changed_is_looked_for_where_the_breaches_began_not_where_they_are_
 def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWorld) -> None:
     also, other = replace(BILLING, rule="ece-increase", value=0.07), Judged("other", "ece-increase", "breach", 0.07)
     world.evaluate("2026-W02", [BILLING, also, other])
-    done = alerting.acknowledge_label(world.monitor, world.incident("billing").id, "ana")
+    done = incident_actions.acknowledge_label(world.monitor, world.incident("billing").id, "ana")
     assert done.words.startswith("tickets/billing: acknowledged (")
     states = {(i.label, i.rule): i.state for i in world.monitor.store.incidents()}
     assert states == {
         ("billing", "automated-shortfall"): "acknowledged", ("billing", "ece-increase"): "acknowledged",
         ("other", "ece-increase"): "open",
     }  # fmt: skip
-    again = alerting.acknowledge_label(world.monitor, world.incident("billing").id, "ben")
+    again = incident_actions.acknowledge_label(world.monitor, world.incident("billing").id, "ben")
     assert (again.words.endswith("already acknowledged"), again.deliveries) == (True, ())
     until = world.clock.now + DAY
     assert (
-        alerting.silence_label(world.monitor, world.incident("billing").id, until, "ben").words.count("silenced") == 1
+        incident_actions.silence_label(world.monitor, world.incident("billing").id, until, "ben").words.count(
+            "silenced"
+        )
+        == 1
     )
     assert {i.state for i in world.monitor.store.incidents() if i.label == "billing"} == {"silenced"}
 
@@ -513,7 +518,7 @@ def test_an_incident_that_nothing_judges_any_more_ends_and_says_why(
     window = week("2026-W03", UTC_ZONE)
     source = "tickets" if gone == "rule" else "mail"
     for _ in range(2):  # once, however often it is run
-        acting.act(world.monitor, window, [replace(world.evaluated(window, []), source=source)], {source: ""})
+        act.act(world.monitor, window, [replace(world.evaluated(window, []), source=source)], {source: ""})
     found = world.incident("refund")
     assert (found.state, found.resolved_by, found.resolved_window) == ("resolved", "calmon", None)
     what = "weekly rule ece-increase" if gone == "rule" else "source tickets"
@@ -531,7 +536,7 @@ def test_a_run_that_may_not_act_ends_nothing(world: AlertsWorld, tmp_path: Path)
     world.evaluate("2026-W02", [REFUND])
     with_config(world, tmp_path, CONFIG.replace("ece-increase", "ece-rise"))
     window = week("2026-W03", UTC_ZONE)
-    acting.act(world.monitor, window, [world.evaluated(window, [])], {"tickets": "not done: backfill"})
+    act.act(world.monitor, window, [world.evaluated(window, [])], {"tickets": "not done: backfill"})
     assert world.incident("refund").state == "open"
 
 

@@ -14,15 +14,15 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.automation import Gate
-from monitor.automation.sources import StoreSource
+from monitor.automation.gate.sources import StoreSource
+from monitor.config.load import parse_config
+from monitor.core.windows import week
 from monitor.history import archive
 from monitor.history.errors import HistoryDamaged
 from monitor.history.store import Store
-from monitor.operating import Change, operate
-from monitor.pinning import pin
-from monitor.rules.load import parse_config
+from monitor.operations.change_switch import Change, operate
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import week
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 ROOT = Path(__file__).parents[2]

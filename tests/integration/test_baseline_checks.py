@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from monitor import windows
-from monitor.baseline_checks import Between, Concern
-from monitor.pinning import Pinned, pin
-from monitor.records import Window
+from monitor.core import windows
+from monitor.core.records import Window
+from monitor.evaluation.baseline_checks import Between, Concern
+from monitor.operations.pin_baseline import Pinned, pin
 from tests.fakes import world as worlds
 from tests.fakes.world import CONFIG, LABELS, WEEKS, World, make_world, rows, write_duckdb
 from tests.integration.test_main_job import calmon

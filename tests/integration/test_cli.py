@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from monitor.cli import app
-from monitor.settings import variables
+from monitor.config.settings import variables
 from tests import write_commands
 from tests.fakes import slack
 from tests.fakes import world as worlds

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from monitor import watch, windows
-from monitor.adapters import Monitor, utc_now
-from monitor.operating import change_switch
-from monitor.premature import Refusal, WindowRefused
-from monitor.records import Reason, Subject, Verdict, Window
+from monitor.alerting.health import issues
+from monitor.alerting.health.watchdog import observed
+from monitor.context import Monitor, utc_now
+from monitor.core import windows
+from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
+from monitor.operations.refuse_premature import Refusal, WindowRefused
 from monitor.run import run_window
-from monitor.serving import Service
-from monitor.watching import observed
-from monitor.windows import week
+from monitor.service.backend import Service
 from tests.fakes import world as worlds
 from tests.fakes.world import WEEKS, make_world
 
@@ -87,7 +88,7 @@ def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(
         assert [i.rule for i in monitor.store.incidents()] == ["automated-shortfall"]
         seen = observed(monitor.store, monitor.config, NOW)
         assert ahead.start not in {each.window_start for each in (*seen.runs, *seen.readings)}
-        assert "2027" not in " ".join(finding.text for finding in watch.findings(seen, NOW))
+        assert "2027" not in " ".join(finding.text for finding in issues.findings(seen, NOW))
     service = Service(world.settings(), clock=lambda: NOW)
     assert [each.name for each in service._windows()] == [LAST, WEEKS[9]]
     service.close()

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from monitor.adapters import Monitor, open_monitor
+from monitor.config.settings import Settings, load_settings
+from monitor.context import Monitor
+from monitor.core.windows import week
 from monitor.demo.population import PLANTED, WEEKS
 from monitor.demo.story import Plan, plan_of
-from monitor.replay import plan_of as plan_of_replay
-from monitor.replay import replay
+from monitor.operations.open import open_monitor
+from monitor.operations.replay import plan_of as plan_of_replay
+from monitor.operations.replay import replay
 from monitor.run import run_window
-from monitor.settings import Settings, load_settings
-from monitor.windows import week
 from tests.fakes import slack
 from tests.fakes.reading import texts
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from monitor import acting
-from monitor.drill import DrillRefused, check
-from monitor.evaluation import Evaluated
-from monitor.operating import change_switch, known_labels
-from monitor.records import DRILL_LABEL, Outcome, Reason, Subject, Verdict, Window
+from monitor.core.records import DRILL_LABEL, Outcome, Reason, Subject, Verdict, Window
+from monitor.core.windows import last_ready, week
+from monitor.evaluation.evaluate import Evaluated
+from monitor.operations import act
+from monitor.operations.change_switch import change_switch, known_labels
+from monitor.operations.drill import DrillRefused, check
 from monitor.run import record, run_window
-from monitor.windows import last_ready, week
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 TTL_S = 2
@@ -114,7 +114,7 @@ def test_from_a_stored_breach_to_a_closed_gate_in_another_process(
         bad = Evaluated("tickets", window, (), (verdict(window, "breach"),), (), ())
         stored = time.time()
         record(monitor, window, [bad])
-        acting.act(monitor, window, [bad], {"tickets": ""})
+        act.act(monitor, window, [bad], {"tickets": ""})
         assert monitor.store.switch("tickets", "steady").state == "off"
         closed, *how = router.stdout.readline().split()
     assert how == ["closed", "off"]

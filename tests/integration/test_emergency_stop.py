@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from benchmarks.stop import fill
 from monitor.cli.automation import targets_of
-from monitor.operating import change_switch
-from monitor.records import DRILL_LABEL
+from monitor.core.records import DRILL_LABEL
+from monitor.operations.change_switch import change_switch
 from tests.fakes.world import make_world
 
 EVERY = 50  # instructions of SQLite's machine

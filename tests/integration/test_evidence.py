@@ -11,18 +11,18 @@ import pytest
 from alembic import command
 from sqlalchemy import text
 
-from monitor import acting
-from monitor.adapters import Monitor
-from monitor.automation.board import Board, decide
-from monitor.evaluation import Evaluated
+from monitor.automation.gate.snapshot import Board, decide
+from monitor.config.load import parse_config
+from monitor.config.settings import load_settings
+from monitor.context import Monitor
+from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, Verdict, Window
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history import schema
 from monitor.history.connect import for_writing
 from monitor.history.store import Store
-from monitor.operating import change_switch
-from monitor.records import Outcome, Reason, RuleEvidence, Schedule, Subject, Verdict, Window
-from monitor.rules.load import parse_config
+from monitor.operations import act
+from monitor.operations.change_switch import change_switch
 from monitor.run import record
-from monitor.settings import load_settings
 from monitor.warehouse.reader import Warehouse
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -64,9 +64,9 @@ class World:
         window = Window(end - (WEEK if schedule == "weekly" else DAY), end, f"{end - DAY:%Y-%m-%d}", schedule)
         verdicts = tuple(judged(rule.replace("_", "-"), label, window, says) for rule, says in found.items())
         part, monitor = Evaluated("tickets", window, (), verdicts, (), ()), self.monitor
-        may = acting.may_act(monitor, window, ["tickets"], "auto")
+        may = act.may_act(monitor, window, ["tickets"], "auto")
         record(monitor, window, [part])
-        acting.act(monitor, window, [part], may)
+        act.act(monitor, window, [part], may)
 
     def enable(self, label: str | None = "billing", monitor: Monitor | None = None) -> str | None:
         """The verdict that an enable is against, which is then on for 24 hours; None: nothing is."""
@@ -104,7 +104,7 @@ def test_a_breach_found_by_a_run_that_may_not_act_is_not_forgotten(world: World,
     world.run("weekly", MONDAY + WEEK, weekly_shortfall="not_evaluated")
     before, window = world.store.switch("tickets", "billing"), Window(MONDAY - WEEK, MONDAY, "older", "weekly")
     part = Evaluated("tickets", window, (), (judged("weekly-shortfall", "billing", window, "breach"),), (), ())
-    acting.act(world.monitor, window, [part], {"tickets": may})
+    act.act(world.monitor, window, [part], {"tickets": may})
     assert world.store.switch("tickets", "billing") == before  # it moves no switch
     assert world.enable() == "weekly 1116 breach"
     world.now += 25 * HOUR

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from monitor import windows
-from monitor.rules.model import SourceConfig
+from monitor.config.model import SourceConfig
+from monitor.core import windows
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.examples import ExampleRow, Wanted

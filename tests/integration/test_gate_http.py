@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from monitor.automation import Gate, GateReason
-from monitor.automation.board import Board, to_json
-from monitor.automation.sources import LARGEST_BODY, HttpSource
-from monitor.records import SwitchState
+from monitor.automation.gate.snapshot import Board, to_json
+from monitor.automation.gate.sources import LARGEST_BODY, HttpSource
+from monitor.core.records import SwitchState
 
 ROOT = Path(__file__).parents[2]
 TTL = 1.0

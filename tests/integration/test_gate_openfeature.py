@@ -19,10 +19,10 @@ from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import FlagEvaluationDetails, Reason
 
 from monitor.automation import Gate, GateReason
-from monitor.automation.openfeature import CalmonProvider
-from monitor.automation.sources import HttpSource, StoreSource
+from monitor.automation.gate.openfeature import CalmonProvider
+from monitor.automation.gate.sources import HttpSource, StoreSource
+from monitor.core.records import SwitchState
 from monitor.history.store import Store
-from monitor.records import SwitchState
 
 FLAG = "automate.tickets.billing"
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from monitor.adapters import open_store
 from monitor.automation import Gate
-from monitor.automation.sources import HttpSource, StoreSource
+from monitor.automation.gate.sources import HttpSource, StoreSource
+from monitor.config.load import parse_config
+from monitor.config.settings import load_settings
 from monitor.history.reader import SwitchReader
 from monitor.history.store import HistoryLost, Store, StoreMissing
-from monitor.operating import Change, operate
-from monitor.rules.load import parse_config
-from monitor.settings import load_settings
+from monitor.operations.change_switch import Change, operate
+from monitor.operations.open import open_store
 from tests.fakes import heartbeat, slack
 from tests.fakes.service import make_place, running
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
@@ -52,7 +52,7 @@ def backed_up(folder: Path) -> tuple[str, Path]:
 
 ROUTER = """
 import sys, time
-from monitor.adapters import open_store
+from monitor.operations.open import open_store
 from monitor.automation import Gate
 gate = Gate.from_env()
 seen = None

@@ -20,10 +20,10 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.automation import Gate, GateReason
-from monitor.automation.sources import StoreSource
+from monitor.automation.gate.sources import StoreSource
+from monitor.core.records import SwitchState
 from monitor.history import reader, schema
 from monitor.history.store import Store
-from monitor.records import SwitchState
 
 ROOT = Path(__file__).parents[2]
 TTL = 1.0
@@ -82,7 +82,7 @@ def wait_for(gate: Gate, reason: str) -> tuple[float, str]:
 
 
 def closes(gate: Gate, reason: GateReason = GateReason.STORE_UNREADABLE) -> str:
-    """It closes with this reason, and in time; tests/unit/test_gate.py has a clock that says so to the moment."""
+    """It closes with this reason, and in time; the gate's unit tests have a clock that says so to the moment."""
     took, detail = wait_for(gate, reason.value)
     assert took < TTL + 1.0
     return detail

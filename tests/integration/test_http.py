@@ -25,17 +25,17 @@ import pytest
 from starlette.responses import JSONResponse
 from typer.testing import CliRunner, Result
 
-from monitor.automation.board import from_json, to_json
-from monitor.automation.door import AT_ONCE, Door
-from monitor.automation.http import Backend, BoardBody, Guard, create_app
-from monitor.automation.problems import PROBLEMS, ProblemReason
-from monitor.automation.tokens import TokensFile
+from monitor.automation.gate.snapshot import from_json, to_json
 from monitor.cli import app
+from monitor.config.load import load_config
+from monitor.core.records import LABEL_BYTES
 from monitor.history.store import Store
-from monitor.operating import Change, operate
-from monitor.records import LABEL_BYTES
-from monitor.rules.load import load_config
-from monitor.serving import StoreDoor
+from monitor.operations.change_switch import Change, operate
+from monitor.service.app import Backend, BoardBody, Guard, create_app
+from monitor.service.backend import StoreDoor
+from monitor.service.problems import PROBLEMS, ProblemReason
+from monitor.service.request_limits import AT_ONCE, Door
+from monitor.service.tokens import TokensFile
 from tests.fakes.service import LONG, ODD, PATIENCE_S, Place, Running, make_place, running
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from monitor.automation.connections import protocol
+from monitor.service.connections import protocol
 from tests.fakes.service import Running, make_place, running
 
 IDLE = 1_100

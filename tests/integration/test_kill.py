@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from monitor.pinning import pin
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import week
 from tests.fakes import slack
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 

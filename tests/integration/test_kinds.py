@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from scipy import stats
 from sklearn import metrics as sk
 
+from monitor.core.records import Estimate, Verdict
+from monitor.core.rows import ProbabilityRows
+from monitor.core.windows import week
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
-from monitor.records import Estimate, Verdict
-from monitor.rows import ProbabilityRows
 from monitor.run import RunResult, run_window
-from monitor.windows import week
 from tests.conftest import new_postgres_database
 from tests.fakes.world import make_world
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from monitor import documents
-from monitor.alerts.links import Links
+from monitor.alerting.health.issues import WatchReason
+from monitor.alerting.slack.links import Links
+from monitor.core import documents
+from monitor.core.records import Reason
+from monitor.core.windows import week
 from monitor.history.store import Store
-from monitor.records import Reason
-from monitor.watch import WatchReason
-from monitor.windows import week
 from tests.fakes.alerts_world import UTC_ZONE, Judged, alerts_world
 from tests.fakes.service import Running, make_place, running
-from tests.unit.test_message import MESSAGES
+from tests.unit.alerting.test_message import MESSAGES
 
 GOLDEN = "https://calmon.example.org"
 LINK = re.compile(r"<(https?://[^|>\s]+)\|")

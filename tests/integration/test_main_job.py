@@ -16,13 +16,13 @@ import pytest
 import sqlalchemy as sa
 from sklearn import metrics as sk
 
-from monitor.adapters import Monitor
-from monitor.operating import change_switch
-from monitor.pinning import pin
-from monitor.records import Window
+from monitor.context import Monitor
+from monitor.core.records import Window
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from monitor.warehouse.reader import WarehouseFailed
-from monitor.windows import week
 from tests.fakes import world as worlds
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 

@@ -15,17 +15,17 @@ from typing import ClassVar
 
 import pytest
 
-from monitor import alerting
-from monitor.adapters import Monitor
-from monitor.alerts.message import delivery_of
-from monitor.alerts.outbox import drain
-from monitor.buttons import Buttons
+from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.outbox import drain
+from monitor.context import Monitor
+from monitor.core.records import Incident, Quality, Reason, Subject, Verdict, Window
+from monitor.core.windows import day, last_ready, week
 from monitor.history.readings import StoredReading
-from monitor.pinning import pin
-from monitor.records import Incident, Quality, Reason, Subject, Verdict, Window
+from monitor.operations import incident_actions
+from monitor.operations.pin_baseline import pin
+from monitor.operations.slack_buttons import Buttons
 from monitor.run import run_window
-from monitor.watching import watch_monitor
-from monitor.windows import day, last_ready, week
 from tests.fakes import slack
 from tests.fakes.reading import lines_of
 from tests.fakes.slack_presses import button
@@ -73,7 +73,7 @@ class Life:
         told = {"slack_bot_token": slack.TOKEN, "slack_api_url": self.workspace.url}
         with self.world.opened(clock=lambda: self.now, **told) as monitor:
             what(monitor)
-            alerting.due_repeats(monitor)
+            incident_actions.due_repeats(monitor)
             drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
 
     def live(self, days: float, step: timedelta = timedelta(hours=1)) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from monitor.config.load import LARGEST_BYTES
 from monitor.history.store import Store
-from monitor.rules.load import LARGEST_BYTES
 from tests.fakes.canaries import called, own_edges
 from tests.fakes.service import make_place, running
 from tests.fakes.world import WEEKS, World, make_world

@@ -25,12 +25,12 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
-from monitor.alerts.message import delivery_of
-from monitor.health.message import on_demand_failed
-from monitor.pinning import pin
-from monitor.records import Delivery
+from monitor.alerting.health.message import on_demand_failed
+from monitor.alerting.slack.message import delivery_of
+from monitor.core.records import Delivery
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import week
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world

@@ -17,15 +17,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from monitor import windows
+from monitor.alerting.health.issues import WatchReason, findings
+from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
-from monitor.records import Window
-from monitor.rejection import Cause, Why
+from monitor.core import windows
+from monitor.core.records import Window
+from monitor.core.rejection import Cause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
-from monitor.watch import WatchReason, findings
-from monitor.watching import observed
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
 
 pytestmark = pytest.mark.postgres

@@ -11,14 +11,14 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner, Result
 
-from monitor.adapters import ActMode
 from monitor.cli import app
-from monitor.pinning import pin
-from monitor.records import Incident, Subject, Verdict
-from monitor.replay import Cause, Replay, plan_of, replay
-from monitor.rules.load import parse_config
+from monitor.config.load import parse_config
+from monitor.context import ActMode
+from monitor.core.records import Incident, Subject, Verdict
+from monitor.core.windows import day, week
+from monitor.operations.pin_baseline import pin
+from monitor.operations.replay import Cause, Replay, plan_of, replay
 from monitor.run import run_window
-from monitor.windows import day, week
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 DAYS = ("2026-08-16", "2026-08-20", "2026-08-21")  # "slipping" goes wrong on the 17th; the 20th is sure of it

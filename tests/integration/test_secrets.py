@@ -17,9 +17,9 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from monitor.pinning import pin
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import week
 from tests.conftest import new_postgres_database
 from tests.fakes import heartbeat, service, slack
 from tests.fakes.canaries import (

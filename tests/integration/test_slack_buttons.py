@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from monitor.adapters import Monitor
-from monitor.alerts.socket import SlackDesk, SocketRefused, listen, web_client
-from monitor.buttons import Buttons, Refusal
+from monitor.alerting.slack.socket_mode import SlackDesk, SocketRefused, listen, web_client
 from monitor.cli import app
-from monitor.pinning import pin
-from monitor.records import Incident
-from monitor.rules.load import load_config
+from monitor.config.load import load_config
+from monitor.context import Monitor
+from monitor.core.records import Incident
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import pin
+from monitor.operations.slack_buttons import Buttons, Refusal
 from monitor.run import deliver, run_window
-from monitor.windows import week
 from tests.fakes.slack import APP_TOKEN, TOKEN, Answer, FakeSlack, Fault, running
 from tests.fakes.slack_presses import button, modal
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
@@ -120,7 +120,7 @@ def test_who_has_changed_the_switch_is_told_so_also_where_the_message_cannot_be_
     def breaks(*_: object) -> None:
         raise RuntimeError("the history is locked")
 
-    monkeypatch.setattr("monitor.messages.switch_edits", breaks)
+    monkeypatch.setattr("monitor.alerting.compose.switch_edits", breaks)
     buttons.handle(button(slack, "automation_on", critical(monitor).id))
     assert "turned on" in buttons.handle(modal(slack, "looked at it"))
     assert switch(monitor)[0] == "on"

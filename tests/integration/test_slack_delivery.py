@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from monitor.alerts import outbox
-from monitor.alerts.outbox import UNCERTAIN, drain, worker_id
-from monitor.alerts.slack import SlackSender, TransportError
-from monitor.health.message import on_demand_failed
+from monitor.alerting.health.message import on_demand_failed
+from monitor.alerting.slack import outbox
+from monitor.alerting.slack.client import SlackSender, TransportError
+from monitor.alerting.slack.outbox import UNCERTAIN, drain, worker_id
+from monitor.core.records import Delivery
 from monitor.history.store import Store
-from monitor.records import Delivery
 from tests.fakes.slack import PATIENT, SHORT, TOKEN, FakeSlack, Fault, running, timed_out_where_scripted
 
 NOW = datetime(2026, 11, 16, 6, 5, tzinfo=UTC)
@@ -221,7 +221,7 @@ def test_a_message_is_found_behind_many_others(store: Store, slack: FakeSlack) -
 def test_a_history_too_long_to_search_counts_as_not_searchable(
     slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monitor.alerts.slack.PAGES", 2)
+    monkeypatch.setattr("monitor.alerting.slack.client.PAGES", 2)
     slack.page_size = 1
     slack.clock = NOW.timestamp
     for i in range(4):
@@ -361,8 +361,8 @@ def test_a_worker_id_fits_the_column_and_names_this_process() -> None:
 DRAIN = """
 import sys
 from datetime import UTC, datetime
-from monitor.alerts.outbox import drain, worker_id
-from monitor.alerts.slack import SlackSender
+from monitor.alerting.slack.outbox import drain, worker_id
+from monitor.alerting.slack.client import SlackSender
 from monitor.history.store import Store
 with Store.from_url(sys.argv[1]) as store:
     drain(store, SlackSender(sys.argv[2], sys.argv[3], timeout=600), now=lambda: datetime.now(UTC), worker=worker_id())
@@ -436,7 +436,7 @@ def test_the_backlog_of_a_closed_channel_does_not_hold_up_the_others(store: Stor
 def test_in_a_channel_of_many_messages_only_those_since_the_message_was_composed_are_searched(
     slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monitor.alerts.slack.PAGES", 2)
+    monkeypatch.setattr("monitor.alerting.slack.client.PAGES", 2)
     slack.page_size = 3
     times = [NOW - timedelta(days=9) + timedelta(minutes=n) for n in range(20)]
     slack.messages.extend({"channel": "C001", "ts": f"{at.timestamp():.6f}", "text": "old"} for at in times)

@@ -21,11 +21,11 @@ from random import Random
 import pytest
 import sqlalchemy as sa
 
-from monitor.alerts.outbox import drain, worker_id
-from monitor.alerts.slack import SlackSender
+from monitor.alerting.slack.client import SlackSender
+from monitor.alerting.slack.outbox import drain, worker_id
+from monitor.core.records import Delivery
 from monitor.history import tables
 from monitor.history.store import Store
-from monitor.records import Delivery
 from tests.fakes.slack import ALL_SCOPES, TOKEN, FakeSlack, Work, running
 from tests.fakes.slack_killed import drain_and_die
 from tests.fakes.slack_schedule import Clock, DyingClient, Killed, Round, Schedule, broken, schedule, set_lasting

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from monitor.adapters import Monitor
-from monitor.alerts.socket import SlackDesk, web_client
-from monitor.buttons import Buttons
-from monitor.pinning import pin
-from monitor.rules.load import load_config
+from monitor.alerting.slack.socket_mode import SlackDesk, web_client
+from monitor.config.load import load_config
+from monitor.context import Monitor
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import pin
+from monitor.operations.slack_buttons import Buttons
 from monitor.run import deliver, run_window
-from monitor.windows import week
 from tests.fakes.slack import TOKEN, Answer, FakeSlack, running
 from tests.fakes.slack_presses import button, modal
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, make_world, rows, write_duckdb

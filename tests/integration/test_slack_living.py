@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from monitor.alerts.outbox import LEASE, UNCERTAIN, drain
-from monitor.alerts.slack import MESSAGE_DELETED, SlackSender
+from monitor.alerting.slack.client import MESSAGE_DELETED, SlackSender
+from monitor.alerting.slack.outbox import LEASE, UNCERTAIN, drain
+from monitor.core.records import Delivery
 from monitor.history.store import Store
-from monitor.records import Delivery
 from tests.conftest import new_postgres_database
 from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, InProcessClient, Work, running
 from tests.fakes.slack_schedule import CHANNEL, START, Clock, composed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor.pinning import pin
+from monitor.core.windows import week
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.windows import week
 from tests.fakes import slack
 from tests.fakes.slack import Fault, timed_out_where_scripted
 from tests.fakes.world import BASELINE, WEEKS, World, make_world

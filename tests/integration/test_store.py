@@ -25,22 +25,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.engine import make_url
 
-from monitor.baselines import Baseline
-from monitor.counts import counts_from_rows, empty_counts
-from monitor.history import connect, schema, tables
-from monitor.history.connect import open_engine, store_url
-from monitor.history.errors import HistoryError
-from monitor.history.store import (
-    Ambiguous,
-    NotFound,
-    SchemaOutdated,
-    Store,
-    StoredReading,
-    StoreMissing,
-    StoreUnreachable,
-    VersionClash,
-)
-from monitor.records import (
+from monitor.core.baseline import Baseline
+from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.records import (
     LABEL_BYTES,
     Delivery,
     Estimate,
@@ -54,6 +41,19 @@ from monitor.records import (
     SwitchState,
     Verdict,
     Window,
+)
+from monitor.history import connect, schema, tables
+from monitor.history.connect import open_engine, store_url
+from monitor.history.errors import HistoryError
+from monitor.history.store import (
+    Ambiguous,
+    NotFound,
+    SchemaOutdated,
+    Store,
+    StoredReading,
+    StoreMissing,
+    StoreUnreachable,
+    VersionClash,
 )
 
 START = datetime(2026, 11, 9, tzinfo=UTC)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from monitor import alerting
-from monitor.adapters import Monitor
+from monitor.context import Monitor
+from monitor.core.records import Delivery, Incident, IncidentEvent
 from monitor.history.errors import Ambiguous, NotFound
 from monitor.history.store import Store
-from monitor.records import Delivery, Incident, IncidentEvent
+from monitor.operations import incident_actions
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
 
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
@@ -112,12 +112,12 @@ def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_tells_
         world.evaluate("2026-W02", [Judged(label, "automated-shortfall", "breach", 0.12) for label in labels])
         ids = [each.id for each in world.monitor.store.incidents()]
 
-        def press(number: int) -> alerting.Outcome:
+        def press(number: int) -> incident_actions.Outcome:
             with Store.from_url(url, create=False) as own:
                 monitor = Monitor(
                     world.monitor.config, world.monitor.settings, world.monitor.warehouse, own, None, world.clock
                 )
-                return alerting.acknowledge(monitor, ids[number // 2], f"person {number}")
+                return incident_actions.acknowledge(monitor, ids[number // 2], f"person {number}")
 
         with ThreadPoolExecutor(4) as pool:
             done = list(pool.map(press, range(12)))

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from monitor.operating import change_switch
-from monitor.records import Delivery
-from monitor.windows import week
+from monitor.core.records import Delivery
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
 from tests.fakes import slack
 from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import lines_of

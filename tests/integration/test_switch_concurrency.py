@@ -19,16 +19,16 @@ from typing import Any, cast
 
 import pytest
 
-from monitor import acting
-from monitor.adapters import Monitor
 from monitor.automation.evidence import is_against
 from monitor.automation.switch import after_run, operator_change
-from monitor.evaluation import Evaluated
+from monitor.config.load import parse_config
+from monitor.config.settings import load_settings
+from monitor.context import Monitor
+from monitor.core.records import Reason, RuleEvidence, Subject, SwitchEvent, SwitchState, Verdict, Window
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history.store import Store
-from monitor.operating import change_switch
-from monitor.records import Reason, RuleEvidence, Subject, SwitchEvent, SwitchState, Verdict, Window
-from monitor.rules.load import parse_config
-from monitor.settings import load_settings
+from monitor.operations import act as acting
+from monitor.operations.change_switch import change_switch
 from monitor.warehouse.reader import Warehouse
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

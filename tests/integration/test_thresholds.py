@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from monitor.core.windows import week
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
-from monitor.publishing import publish
+from monitor.operations.publish_thresholds import publish
 from monitor.run import begin
-from monitor.windows import week
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)

@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from monitor import windows
-from monitor.counts import Counts, counts_from_rows
-from monitor.records import BadRow, ScorePlace, Window
-from monitor.rules.model import SourceConfig
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import BadRow, ScorePlace, Window
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
 

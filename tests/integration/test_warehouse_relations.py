@@ -15,8 +15,8 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
-from monitor import windows
-from monitor.rules.model import SourceConfig
+from monitor.config.model import SourceConfig
+from monitor.core import windows
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 from monitor.warehouse.relation import WrongWarehouseAddress
 from tests.conftest import Loader

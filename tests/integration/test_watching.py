@@ -19,16 +19,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
-from monitor.heartbeat import beat
+from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.watchdog import watch_monitor
+from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
+from monitor.core.windows import week
 from monitor.history.store import Store
-from monitor.pinning import pin
-from monitor.prometheus import exposition
-from monitor.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
+from monitor.operations.pin_baseline import pin
 from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
-from monitor.serving import Service
-from monitor.watching import watch_monitor
-from monitor.windows import week
+from monitor.service.backend import Service
+from monitor.service.prometheus import exposition
 from tests.fakes import heartbeat, service, slack
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 

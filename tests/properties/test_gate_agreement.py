@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.automation.board import Board, GateReason, decide, from_json, to_json
-from monitor.automation.held import Held, hold, renew
+from monitor.automation.gate.cache import Held, hold, renew
+from monitor.automation.gate.snapshot import Board, GateReason, decide, from_json, to_json
 from monitor.automation.state import effective
-from monitor.records import SwitchState
+from monitor.core.records import SwitchState
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SOURCES, LABELS = ("tickets", "mail"), ("billing", "spam", "a.b")

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from monitor.automation.board import Decision, GateReason, board_of, decide
-from monitor.automation.past import Past
+from monitor.automation.gate.past import Past
+from monitor.automation.gate.snapshot import Decision, GateReason, board_of, decide
+from monitor.config.load import parse_config
+from monitor.core.records import Mark
 from monitor.history.reader import SwitchReader
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
-from monitor.operating import Change, operate
-from monitor.records import Mark
-from monitor.rules.load import parse_config
+from monitor.operations.change_switch import Change, operate
 from tests.fakes.world import CONFIG
 
 RULES = parse_config(CONFIG)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.incidents import Step, acknowledge, decide, event_of, newest, resolve, silence, steps_of, wake
-from monitor.records import Incident, Reason, Subject, Verdict, Window
+from monitor.alerting.incidents import Step, acknowledge, decide, event_of, newest, resolve, silence, steps_of, wake
+from monitor.core.records import Incident, Reason, Subject, Verdict, Window
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 WEEK = timedelta(weeks=1)

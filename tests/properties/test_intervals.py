@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.counts import BinCounts, Counts, Floats, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import BinCounts, Counts, Floats, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.records import Interval
 from monitor.inference.change import align, ece_increase, ece_level_p, mce_increase, mce_level_p
 from monitor.inference.detectability import (
     ece_increase_detectable,
@@ -20,7 +21,6 @@ from monitor.inference.detectability import (
 from monitor.inference.gaps import EXACT_BELOW, GapTables, curves, hypothetical, realised, stack, start_of
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_interval, mce_intervals, merge_thin
 from monitor.inference.resampling import bootstrap_positions
-from monitor.records import Interval
 
 FORMS: tuple[Form, ...] = ("bootstrap", "analytic", "percentile")
 

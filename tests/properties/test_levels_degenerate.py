@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.counts import Counts, counts_from_rows, empty_counts
+from monitor.core.counts import Counts, counts_from_rows, empty_counts
 from monitor.inference.averages import averaged
 from monitor.inference.levels import increase_detectable, increase_test, interval, level_detectable, level_p
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.levels import increase_detectable, increase_test, interval, level_detectable, level_p
 from monitor.metrics.registry import CONTRACT, METRICS, range_of
 

@@ -13,20 +13,13 @@ from hypothesis import strategies as st
 from scipy import integrate
 from sklearn import metrics as sk
 
-from monitor.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
+from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll
 from monitor.metrics.classification import Share, accuracy, confusion, false_negative_rate
 from monitor.metrics.cost import Costs, cheapest_threshold, cost_metric, expected_cost, misclassification_cost
 from monitor.metrics.definition import Metric
-from monitor.metrics.discrimination import (
-    cohens_d,
-    point_biserial,
-    pr_auc,
-    precision_recall_curve,
-    roc_auc,
-    roc_curve,
-)
+from monitor.metrics.discrimination import cohens_d, point_biserial, pr_auc, precision_recall_curve, roc_auc, roc_curve
 from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number
 from monitor.metrics.selective import aurc, automated_accuracy, e_aurc, excess_errors, risk_coverage, share_to_people
 

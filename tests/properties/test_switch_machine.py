@@ -19,23 +19,23 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from monitor import acting
-from monitor.adapters import ActMode, Monitor
-from monitor.automation.board import Board, decide
-from monitor.automation.held import hold
+from monitor.automation.gate.cache import hold
+from monitor.automation.gate.snapshot import Board, decide
 from monitor.automation.state import is_blocked
 from monitor.automation.switch import Evidence, after_run
-from monitor.evaluation import Evaluated
+from monitor.config.load import parse_config
+from monitor.config.model import AutomationConfig, ReEnableAfter
+from monitor.config.settings import load_settings
+from monitor.context import ActMode, Monitor
+from monitor.core.records import Outcome, Reason, Schedule, Subject, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.score_ranges import merged, outwards
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history import switches as stored_switches
 from monitor.history import tables
 from monitor.history.store import Store
-from monitor.operating import change_switch
-from monitor.ranges import merged, outwards
-from monitor.records import Outcome, Reason, Schedule, Subject, SwitchEvent, SwitchState, Verdict, Window
-from monitor.rules.load import parse_config
-from monitor.rules.model import AutomationConfig, ReEnableAfter
+from monitor.operations import act
+from monitor.operations.change_switch import change_switch
 from monitor.run import record
-from monitor.settings import load_settings
 from monitor.warehouse.reader import Warehouse
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -368,14 +368,14 @@ class SwitchMachine(RuleBasedStateMachine):
         newest = [w.start for w in self.windows[window.schedule]]
         before, board = self.states(), self.board()
         was_allowed = {key: self.anything_allowed(board, key) for key in KEYS}
-        may = acting.may_act(self.monitor, window, [self.source], mode)
+        may = act.may_act(self.monitor, window, [self.source], mode)
         record(self.monitor, window, [part])
         if any(v.outcome != "not_evaluated" for v in part.verdicts):
             self.windows[window.schedule].append(window)
         self.crashed = (window, part) if crash else None
         if crash != "before acting":
             with dying(crash):
-                acting.act(self.monitor, window, [part], may, told=mode == "always")
+                act.act(self.monitor, window, [part], may, told=mode == "always")
         after = self.states()
         refused = mode == "never" or (mode == "auto" and bool(newest) and window.start < max(newest))
         if refused or crash == "before acting":

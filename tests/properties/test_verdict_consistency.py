@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.baselines import Baseline, edges_of
-from monitor.comparisons import Material, compare
-from monitor.counts import Counts, counts_from_rows
+from monitor.config.model import Condition, EvaluationConfig, MetricName, Rule
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict, Window
+from monitor.evaluation.comparisons import Material, compare
+from monitor.evaluation.verdicts import decide
 from monitor.inference.sampling import binomial_tail
-from monitor.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict, Window
-from monitor.rules.model import Condition, EvaluationConfig, MetricName, Rule
-from monitor.verdicts import decide
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
 RATE = EVALUATION.false_discovery_rate

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from monitor.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.change import ece_increase, mce_increase
 from monitor.inference.intervals import Form, ece_intervals, mce_interval, merge_thin
 

@@ -28,13 +28,13 @@ from benchmarks.populations import (
 )
 from benchmarks.sampling import Clustered, Thinned, Weighted
 from benchmarks.weeks import Open, by_day, drawn, judged, opened, rules_of, setting, shipped, textbook
-from monitor.counts import CELLS, bin_counts, counts_from_rows, equal_frequency_edges
-from monitor.evaluation import evaluate
+from monitor.config.model import SourceConfig
+from monitor.core.counts import CELLS, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.windows import week
+from monitor.evaluation.evaluate import evaluate
+from monitor.evaluation.shift.counts_tests import ks
 from monitor.inference.change import ece_level_p
 from monitor.inference.gaps import stack
-from monitor.rules.model import SourceConfig
-from monitor.shift.counts_tests import ks
-from monitor.windows import week
 from tests.fakes.alerts_world import Judged, verdict_of
 
 RANDOM = tuple(random_cell(number, 5).population for number in range(12))

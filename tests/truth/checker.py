@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from monitor.core.windows import named
+from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
-from monitor.reporting import report_of
-from monitor.windows import named
 from tests.truth import commands, explained, messages, monitoring, reports
 from tests.truth.claims import FalseClaim, Reader
 from tests.truth.facts import Facts, Row, contradictions

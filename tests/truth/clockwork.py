@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from monitor import adapters, findings
-from monitor.alerts import outbox
-from monitor.alerts.slack import Sent, TransportError
-from monitor.records import Delivery
+from monitor import context
+from monitor.alerting import incident_context
+from monitor.alerting.slack import outbox
+from monitor.alerting.slack.client import TransportError
+from monitor.context import Sent
+from monitor.core.records import Delivery
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Whispers:
 
 
 def _told_by_the_story() -> datetime:
-    return _CLOCK()  # type: ignore[name-defined]  # noqa: F821 - looked up in monitor.adapters, which gets it below
+    return _CLOCK()  # type: ignore[name-defined]  # noqa: F821 - looked up in monitor.context, which gets it below
 
 
 @contextmanager
@@ -70,17 +72,20 @@ def clockwork(clock: Callable[[], datetime], channel: Channel | None) -> Iterato
 
     The code of ``utc_now`` is replaced, not the name, since many modules hold the function itself.
     """
-    real = adapters.utc_now.__code__
-    names: list[tuple[Any, str, Any]] = [(findings, "incident_png", lambda *a, **k: b"png"), (outbox, "PAUSE", 0.0)]
-    names.append((adapters, "sender_of", lambda settings: channel))
+    real = context.utc_now.__code__
+    names: list[tuple[Any, str, Any]] = [
+        (incident_context, "incident_png", lambda *a, **k: b"png"),
+        (outbox, "PAUSE", 0.0),
+    ]
+    names.append((context, "sender_of", lambda settings: channel))
     before = [(module, name, getattr(module, name)) for module, name, _ in names if hasattr(module, name)]
     for module, name, value in names:
         setattr(module, name, value)
-    adapters._CLOCK = clock  # type: ignore[attr-defined]
-    adapters.utc_now.__code__ = _told_by_the_story.__code__
+    context._CLOCK = clock  # type: ignore[attr-defined]
+    context.utc_now.__code__ = _told_by_the_story.__code__
     try:
         yield
     finally:
-        adapters.utc_now.__code__ = real
+        context.utc_now.__code__ = real
         for module, name, value in before:
             setattr(module, name, value)

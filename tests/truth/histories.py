@@ -26,23 +26,24 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from monitor import alerting, run
-from monitor.adapters import Monitor
-from monitor.alerts.outbox import drain
-from monitor.automation.http import Wanted
-from monitor.automation.problems import Refused
-from monitor.baselines import Baseline, edges_of
-from monitor.buttons import Buttons
-from monitor.counts import counts_from_rows
-from monitor.evaluation import Evaluated
+from monitor import run
+from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.slack.outbox import drain
+from monitor.config.load import load_config
+from monitor.context import Monitor
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import counts_from_rows
+from monitor.core.records import Quality, Reason, Subject, Window
+from monitor.core.windows import day, week
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from monitor.records import Quality, Reason, Subject, Window
+from monitor.operations import incident_actions
+from monitor.operations.slack_buttons import Buttons
 from monitor.report.terminal import run_summary
-from monitor.rules.load import load_config
-from monitor.serving import Service
-from monitor.watching import watch_monitor
-from monitor.windows import day, week
+from monitor.service.app import Wanted
+from monitor.service.backend import Service
+from monitor.service.problems import Refused
 from tests.fakes.world import make_world
 from tests.truth import script
 from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
@@ -602,7 +603,7 @@ def _before(told: Story, window: Window, source: str, label: str | None) -> floa
 
 
 def _drain(told: Story, event: Event, step: Step) -> None:
-    alerting.due_repeats(told.monitor)
+    incident_actions.due_repeats(told.monitor)
     _send(told, due_only=True)
 
 

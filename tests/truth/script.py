@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
-from monitor.records import Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
+from monitor.core.records import Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
 
 Mood = Literal["good", "bad", "unsure", "few", "gone", "moved", "rejected", "unread"]
 RATE = 0.01

@@ -2,9 +2,9 @@
 
 The ids are the lines of "Seen" in the issue that asked for the checker. Four lines are about what the system does, not
 about a sentence that it says of a stored fact, and have tests of their own: 12 (pooled windows)
-tests/unit/test_incidents.py and test_comparisons.py; 15 (any baseline) tests/integration/test_baseline_checks.py; 16 (a
+tests/unit/alerting/test_incidents.py and test_comparisons.py; 15 (any baseline) tests/integration/test_baseline_checks.py; 16 (a
 yes from the past) tests/integration/test_gate_past.py, test_archive.py, test_thresholds.py and
-tests/properties/test_switch_machine.py; 17 (pages that were untrue) tests/unit/test_configuration_docs.py.
+tests/properties/test_switch_machine.py; 17 (pages that were untrue) tests/unit/docs/test_configuration_docs.py.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import Any
 
 import pytest
 
-from monitor import conclusions, findings, incidents, label_state, messages, switch_line, watch
-from monitor.alerts import causes, incident_message, labels
-from monitor.alerts.labels import SwitchLine
-from monitor.alerts.links import Links
+from monitor.alerting import compose, incident_context, incidents, switch_line
+from monitor.alerting.health import issues
+from monitor.alerting.health import message as of_monitor
+from monitor.alerting.slack import causes, incident_message, labels
+from monitor.alerting.slack.labels import SwitchLine
+from monitor.alerting.slack.links import Links
 from monitor.automation import evidence
-from monitor.conclusions import AdviceRow
-from monitor.figures.scale import Scale
-from monitor.figures.sparkline import sparkline
-from monitor.harm import TimeOn
-from monitor.health import message as of_monitor
-from monitor.report import collect, terminal
+from monitor.automation.harm import TimeOn
+from monitor.evaluation import label_state
+from monitor.report import collect, conclusions, terminal
+from monitor.report.conclusions import AdviceRow
+from monitor.report.figures.scale import Scale
+from monitor.report.figures.sparkline import sparkline
 from tests.truth.checker import shows
 
 SEEDS = range(12)
@@ -81,7 +83,7 @@ def past_weeks_with_todays_switch(patch: pytest.MonkeyPatch) -> None:
 
 def harm_that_never_happened(patch: pytest.MonkeyPatch) -> None:
     """Items count as wrong decisions of automation while it was off."""
-    patch.setattr(findings, "time_on", lambda *_, **__: TimeOn(1.0))
+    patch.setattr(incident_context, "time_on", lambda *_, **__: TimeOn(1.0))
 
 
 def still_on(patch: pytest.MonkeyPatch) -> None:
@@ -91,7 +93,7 @@ def still_on(patch: pytest.MonkeyPatch) -> None:
 
 def resolved_beside_another_channel(patch: pytest.MonkeyPatch) -> None:
     """A message knows only the incidents of its own route."""
-    patch.setattr(messages._Composer, "_open_elsewhere", lambda *_: {})
+    patch.setattr(compose._Composer, "_open_elsewhere", lambda *_: {})
 
 
 def header_of_the_first_week(patch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,7 @@ def header_of_the_first_week(patch: pytest.MonkeyPatch) -> None:
 
 def a_change_in_the_terminal_edits_nothing(patch: pytest.MonkeyPatch) -> None:
     """A message goes on saying what a switch was."""
-    everywhere(patch, messages.show_switches, lambda *_, **__: [])
+    everywhere(patch, compose.show_switches, lambda *_, **__: [])
 
 
 def dead_links(patch: pytest.MonkeyPatch) -> None:
@@ -144,20 +146,20 @@ def a_scale_for_each_line(patch: pytest.MonkeyPatch) -> None:
 
 def rejected_rows_unsaid(patch: pytest.MonkeyPatch) -> None:
     """Health does not look at what could not be judged."""
-    everywhere(patch, watch.findings, _without("rejected_rows", "nothing_judged"))
+    everywhere(patch, issues.findings, _without("rejected_rows", "nothing_judged"))
 
 
 def healthy_with_nothing_judged(patch: pytest.MonkeyPatch) -> None:
     """Health is about runs only."""
     everywhere(
         patch,
-        watch.findings,
+        issues.findings,
         _without("nothing_judged", "scores_moved", "rejected_rows", "source_not_read", "data_stale"),
     )
 
 
 def _without(*reasons: str) -> Callable[..., Any]:
-    real = watch.findings
+    real = issues.findings
     return lambda *args, **kwargs: [f for f in real(*args, **kwargs) if f.reason.value not in reasons]
 
 

@@ -1,0 +1,1 @@
+"""Incidents and the messages that tell people about them."""

@@ -1,0 +1,404 @@
+"""What is stored and told of decisions about incidents: living messages, their edits, replies and pictures.
+
+Composing only reads. What comes of it is stored in one transaction with the decisions, or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from monitor.alerting.incident_context import Desk
+from monitor.alerting.incidents import Step, event_of, last_told
+from monitor.alerting.slack.incident_message import (
+    IN_FULL,
+    edited_message,
+    ended_message,
+    incident_message,
+    news_message,
+    numbers_message,
+    picture,
+)
+from monitor.alerting.slack.labels import Finding, by_label
+from monitor.alerting.slack.links import Links, links_of
+from monitor.alerting.slack.message import delivery_of
+from monitor.config.model import Config, Route
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Severity, SwitchState, Window
+
+log = logging.getLogger(__name__)
+
+SHOW_TRIES = 20
+_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """What to store: incidents in the order in which they change, the messages and the events."""
+
+    opened: tuple[Incident, ...] = ()
+    updated: tuple[Incident, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    events: tuple[IncidentEvent, ...] = ()
+
+
+def compose(
+    monitor: Monitor, steps: Sequence[Step], edits: Mapping[str, int], *, window: Window | None = None
+) -> Composed:
+    """What these decisions make known, where and how.
+
+    ``edits`` is ``store.last_edits()`` read *before* the incidents were: so a change in between is
+    noticed. ``window`` is that of an evaluation, whose news are replies; what a person did only shows
+    in the message itself.
+    """
+    told = [step for step in steps if not step.is_quiet]
+    events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
+    after = {incident.id: incident for incident in _incidents(told)}
+    composer = _Composer(monitor, Desk(monitor), {event.incident: event for event in events}, edits, after)
+    roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
+    placed = [_with_root(step, roots) for step in told]
+    new = {post.id for post in posts}
+    others = [step for step in placed if step.decision.kind != "refuse" and _root(step) not in new]
+    return Composed(
+        opened=tuple(_incidents(step for step in placed if step.decision.kind == "open")),
+        updated=tuple(_incidents(step for step in placed if step.decision.changes and step.decision.kind != "open")),
+        deliveries=(*posts, *composer.changes(others, window)), events=tuple(events),
+    )  # fmt: skip
+
+
+def show_switches(monitor: Monitor, source: str | None = None, label: str | None = None) -> list[Delivery]:
+    """Bring the messages to what switches say now; the edits are pending, and whoever drains next sends them.
+
+    Called wherever a switch changes, and before each drain for what changed by itself. Never raises: the switch has
+    changed already, and the next drain tries again.
+    """
+    try:
+        for _ in range(SHOW_TRIES):
+            edits = monitor.store.last_edits()
+            made = switch_edits(monitor, edits, source=source, label=label)
+            if not made or monitor.store.apply_incidents([], [], made) == "applied":
+                return made
+    except Exception:  # the switch has changed already: a message that cannot be written must not undo or hide that
+        log.exception("a message does not show the change of a switch yet; the next drain tries again")
+    return []
+
+
+def switch_edits(
+    monitor: Monitor, edits: Mapping[str, int], *, source: str | None = None, label: str | None = None
+) -> list[Delivery]:
+    """The edits that bring every living message to what its switches say now, and the replies that this calls for.
+
+    Whatever moved a switch since a message was composed last: a person anywhere, a run, or time (a lease or an
+    operator's enable that has ended). ``source`` and ``label`` narrow it to one switch (label None: the source's own,
+    which is about all of its labels). A message that says the same already is left alone, so doing this twice does
+    nothing twice. ``edits`` is ``store.last_edits()`` read before.
+    """
+    desk = Desk(monitor)
+    mine = [
+        incident for incident in desk.incidents()
+        if incident.root is not None and source in (None, incident.source) and label in (None, incident.label)
+    ]  # fmt: skip
+    shown = monitor.store.compositions(_current_roots(mine))
+    switches = {(state.source, state.label): state for state in monitor.store.switches()}
+    found: list[Delivery] = []
+    for root, last in shown.items():
+        labels = {(each.source, each.label) for each in mine if each.root == root}
+        moved = any(_has_moved(switches, key, last.created_at, monitor.clock()) for key in labels)
+        if moved and desk.lives(root):
+            found += _differing(_Composer(monitor, desk, {}, edits, {}).edit(root, {}), last)
+    return found
+
+
+def _differing(made: Sequence[Delivery], last: Delivery) -> list[Delivery]:
+    """Without an edit that says what the message says already."""
+    return [each for each in made if each.operation != "edit" or each.payload["blocks"] != last.payload["blocks"]]
+
+
+def _current_roots(incidents: Sequence[Incident]) -> set[str]:
+    """The messages of what is not resolved, and of each label the newest one."""
+    newest = {(each.source, each.label): each for each in sorted(incidents, key=lambda i: (i.opened_at, i.id))}
+    current = [each for each in incidents if each.state != "resolved"] + list(newest.values())
+    return {each.root for each in current if each.root is not None}
+
+
+def _has_moved(
+    switches: Mapping[tuple[str, str | None], SwitchState], key: tuple[str, str | None], since: datetime, now: datetime
+) -> bool:
+    """Whether a label's switch, or that of its source, has changed or ended since then."""
+    states = [switches[each] for each in {key, (key[0], None)} if each in switches]
+    moments = [moment for state in states for moment in (state.changed_at, state.lease_until) if moment is not None]
+    return any(since <= moment <= now for moment in moments)
+
+
+def route_of(config: Config, incident: Incident) -> Route | None:
+    """The route that takes an incident."""
+    return config.route_for(
+        severity=incident.severity, source=incident.source, label=incident.label, rule=incident.rule
+    )
+
+
+def _incidents(steps: Iterable[Step]) -> list[Incident]:
+    return [step.decision.incident for step in steps if step.decision.incident is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Composer:
+    """One composition: what it reads from, what just happened to each incident, and the incidents ``after`` that."""
+
+    monitor: Monitor
+    desk: Desk
+    events: Mapping[str, IncidentEvent]
+    edits: Mapping[str, int]
+    after: Mapping[str, Incident]
+
+    def wants_message(self, step: Step) -> bool:
+        """Whether a breach has no living message yet: it is new, or no route or token was there for the one before."""
+        incident = step.decision.incident
+        if incident is None or self._is_silent(step) or step.decision.kind not in ("open", "continue", "reopen"):
+            return False
+        return incident.root is None or not self.desk.lives(incident.root)
+
+    def posts(self, steps: Sequence[Step], window: Window | None) -> tuple[dict[str, str], list[Delivery]]:
+        """(incident -> its living message, the new messages with their pictures).
+
+        One message a route; but what goes wrong with a label of which a message tells already joins
+        that, so that one trouble seen by several rules, in days and weeks, stands in one place.
+        """
+        told = [s for s in steps if s.verdict is not None and "slack" in s.verdict.actions]
+        roots, groups = self._placed(sorted(_incidents(told), key=lambda i: _RANK[i.severity]))
+        found: list[Delivery] = []
+        for index, members in sorted(groups.items()):
+            assert window is not None  # noqa: S101 - only an evaluation opens incidents
+            route = self.monitor.config.routes[index]
+            findings = self._findings(members)
+            post = self._post(findings, window, route)
+            roots |= {incident.id: post.id for incident in members}
+            found += [post, *self._numbers(findings, window, route.channel, post.id)]
+            found += self._pictures(findings, window, route.channel, post.id)
+        return roots, found
+
+    def _placed(self, opened: Sequence[Incident]) -> tuple[dict[str, str], dict[int, list[Incident]]]:
+        """(incident -> the living message it joins, route -> the incidents of its new message), the gravest first."""
+        config, roots = self.monitor.config, dict[str, str]()
+        leads: dict[tuple[str, str | None], int] = {}
+        groups: dict[int, list[Incident]] = {}
+        for incident in opened:
+            route = route_of(config, incident)
+            if route is None:
+                continue
+            host = self._host(incident, route)
+            if host is not None:
+                roots[incident.id] = host
+                continue
+            index = leads.setdefault((incident.source, incident.label), config.routes.index(route))
+            groups.setdefault(index, []).append(incident)
+        return roots, groups
+
+    def _host(self, incident: Incident, route: Route) -> str | None:
+        """The message that tells of this label already: of something as grave, or in the same channel."""
+        for other in self.desk.incidents():
+            if other.root is None or other.state == "resolved" or not self.desk.lives(other.root):
+                continue
+            if (other.source, other.label) != (incident.source, incident.label):
+                continue
+            if _RANK[other.severity] <= _RANK[incident.severity] or self.desk.channel(other.root) == route.channel:
+                return other.root
+        return None
+
+    def _post(self, findings: Sequence[Finding], window: Window, route: Route) -> Delivery:
+        payload = incident_message(findings, window=window, route=route, links=self.links)
+        # kept beside, not sent
+        payload |= {"incidents": [f.incident.id for f in findings], "window": [window.schedule, window.name]}
+        return delivery_of(payload, kind="incidents", now=self.monitor.clock())
+
+    @property
+    def links(self) -> Links:
+        """Where the pages are that messages link to."""
+        return links_of(self.monitor.settings)
+
+    def _numbers(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
+        """The statistics, for the thread."""
+        payload = numbers_message(findings, window=window, channel=channel, root=root, links=self.links)
+        payload["incidents"] = [each.incident.id for each in findings]
+        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+
+    def _pictures(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
+        """The picture of the worst finding; one that cannot be drawn must not keep the message back."""
+        worst = by_label(findings)[0].lead
+        try:
+            drawn = self.desk.picture(worst.verdict)
+        except Exception:  # whatever matplotlib or odd data raise: words matter more than the picture
+            log.exception("no picture of %s: the message goes out without it", worst.verdict.id)
+            return []
+        if drawn is None:
+            return []
+        id, payload = picture(drawn[1], worst, window=window, channel=channel, root=root, shows=drawn[0])
+        payload["incidents"] = [worst.incident.id]
+        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="file", root=root, id=id)]
+
+    def changes(self, steps: Sequence[Step], window: Window | None) -> list[Delivery]:
+        """The edits of every living message that shows one of the changed incidents, and the replies."""
+        changed = {incident.id: incident for incident in _incidents(steps)}
+        roots = dict.fromkeys(i.root for i in changed.values() if i.root is not None and self.desk.message(i.root))
+        found = []
+        for root in roots:
+            found += self.edit(root, changed)
+            if window is not None:
+                found += self._news(root, [s for s in steps if _root(s) == root], window)
+        for root, last in self.monitor.store.compositions(self._naming(changed.values()) - set(roots)).items():
+            found += _differing(self.edit(root, changed), last) if self.desk.lives(root) else []
+        return found
+
+    def _naming(self, changed: Iterable[Incident]) -> set[str]:
+        """The messages resolved while an incident of the same label, which is resolved now, was not: they name it."""
+        ended = [each for each in changed if each.state == "resolved"]
+        return {
+            other.root for other in self.desk.incidents() for each in ended
+            if other.root is not None and (other.source, other.label) == (each.source, each.label)
+            and other.resolved_at is not None and other.resolved_at >= each.opened_at
+        }  # fmt: skip
+
+    def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
+        """The message as it is to stand: all its incidents, ``changed`` ones as they are going to be."""
+        stored = {i.id: i for i in self.desk.incidents() if i.root == root}
+        members = list((stored | {i.id: i for i in changed.values() if i.root == root}).values())
+        if not members:
+            return []
+        findings = self._findings(members)
+        payload = self._post(findings, self._window(root, members), self._route(root, members)).payload
+        sequence = self.edits.get(root, 0) + 1
+        edit = delivery_of(
+            edited_message(dict(payload), root, sequence), kind="incidents", now=self.monitor.clock(),
+            operation="edit", root=root, sequence=sequence,
+        )  # fmt: skip
+        return [edit, *self._ended(root, findings, members)]
+
+    def _ended(self, root: str, findings: Sequence[Finding], members: Sequence[Incident]) -> list[Delivery]:
+        """The reply that an operator's enable has ended: once, where its incident is, with the right advice."""
+        found = []
+        for label in by_label(findings):
+            if label.lead.switch is None or not label.lead.switch.ended_by:
+                continue
+            route = self._route(root, [each for each in members if each.label == label.key[1]] or members)
+            calls = route.mention if label.state == "open" else None
+            payload = ended_message(label, channel=route.channel, root=root, mention=calls)
+            payload["incidents"] = [each.incident.id for each in label.findings]
+            found.append(delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root))
+        return found
+
+    def _window(self, root: str, members: Sequence[Incident]) -> Window:
+        """The evaluation a message is of: its first incident may be older, where that one could not be told."""
+        first = self.desk.message(root)
+        known = first.payload.get("window") if first is not None else None
+        schedule, name = known or (members[0].schedule, members[0].opened_window)
+        return windows.named(schedule, name, self.monitor.config.zone)
+
+    def _findings(self, incidents: Sequence[Incident]) -> list[Finding]:
+        """What the message is about; with all that is known around the worst of each label that it describes."""
+        elsewhere = self._open_elsewhere({each.id for each in incidents})
+        labels = by_label([
+            replace(
+                self.desk.brief(each, self._last(each)),
+                open_elsewhere=tuple(elsewhere.get((each.source, each.label), ())),
+            )
+            for each in incidents
+        ])  # fmt: skip
+        full = [self.desk.finding(label.lead) for label in labels[:IN_FULL]]
+        rest = [each for label in labels[:IN_FULL] for each in label.findings[1:]]
+        return [*full, *rest, *(each for label in labels[IN_FULL:] for each in label.findings)]
+
+    def _open_elsewhere(self, mine: Collection[str]) -> dict[tuple[str, str | None], list[str]]:
+        """(source, label) -> the rules of its incidents that are not resolved and are none of ``mine``."""
+        found: dict[tuple[str, str | None], list[str]] = {}
+        for each in ({i.id: i for i in self.desk.incidents()} | dict(self.after)).values():
+            if each.id not in mine and each.state != "resolved" and not each.is_of_monitor:
+                found.setdefault((each.source, each.label), []).append(each.rule)
+        return found
+
+    def _last(self, incident: Incident) -> IncidentEvent | None:
+        """What says how it stands: just now, or as it is stored."""
+        return self.desk.last(incident, self.events.get(incident.id))
+
+    def _route(self, root: str, members: Sequence[Incident]) -> Route:
+        """Where the message stands, whatever the routes say by now, with the mention of the gravest of ``members``."""
+        routes = (route_of(self.monitor.config, i) for i in sorted(members, key=lambda i: _RANK[i.severity]))
+        route = next((r for r in routes if r is not None), None)
+        return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
+
+    def _news(self, root: str, steps: Sequence[Step], window: Window) -> list[Delivery]:
+        """The one reply to an evaluation; nothing is said of what is silenced, or goes on from day to day."""
+        graver = {id(step) for step in steps if self._is_graver(step)}
+        loud = [s for s in steps if (id(s) in graver or not self._is_routine(s)) and not self._is_silent(s)]
+        members = _incidents(loud)
+        if not members:
+            return []
+        calling = _incidents(s for s in loud if id(s) in graver or s.decision.kind in ("reopen", "open"))
+        route = self._route(root, calling or members)
+        told = [
+            (self.desk.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
+        ]
+        payload = news_message(
+            told, window=window, channel=route.channel, root=root, mention=route.mention,
+            changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
+            calls=bool(calling),
+        )  # fmt: skip
+        payload["incidents"] = [incident.id for incident in members]
+        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+
+    def _is_routine(self, step: Step) -> bool:
+        """What only the message itself shows: the end of a silence, and one more window of what is known.
+
+        A breach that goes on is news once a week; that a window could not be judged, or confirmed, is news once.
+        """
+        kind, incident = step.decision.kind, step.decision.incident
+        if kind == "nothing" and incident is not None:
+            before = last_told(incident, self.monitor.store.incident_events(incident.id))
+            weekly = step.decision.reason == IncidentReason.UNCONFIRMED_OPEN and incident.schedule == "weekly"
+            return not weekly and before is not None and before.reason == step.decision.reason
+        return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")
+
+    def _is_graver(self, step: Step) -> bool:
+        """Whether what goes on has become graver than its message was written for: its route may call others."""
+        incident = step.decision.incident
+        before = next((i for i in self.desk.incidents() if incident is not None and i.id == incident.id), None)
+        return incident is not None and before is not None and _RANK[incident.severity] < _RANK[before.severity]
+
+    def _is_silent(self, step: Step) -> bool:
+        until = step.decision.incident.silenced_until if step.decision.incident else None
+        return until is not None and until > self.monitor.clock()
+
+
+def _with_root(step: Step, roots: Mapping[str, str]) -> Step:
+    incident = step.decision.incident
+    if incident is None or incident.id not in roots or step.decision.kind == "wake":
+        return step
+    rooted = replace(incident, root=roots[incident.id])
+    return replace(step, decision=replace(step.decision, incident=rooted))
+
+
+def _root(step: Step) -> str | None:
+    return step.decision.incident.root if step.decision.incident else None
+
+
+def delivery_states(deliveries: Iterable[Delivery]) -> Mapping[str, str]:
+    """Incident id -> what became of the message that tells of it, in words; also where it joined that later."""
+    known = list(deliveries)
+    posts = {each.id: _words(each) for each in known if each.operation == "post"}
+    found: dict[str, str] = {}
+    for delivery in sorted(known, key=lambda each: (each.created_at, each.operation != "edit")):
+        state = posts.get(delivery.root or delivery.id)
+        if state is not None:
+            found |= {str(incident): state for incident in delivery.payload.get("incidents", ())}
+    return found
+
+
+def _words(delivery: Delivery) -> str:
+    if delivery.state == "not_sent":
+        return f"not sent: {delivery.error or 'no token'}"
+    if delivery.state in ("failed", "dead"):
+        again = "will be tried again" if delivery.state == "failed" else "will not be tried again"
+        return f"{delivery.state}: {delivery.error or 'unknown'}; {again}"
+    return delivery.state

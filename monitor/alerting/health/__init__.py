@@ -1,0 +1,1 @@
+"""Is the monitor itself at work? Its troubles are incidents too."""

@@ -1,0 +1,564 @@
+"""Is the monitor itself at work? From what it has left in the history to findings with named reasons. Pure.
+
+A monitor that has stopped says nothing, and so does one whose data have run dry: both look like a quiet week.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from statistics import median
+from zoneinfo import ZoneInfo
+
+from monitor.core import windows
+from monitor.core.records import Delivery, Identity, Note, Reason, Schedule, Severity, SwitchState, Window
+from monitor.core.rejection import Rejections
+from monitor.core.rejection_words import fact, remedy
+
+OVERDUE = timedelta(hours=6)
+"""How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
+HUNG = timedelta(hours=3)
+"""How long a run may say that it is running: three times the time-out of a flow."""
+STUCK = timedelta(hours=1)
+RECENT = timedelta(days=7)
+"""A message that was refused longer ago is history."""
+MUCH_SMALLER = 0.2
+"""The share of the usual rows below which a window is said to be much smaller than usual."""
+USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
+DELETED = "message_deleted"
+"""How the error begins of a change to a message that a person has deleted (``monitor.alerting.slack.client``)."""
+LEASE_WARNINGS = (24, 48)  # hours
+NAMES_SHOWN = 12
+DAYS_OF_A_WEEK = 7
+SILENT = timedelta(hours=1)
+"""The watchdog looks every quarter of an hour; after this it is called silent."""
+WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
+"""The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
+SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
+NOT_EVALUATED = "not evaluated: "
+"""How the reason of a switch begins that a run turned off since nothing was judged (``monitor.automation.switch``)."""
+
+
+class WatchReason(StrEnum):
+    """What can be wrong with the monitor; each has a page ``docs/runbook/<reason>.md``."""
+
+    RUN_MISSING = "run_missing"
+    RUN_FAILED = "run_failed"
+    RUN_HUNG = "run_hung"
+    RUNS_WAITING = "runs_waiting"
+    FLOW_FAILED = "flow_failed"
+    WATCHDOG_SILENT = "watchdog_silent"
+    SOURCE_NOT_READ = "source_not_read"
+    DATA_STALE = "data_stale"
+    DATA_SMALL = "data_small"
+    NOTHING_JUDGED = "nothing_judged"
+    REJECTED_ROWS = "rejected_rows"
+    SCORES_MOVED = "scores_moved"
+    DELIVERY_STUCK = "delivery_stuck"
+    DELIVERY_REFUSED = "delivery_refused"
+    LEASE_ENDING = "lease_ending"
+    LEASE_ENDED = "lease_ended"
+    HISTORY_RESTORED = "history_restored"
+    TURNED_OFF = "turned_off_unjudged"
+
+
+UNJUDGED = frozenset({
+    WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED,
+})  # fmt: skip
+"""What keeps labels from being judged: ``calmon health`` ends with 1 for these, whatever their severity."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeen:
+    """One evaluation as the history has it: ``state`` is running, done or failed; ``rules_revision`` is that of
+    the rules it judged by."""
+
+    schedule: Schedule
+    window_start: datetime
+    window_name: str
+    state: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    error: str | None = None
+    rules_revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingSeen:
+    """What reading one source for one window gave, without its counts."""
+
+    schedule: Schedule
+    window_start: datetime
+    source: str
+    state: str
+    rows: int
+    error: str | None = None
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSeen:
+    """The verdicts of one source in the newest window of a schedule that was judged.
+
+    ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons told by
+    label, (rule, severity, label); ``since`` is the first of the windows without a break in which a reason held
+    (``""``: nothing was judged). ``lost`` says why rows were rejected, ``examples`` names some of their items.
+    """
+
+    schedule: Schedule
+    window_name: str
+    source: str
+    evaluated: int
+    reasons: Mapping[Reason, int] = field(default_factory=dict)
+    labels: Mapping[Reason, Sequence[tuple[str, Severity, str | None]]] = field(default_factory=dict)
+    since: Mapping[str, str] = field(default_factory=dict)
+    lost: Rejections = field(default_factory=Rejections)
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began.
+
+    ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
+    ``notes`` are what the flows have left (``monitor.core.records.Note``), by key; ``in_threads`` the labels (source,
+    label) of which a message tells already.
+    """
+
+    zone: ZoneInfo
+    scheduled: tuple[Schedule, ...]
+    sources: tuple[str, ...]
+    runs: Sequence[RunSeen] = ()
+    readings: Sequence[ReadingSeen] = ()
+    switches: Sequence[SwitchState] = ()
+    deliveries: Sequence[Delivery] = ()
+    since: datetime | None = None
+    rules_revision: str = ""
+    lease: timedelta = timedelta(0)
+    identity: Identity | None = None
+    judged: Sequence[JudgedSeen] = ()
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    in_threads: frozenset[tuple[str, str | None]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with the monitor. ``key`` is the same as long as it is the same thing.
+
+    ``until`` is when a lease ends or has ended.
+    """
+
+    reason: WatchReason
+    severity: Severity
+    key: str
+    text: str
+    do_now: str
+    source: str = ""
+    channel: str = ""
+    until: datetime | None = None
+
+    @property
+    def is_unhealthy(self) -> bool:
+        """Whether ``calmon health`` may not end with 0 because of it."""
+        return self.severity == "critical" or self.reason in UNJUDGED
+
+
+def findings(seen: Observed, now: datetime) -> list[Finding]:
+    """Everything that is wrong, the gravest first."""
+    every = list(_judged(seen))
+    causes = {finding.key for finding in every if finding.reason == WatchReason.REJECTED_ROWS}
+    # of rows that were all rejected, the verdicts know the cause
+    data = [f for f in _data(seen) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
+    known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
+    judged = [finding for finding in every if finding.key not in known]  # told of the reading already
+    found = [
+        *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
+        *_leases(seen, now), *_turned_off(seen),
+    ]  # fmt: skip
+    rank = {"critical": 0, "warning": 1, "info": 2}
+    return sorted(found, key=lambda f: (rank[f.severity], f.reason, f.key))
+
+
+def _history(seen: Observed) -> Iterable[Finding]:
+    """A history that was put back: its gates are closed until somebody looks."""
+    found = seen.identity
+    if found is None or (found.confirmed and not found.went_back):
+        return
+    why = found.why or "an older copy was put back"
+    yield Finding(
+        WatchReason.HISTORY_RESTORED, "critical", f"{found.mark.history}:{found.mark.epoch}",
+        f"The history is not confirmed: {why}. Every gate is closed, and no label acts.",
+        "compare `calmon automation status` with what should be on, turn off what should not, then "
+        "`calmon db confirm --reason TEXT`",
+    )  # fmt: skip
+
+
+def _runs(seen: Observed, now: datetime) -> Iterable[Finding]:
+    for schedule in seen.scheduled:
+        mine = {run.window_start: run for run in seen.runs if run.schedule == schedule}
+        newest = windows.last_ready(schedule, now, seen.zone)
+        late = windows.last_ready(schedule, now - OVERDUE, seen.zone)
+        judged = {newest.start, late.start} & set(mine)
+        since = seen.since if mine else _known_since(seen)
+        if not judged and since is not None and since < late.end:
+            yield _missing(schedule, late, max(mine, default=None), seen.zone)
+        if mine:
+            yield from _state(mine[max(judged)] if judged else max(mine.values(), key=lambda r: r.started_at), now)
+
+
+def _known_since(seen: Observed) -> datetime | None:
+    """Since when the present rules are known to be in use: a schedule that never ran may be new in alerts.yaml."""
+    return min((run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision), default=None)
+
+
+def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> Finding:
+    """``late`` is the newest window whose run is overdue, ``last`` the start of the newest that was run."""
+    first, count = late, 1
+    if last is not None:
+        after = windows.following(windows.containing(schedule, last, zone), zone)
+        missed = windows.span(after, late, zone) if after.start < late.start else [late]
+        first, count = missed[0], len(missed)
+    more = f", and the {count - 1} after it" if count > 2 else ", and the one after it" if count > 1 else ""
+    return Finding(
+        WatchReason.RUN_MISSING, "critical", schedule,
+        f"The {schedule} run of {first.name} is missing{more}: it was due at "
+        f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
+        "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), then "
+        f"`calmon run {schedule}`",
+    )  # fmt: skip
+
+
+def _state(run: RunSeen, now: datetime) -> Iterable[Finding]:
+    again = _again(run.schedule, run.window_name)
+    key = f"{run.schedule}:{run.window_name}"
+    if run.state == "failed":
+        yield Finding(
+            WatchReason.RUN_FAILED, "critical", key,
+            f"The {run.schedule} run of {run.window_name} failed: {run.error or 'it left no reason'}",
+            f"fix what it names, then {again}: it continues where it stopped",
+        )  # fmt: skip
+    elif run.state == "running" and now - run.started_at > HUNG:
+        yield Finding(
+            WatchReason.RUN_HUNG, "critical", key,
+            f"The {run.schedule} run of {run.window_name} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not "
+            "ended: it hangs, or its process was killed.",
+            f"read the log of the run, then {again}",
+        )  # fmt: skip
+
+
+def _again(schedule: str, window: str) -> str:
+    return f"`calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {window}`"
+
+
+def _flows(seen: Observed, now: datetime) -> Iterable[Finding]:
+    """What the flows have left: runs that wait, flows that failed, and when the watchdog last looked."""
+    looked, waiting = seen.notes.get(WATCHDOG_NOTE), seen.notes.get(WAITING_NOTE)
+    if looked is not None and now - looked.at > SILENT:
+        yield Finding(
+            WatchReason.WATCHDOG_SILENT, "critical", "watchdog",
+            f"The watchdog last looked at {looked.at:%Y-%m-%d %H:%M} UTC; it is due every quarter of an hour.",
+            "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), and that no run of "
+            "calmon-watchdog waits in Prefect",
+        )  # fmt: skip
+    if waiting is not None and now - waiting.at <= SILENT and waiting.detail.get("runs"):
+        yield _waiting(waiting.detail["runs"])
+    for key, note in sorted(seen.notes.items()):
+        flow = key.removeprefix(FAILED_NOTE)
+        if key != flow and not _has_run_since(seen, flow, note.at):
+            yield _flow_failed(flow, note)
+
+
+def _waiting(runs: Sequence[Mapping[str, str]]) -> Finding:
+    shown = "; ".join(f"{run['flow']} due {run['due']} UTC ({run['state']})" for run in runs[:5])
+    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    return Finding(
+        WatchReason.RUNS_WAITING, "critical", "waiting",
+        f"Runs that were due more than an hour ago have not begun: {shown}{more}.",
+        "check that the Prefect worker (or `python -m flows.serve`) is running; a slot that a killed run still holds "
+        "is freed within ten minutes where the server keeps its leases in files (docs/operations.md)",
+    )  # fmt: skip
+
+
+def _flow_failed(flow: str, note: Note) -> Finding:
+    schedule = SCHEDULE_OF.get(flow)
+    what = f"The {schedule} run" if schedule else f"The flow {flow}"
+    again = f"`calmon run {schedule}`: it continues where it stopped" if schedule else "the next run shows it"
+    return Finding(
+        WatchReason.RUN_FAILED if schedule else WatchReason.FLOW_FAILED, "critical", flow,
+        f"{what} failed at {note.at:%Y-%m-%d %H:%M} UTC: {note.detail.get('error') or 'it left no reason'}",
+        f"fix what it names, then {again}",
+    )  # fmt: skip
+
+
+def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
+    """Whether the same was done later, or the history itself knows that it failed."""
+    if flow == "calmon-watchdog":
+        looked = seen.notes.get(WATCHDOG_NOTE)
+        return looked is not None and looked.at > at
+    mine = [run for run in seen.runs if run.schedule == SCHEDULE_OF.get(flow)]
+    later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in mine)
+    newest = max(mine, key=lambda run: run.started_at, default=None)
+    shown = SCHEDULE_OF.get(flow) in seen.scheduled and newest is not None and newest.state == "failed"
+    return later or shown
+
+
+def _data(seen: Observed) -> Iterable[Finding]:
+    for source in seen.sources:
+        for schedule in seen.scheduled:
+            mine = sorted(
+                (r for r in seen.readings if (r.source, r.schedule) == (source, schedule)),
+                key=lambda r: r.window_start, reverse=True,
+            )  # fmt: skip
+            if mine:
+                yield from _reading(mine, _comparable(mine, seen.zone)[:USUAL_WINDOWS], seen.zone)
+
+
+def _comparable(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> list[int]:
+    """The rows of the windows before the newest that are like it: days of its weekday, since a Sunday is no Monday."""
+
+    def weekday(reading: ReadingSeen) -> int:
+        return reading.window_start.astimezone(zone).weekday()  # all weeks begin on the same one
+
+    return [r.rows for r in readings[1:] if r.state == "ok" and weekday(r) == weekday(readings[0])]
+
+
+def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+    """What is wrong with the newest of these readings (the newest first) of one source on one schedule."""
+    newest = mine[0]
+    window = windows.containing(newest.schedule, newest.window_start, zone).name
+    key = f"{newest.source}:{newest.schedule}"
+    if newest.state != "ok":
+        since = _since(mine, zone, lambda each: each.state != "ok")
+        yield Finding(
+            WatchReason.SOURCE_NOT_READ, "critical", key,
+            f"{newest.source} could not be read for {window}{since}: {newest.error or newest.state}. "
+            "Its labels were not judged.",
+            f"`calmon check` names what is wrong; fix it, then {_again(newest.schedule, window)}", newest.source,
+        )  # fmt: skip
+    elif newest.rows == 0 and newest.rejected:
+        since = _since(mine, zone, lambda each: each.state == "ok" and not each.rows and each.rejected > 0)
+        yield Finding(
+            WatchReason.REJECTED_ROWS, "critical", key,
+            f"Every row of {newest.source} for {window}{since} was rejected ({newest.rejected:,}): nothing could be "
+            "judged.",
+            "`calmon run` and the report count them by reason; fix them at their source, then "
+            f"{_again(newest.schedule, window)}", newest.source,
+        )  # fmt: skip
+    elif newest.rows == 0:
+        yield from _empty(mine, before, zone)
+    elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * median(before):
+        alike = "days of this weekday" if newest.schedule == "daily" else "windows"
+        yield Finding(
+            WatchReason.DATA_SMALL, "warning", key,
+            f"{newest.source} has {newest.rows:,} rows for {window}; usual are {median(before):,.0f} (the median of "
+            f"the {len(before)} {alike} before).",
+            "check whether resolutions are loaded late; a window is read once more with the next run", newest.source,
+        )  # fmt: skip
+
+
+def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+    """A window without rows against what is usual. One empty day may be a holiday; a week has none."""
+    newest = mine[0]
+    run = list(itertools.takewhile(lambda each: each.rows == 0, mine))
+    long = newest.schedule == "weekly" or len(run) >= DAYS_OF_A_WEEK
+    earlier = [each.rows for each in mine[len(run) :] if each.state == "ok"][:USUAL_WINDOWS]
+    usual = median(earlier if long and earlier else before or [0])
+    if usual <= 0:
+        return
+    window = windows.containing(newest.schedule, newest.window_start, zone).name
+    since = _since(mine, zone, lambda each: each.state == "ok" and each.rows == 0)
+    yield Finding(
+        WatchReason.DATA_STALE, "critical" if long else "warning", f"{newest.source}:{newest.schedule}",
+        f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
+        f"Usual are {usual:,.0f}.",
+        "check the newest resolved_at of the relation and the job that fills it", newest.source,
+    )  # fmt: skip
+
+
+def _since(mine: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[ReadingSeen], bool]) -> str:
+    """``(since 2026-W40)``, where the same held for windows before the newest without a break."""
+    run = list(itertools.takewhile(holds, mine))
+    if len(run) < 2:
+        return ""
+    return f" (since {windows.containing(run[-1].schedule, run[-1].window_start, zone).name})"
+
+
+def _judged(seen: Observed) -> Iterable[Finding]:
+    """What the newest evaluation of each source could not judge; why the source was not read is told of its reading."""
+    for each in seen.judged:
+        if each.source not in seen.sources or each.schedule not in seen.scheduled:
+            continue
+        if not each.evaluated and _is_worth_telling(each):
+            yield _nothing_judged(each)
+        if each.labels.get(Reason.REJECTED_ROWS):
+            why, do_now = _rejected(each)
+            yield _not_by_label(each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS, why, do_now)
+        if each.labels.get(Reason.SCORES_MOVED):
+            yield _not_by_label(
+                each, Reason.SCORES_MOVED, WatchReason.SCORES_MOVED,
+                "their scores moved, so too few are comparable with the baseline",
+                "treat it as a breach until you know why; if the new scores are intended (a new model version), "
+                "`calmon baseline pin`",
+            )  # fmt: skip
+
+
+def _is_worth_telling(each: JudgedSeen) -> bool:
+    """Not what is told of the reading or by label already, and not the windows that a baseline was made of."""
+    told = {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS}
+    return bool(set(each.reasons) - told)
+
+
+def _rejected(each: JudgedSeen) -> tuple[str, str]:
+    """Why rows were rejected, and what to do."""
+    gravest, again = each.lost.gravest, _again(each.schedule, each.window_name)
+    if gravest is None:  # stored before causes were
+        why = "too many of their rows were rejected, so what is left may not be typical"
+        return why, f"`calmon explain` a verdict shows the reasons; fix the rows at their source, then {again}"
+    items = f" (for example {', '.join(each.examples)})" if each.examples else ""
+    return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {again}"
+
+
+def _nothing_judged(each: JudgedSeen) -> Finding:
+    total = sum(each.reasons.values())
+    why = ", ".join(
+        f"{reason.value} {count:,}" for reason, count in sorted(each.reasons.items(), key=lambda item: -item[1])
+    )
+    known = each.since.get("")
+    since = f" (since {known})" if known and known != each.window_name else ""
+    return Finding(
+        WatchReason.NOTHING_JUDGED, "critical", f"{each.source}:{each.schedule}",
+        f"Nothing of {each.source} was judged in {each.window_name}{since}: all {total:,} verdicts of the "
+        f"{each.schedule} rules are not evaluated ({why}).",
+        f"read docs/runbook/{max(each.reasons, key=lambda reason: each.reasons[reason]).value}.md; `calmon explain` "
+        "a verdict says what is missing", each.source,
+    )  # fmt: skip
+
+
+def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str, do_now: str) -> Finding:
+    found = each.labels[reason]
+    rank = {"critical": 0, "warning": 1, "info": 2}
+    severity = min((severity for _, severity, _ in found), key=rank.__getitem__)
+    names = _names(sorted({label or "the source as a whole" for _, _, label in found}))
+    rules = ", ".join(sorted({rule for rule, _, _ in found}))
+    known = each.since.get(reason.value)
+    since = f" (since {known})" if known and known != each.window_name else ""
+    return Finding(
+        told, severity, f"{each.source}:{each.schedule}",
+        f"{each.source} in {each.window_name}{since}: {rules} could not judge {names}: {why}.", do_now, each.source,
+    )  # fmt: skip
+
+
+def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
+    stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
+    dead = [d for d in seen.deliveries if _is_refused(d) and now - d.created_at <= RECENT]
+    fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
+    look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
+    for reason, group, words, do_now in (
+        (
+            WatchReason.DELIVERY_STUCK,
+            stuck,
+            ("has waited for more than an hour", "have waited for more than an hour"),
+            fix,
+        ),
+        (WatchReason.DELIVERY_REFUSED, dead, ("was refused by Slack for good", "were refused by Slack for good"), look),
+    ):
+        for channel in sorted({d.channel for d in group}):
+            mine = [d for d in group if d.channel == channel]
+            said = next((d.error for d in reversed(mine) if d.error), "no error was noted")
+            yield Finding(
+                reason, "warning", channel, f"{_messages(len(mine), channel)} {words[len(mine) > 1]}: {said}", do_now,
+                channel=channel,
+            )  # fmt: skip
+
+
+def _messages(count: int, channel: str) -> str:
+    return f"1 message to {channel}" if count == 1 else f"{count:,} messages to {channel}"
+
+
+def _is_refused(delivery: Delivery) -> bool:
+    """Whether Slack will never take it; not what changes a message that a person has deleted on purpose."""
+    return delivery.state == "dead" and not (delivery.error or "").startswith(DELETED)
+
+
+def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
+    off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # nothing of these acts anyway
+    mine = [s for s in seen.switches if s.source not in off and not _is_told(s, seen)]
+    on = [s for s in mine if s.state == "on" and s.lease_until is not None]
+    for_a_time = {(s.source, s.lease_until) for s in on if _is_for_a_time(s)}
+    for (source, until), labels in _by_lease(on):
+        hours = (until - now) / timedelta(hours=1)
+        band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
+        names = _names(labels)
+        planned = (source, until) in for_a_time
+        if band is not None and (planned or _will_be_renewed(seen, until, now)):
+            continue
+        if hours <= 0:
+            yield Finding(
+                WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{until.isoformat()}",
+                f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
+                "renewed its lease.",
+                "`calmon explain` the newest verdict of the label shows why no rule was judged", source, until=until,
+            )  # fmt: skip
+        elif band is not None:
+            yield Finding(
+                WatchReason.LEASE_ENDING, "critical" if band == min(LEASE_WARNINGS) else "warning",
+                f"{source}:{until.isoformat()}:{band}",
+                f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
+                f"{names}, unless an evaluation renews its lease.",
+                "check that the next run takes place and can judge an acting rule of these labels", source, until=until,
+            )  # fmt: skip
+
+
+def _turned_off(seen: Observed) -> Iterable[Finding]:
+    """Labels that are off since nothing could be judged (``when_not_evaluated: disable``)."""
+    off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.reason.startswith(NOT_EVALUATED)]
+    for source in sorted({state.source for state in off if state.source in seen.sources}):
+        mine = [state for state in off if state.source == source]
+        names = _names([state.label or "the source as a whole" for state in mine])
+        why = ", ".join(sorted({state.reason.removeprefix(NOT_EVALUATED) for state in mine}))
+        yield Finding(
+            WatchReason.TURNED_OFF, "critical", source,
+            f"Automation of {source} was turned off for {names}, since no acting rule could be judged ({why}).",
+            "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "
+            "turn it on where `re_enable` says so", source,
+        )  # fmt: skip
+
+
+def _is_told(state: SwitchState, seen: Observed) -> bool:
+    """Whether the end of an operator's enable is told in the thread of the incident that it was against."""
+    return _is_for_a_time(state) and (state.source, state.label) in seen.in_threads
+
+
+def _is_for_a_time(state: SwitchState) -> bool:
+    """Whether an operator turned it on against a verdict, and so was told when it ends."""
+    return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
+
+
+def _will_be_renewed(seen: Observed, until: datetime, now: datetime) -> bool:
+    """Whether the schedule whose run gave this lease has its next run before the end, and that is not late yet."""
+    for schedule in seen.scheduled:
+        done = [r.window_start for r in seen.runs if r.schedule == schedule and r.state == "done"]
+        if not done:
+            continue
+        last = windows.containing(schedule, max(done), seen.zone)
+        due = windows.following(last, seen.zone).end + windows.SETTLE + OVERDUE
+        if last.end + seen.lease == until and now < due <= until:
+            return True
+    return False
+
+
+def _by_lease(states: Iterable[SwitchState]) -> list[tuple[tuple[str, datetime], list[str]]]:
+    groups: dict[tuple[str, datetime], list[str]] = {}
+    for state in states:
+        if state.lease_until is not None:
+            groups.setdefault((state.source, state.lease_until), []).append(state.label or "the source as a whole")
+    return sorted(groups.items())
+
+
+def _names(labels: Sequence[str]) -> str:
+    shown = ", ".join(sorted(labels)[:NAMES_SHOWN])
+    rest = len(labels) - NAMES_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

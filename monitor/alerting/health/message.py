@@ -1,0 +1,353 @@
+"""What is said of a trouble of the monitor itself: one living message, its reminders, and its end. Pure.
+
+Every sentence is computed from the findings and the switches of the time at which it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from monitor.alerting.health.issues import Finding, WatchReason
+from monitor.alerting.health.troubles import Trouble, is_trouble
+from monitor.alerting.slack.blocks import (
+    FALLBACK,
+    Block,
+    Payload,
+    context,
+    cut,
+    escape,
+    hashed,
+    header,
+    link,
+    mention_block,
+    mention_text,
+    metadata,
+    payload_of,
+    section,
+    with_code,
+)
+from monitor.alerting.slack.links import Links
+from monitor.automation.state import effective
+from monitor.core.records import Incident, Severity, SwitchState
+from monitor.core.redaction import without_secrets
+from monitor.core.wording import clean, count_of, moment
+
+SHOWN, TO_DO = 8, 3
+NAMES = 5
+CLOSED = "Every gate is closed until somebody confirms the history: no label acts alone now."
+DONE = ":large_green_circle:"
+_EMOJI: Mapping[Severity, str] = {
+    "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
+}  # fmt: skip
+_R = WatchReason
+_TITLES: Mapping[WatchReason, str] = {
+    _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
+    _R.RUN_HUNG: "an evaluation does not end", _R.RUNS_WAITING: "runs wait", _R.FLOW_FAILED: "a flow fails",
+    _R.WATCHDOG_SILENT: "the watchdog is silent", _R.HISTORY_RESTORED: "the history is not confirmed",
+    _R.SOURCE_NOT_READ: "{} cannot be read",
+    _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
+    _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
+    _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
+    _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
+    _R.TURNED_OFF: "automation of {} was turned off",
+}  # fmt: skip
+_ENDS: Mapping[Trouble, str] = {
+    Trouble.NOT_RUNNING: "Back at work since {at}", Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
+    Trouble.HISTORY: "The history is confirmed since {at}",
+    Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
+    Trouble.DELIVERY: "No message to {subject} waits since {at}",
+    Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One incident of the monitor as a message shows it.
+
+    ``findings`` are those of now (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it was
+    over, ``gone``: its source is no longer in alerts.yaml.
+    """
+
+    incident: Incident
+    findings: Sequence[Finding]
+    automation: str
+    now: datetime
+    since: datetime | None = None
+    gone: bool = False
+    repeat: timedelta | None = None
+
+    @property
+    def title(self) -> str:
+        """What is wrong, in a few words; of what is over, since when."""
+        if self.incident.state == "resolved":
+            return end_of(self)
+        reason = self.findings[0].reason.value if self.findings else self.incident.reason.partition(",")[0]
+        return f"Monitor: {_TITLES[WatchReason(reason)].format(clean(self.incident.source))}"
+
+
+def end_of(view: View) -> str:
+    """How a trouble ended, in one sentence without its full stop."""
+    at, subject = moment(view.since or view.incident.resolved_at or view.now), clean(view.incident.source)
+    if view.gone:
+        return f"alerts.yaml has no source {subject} any more (seen {at})"
+    trouble = next(each for each in Trouble if is_trouble(view.incident, each))
+    return _ENDS[trouble].format(subject=subject, at=at)
+
+
+def automation_now(switches: Iterable[SwitchState], now: datetime, source: str = "") -> str:
+    """What may act alone at ``now``, and what has ended by itself: of one source, or ("") of all.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    >>> on = SwitchState("tickets", "billing", "on", lease_until=noon + timedelta(hours=30))
+    >>> automation_now([on], noon)
+    'Automation is on for 1 label; without an evaluation it ends 2026-11-17 18:00 UTC.'
+    >>> automation_now([on], noon + timedelta(days=2))
+    'No label acts alone now: automation of 1 label ended with its lease, at 2026-11-17 18:00 UTC.'
+    >>> automation_now([], noon)
+    'No label acts alone now.'
+    """
+    known = list(switches)
+    whole = {state.source: state for state in known if state.label is None}
+    mine = [state for state in known if state.label is not None and source in ("", state.source)]
+    found = [(state, effective(state, now, whole=whole.get(state.source))) for state in mine]
+    ends = sorted(allowed.until for _, allowed in found if allowed.allowed and allowed.until is not None)
+    over = sorted(
+        s.lease_until for s in mine
+        if s.state == "on" and s.lease_until and s.lease_until <= now and not _is_off(whole.get(s.source))
+    )  # fmt: skip
+    ended = f"automation of {count_of(len(over), 'label')} ended with its lease" if len(over) == 1 else (
+        f"automation of {count_of(len(over), 'label')} ended with their leases"
+    )  # fmt: skip
+    last = f"{', the last' if len(set(over)) > 1 else ','} at {moment(over[-1])}" if over else ""
+    if not ends:
+        return f"No label acts alone now: {ended}{last}." if over else "No label acts alone now."
+    when = moment(ends[0]) if ends[0] == ends[-1] else f"between {moment(ends[0])} and {moment(ends[-1])}"
+    still = f"Automation is on for {count_of(len(ends), 'label')}; without an evaluation it ends {when}."
+    return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
+
+
+def _is_off(whole: SwitchState | None) -> bool:
+    """Whether a source's own switch is off: then it is not by their leases that its labels are."""
+    return whole is not None and whole.state == "off"
+
+
+def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
+    """The message of an incident as it is now: the post, and with another id each edit."""
+    over, mention = view.incident.state == "resolved", mention if view.incident.state == "open" else None
+    blocks = [header(f"{DONE} {view.title}" if over else view.title), *mention_block(mention)]
+    blocks += _over(view) if over else _under_way(view, links)
+    told = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
+    text = " ".join(
+        part for part in (f"{escape(view.title)}{'' if over else f': {told}'}", mention_text(mention)) if part
+    )
+    payload = payload_of(
+        channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
+    )
+    # kept beside, not sent
+    return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
+
+
+def edited(payload: Payload, root: str, sequence: int) -> Payload:
+    """A living message as it is to stand from now on: the ``sequence``-th edit of ``root``."""
+    return payload | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}
+
+
+def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
+    """The ``number``-th call for somebody to acknowledge, as a reply in the thread."""
+    lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
+    lines.append(_how_to_end(view.incident))
+    return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
+
+
+def news(view: View, findings: Sequence[Finding], *, channel: str, root: str, mention: str | None) -> Payload:
+    """A reply that says what is new in a trouble that goes on, or that it is back; with a mention it calls."""
+    back = view.incident.reopened and not findings
+    top = f"It is back: {escape(view.title)}" if back else f"New: {escape(view.title)}"
+    lines = [f"*{top}*", *_findings(findings or view.findings, None), _automation(view)]
+    id = hashed("news", root, str(view.incident.version), *(stage_of(finding) for finding in findings))
+    return _reply(view, lines, channel, id, "call" if mention else "news", mention)
+
+
+def back(view: View, *, channel: str, root: str) -> Payload:
+    """The one reply that says that it is over."""
+    lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), _automation(view)]
+    return _reply(view, lines, channel, hashed("back", root, str(view.incident.version)), "news", None)
+
+
+def stage_of(finding: Finding) -> str:
+    """What is told once in a thread: the first and the last warning of a lease, and its end."""
+    return f"{finding.reason.value}:{finding.severity}:{finding.source}"
+
+
+def stages(view: View) -> list[str]:
+    """The stages that a message shows."""
+    return sorted({stage_of(finding) for finding in view.findings if finding.until is not None})
+
+
+def _under_way(view: View, links: Links | None) -> list[Block]:
+    blocks = [section("\n".join(_findings(view.findings, links)))] if view.findings else []
+    blocks += [section(_automation(view)), *_to_do(view)]
+    blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
+    return [*blocks, _buttons(view.incident), context(_footer(view))]
+
+
+def _to_do(view: View) -> list[Block]:
+    do = [with_code(each) for each in dict.fromkeys(finding.do_now for finding in view.findings)][:TO_DO]
+    if not do:
+        return []
+    return [section(f"*Do now:* {do[0]}" if len(do) == 1 else "\n".join(["*Do now:*", *(f"• {each}" for each in do)]))]
+
+
+def _over(view: View) -> list[Block]:
+    return [section("\n".join(_was(view))), section(_automation(view)), context(_footer(view))]
+
+
+def _was(view: View) -> list[str]:
+    incident = view.incident
+    names = ", ".join(reason.replace("_", " ") for reason in incident.reason.split(", "))
+    end = view.since or incident.resolved_at or view.now
+    return [
+        f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({_length(end - incident.opened_at)})."
+    ]
+
+
+def _length(span: timedelta) -> str:
+    minutes = max(int(span.total_seconds()) // 60, 0)
+    days, hours = minutes // 1440, minutes % 1440 // 60
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
+
+
+def _findings(findings: Sequence[Finding], links: Links | None) -> list[str]:
+    lines = [
+        f"{_EMOJI[f.severity]} {escape(redacted(f.text))}{_runbook(f, links)}" for f in findings[:SHOWN]
+    ]  # fmt: skip
+    more = len(findings) - SHOWN
+    return [*lines, f"and {more} more: `calmon health` lists all"] if more > 0 else lines
+
+
+def _runbook(finding: Finding, links: Links | None) -> str:
+    page = f"docs/runbook/{finding.reason.value}.md"
+    url = links.runbook(finding.reason.value) if links is not None else None
+    return f" {link(url, 'runbook')}" if url else f" (`{page}`)"
+
+
+def _automation(view: View) -> str:
+    return f"*Automation:* {escape(view.automation)}"
+
+
+def _state(view: View) -> str:
+    incident = view.incident
+    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
+        by = clean(incident.acknowledged_by or "somebody")
+        return f"Acknowledged by {by} at {moment(incident.acknowledged_at)}: no more reminders"
+    if incident.state == "silenced" and incident.silenced_until is not None:
+        return f"Silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    if incident.ok_windows:
+        return (
+            f"Not seen since {moment(incident.last_window_start)}; it kept coming back, so it ends after 6 quiet hours"
+        )
+    return ""
+
+
+def _how_to_end(incident: Incident) -> str:
+    return f"Press *Acknowledge* above, or write `calmon incidents ack {incident.id[:8]}`: that ends these reminders."
+
+
+def _footer(view: View) -> str:
+    id = view.incident.id[:8]
+    return f"since {moment(view.incident.opened_at)} · incident `{id}` · as of {moment(view.now)}"
+
+
+def _buttons(incident: Incident) -> Block:
+    elements = []
+    if incident.state in ("open", "silenced"):
+        elements.append(_button("incident_ack", "Acknowledge", incident) | {"style": "primary"})
+    elements.append(_button("incident_silence_day", "Silence for a day", incident))
+    elements.append(_button("incident_silence_week", "Silence for a week", incident))
+    return {"type": "actions", "block_id": f"incident:{hashed(incident.id)[:16]}", "elements": elements}
+
+
+def _button(action: str, text: str, incident: Incident) -> dict[str, Any]:
+    return {
+        "type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": incident.id,
+    }  # fmt: skip
+
+
+def _reply(view: View, lines: Sequence[str], channel: str, id: str, change: str, mention: str | None) -> Payload:
+    text = " ".join([*lines, mention_text(mention)]).strip()
+    blocks = [*mention_block(mention), section("\n".join(lines))]
+    return payload_of(channel, cut(text, FALLBACK), blocks, id, change) | {
+        "incidents": [view.incident.id],
+        "stages": stages(view),
+    }
+
+
+def history_down(
+    flow: str,
+    error: str,
+    since: datetime,
+    now: datetime,
+    *,
+    channel: str,
+    mention: str | None,
+    repeat: timedelta | None,
+    number: int,
+    ttl_s: int,
+) -> Payload:
+    """That the history cannot be used, and what follows: the message (``number`` 0), or a reminder in its thread."""
+    told = escape(cut(redacted(error), 1_500))
+    again = f"*Not over yet: the history cannot be used since {moment(since)}.*"
+    what = f":red_circle: {escape(clean(flow))} failed at {moment(now)}: the history cannot be used."
+    follows = (
+        "*What follows:* nothing can be judged, stored or acknowledged until it answers. A gate that cannot read it "
+        f"either refuses everything once what it knows is older than its TTL ({ttl_s} s where this was written), so "
+        "automation is off there; leases that end meanwhile are not renewed."
+    )
+    later = f"Reminders come every {_length(repeat)} until the history answers." if repeat else "No reminder follows."
+    do = (
+        "*Do now:* check that the database at `CALMON_STORE_URL` is running and answers (`calmon health`). "
+        "After an update: `calmon db upgrade`."
+    )
+    blocks = [] if number else [header("Monitor: the history cannot be used")]
+    blocks += [*mention_block(mention), section(again if number else what), section(f"```{told}```")]
+    blocks += [section(follows), section(do), context(f"{later} `docs/operations.md` · as of {moment(now)}")]
+    text = f"{again if number else f'Monitor: the history cannot be used: {told}'} {mention_text(mention)}".strip()
+    id = hashed("outage", since.isoformat(), str(number))
+    return payload_of(channel, cut(text, FALLBACK), blocks, id, "repeat" if number else None)
+
+
+def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Payload, Payload]:
+    """The edit and the reply that say that the history can be used again."""
+    title = f"The history can be used again (seen {moment(now)})"
+    was = f"It could not be used since {moment(since)} ({_length(now - since)})."
+    blocks = [header(f"{DONE} {title}"), section(was), context(f"as of {moment(now)}")]
+    id = hashed("outage", since.isoformat(), "back")
+    edit = payload_of(channel, title, blocks, id, "edit")
+    return edit, payload_of(channel, f"{DONE} *{title}.* {was}", [section(f"{DONE} *{title}.* {was}")], id, "news")
+
+
+def on_demand_failed(
+    flow: str, error: str, now: datetime, *, channel: str, run: str, url: str | None, mention: str | None
+) -> Payload:
+    """That a flow which somebody started (backfill, rebaseline) failed; ``run`` makes it come once."""
+    told = escape(cut(redacted(error), 1_500))
+    top = f"Monitor: {clean(flow)} failed"
+    what = f":warning: {escape(clean(flow))}, which somebody started, failed at {moment(now)}."
+    means = (
+        "The schedules and the switch are not touched by it. "
+        "*Do now:* read the log of the run, fix what it names, and start it again."
+    )
+    blocks = [header(top), *mention_block(mention), section(f"{what} {means}"), section(f"```{told}```")]
+    blocks += [context(link(url, "the run"))] if url else []
+    text = f"{escape(top)}: {told} {mention_text(mention)}".strip()
+    return payload_of(channel, cut(text, FALLBACK), blocks, hashed("monitor", channel, flow, run))
+
+
+def redacted(text: str) -> str:
+    """Foreign text without secrets and unprintable characters."""
+    return "".join(c for c in without_secrets(text) if c.isprintable() or c == "\n")

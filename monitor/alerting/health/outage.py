@@ -1,0 +1,123 @@
+"""While the history cannot be used nothing can be stored, so what was said of that is kept in a small file.
+
+One message an outage, reminders in its thread after the route's ``repeat``, and one end: as an incident has, though
+nobody can acknowledge it, since that could not be stored either.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from monitor.alerting.health import message
+from monitor.alerting.slack.client import SlackSender, TransportError, sender_of
+from monitor.alerting.slack.message import delivery_of
+from monitor.config.settings import Settings
+from monitor.context import Sent
+from monitor.core.records import Delivery
+
+log = logging.getLogger(__name__)
+
+
+class Recipient(NamedTuple):
+    """Who is told that the monitor failed; ``repeat`` is None where the route says nothing: told once."""
+
+    channel: str
+    mention: str | None
+    repeat: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What has been said of an outage: where (empty: nothing was sent yet), since when, last when, how often."""
+
+    since: str
+    told: str = ""
+    number: int = 0
+    channel: str = ""
+    channel_id: str = ""
+    ts: str = ""
+
+
+def file_of(settings: Settings) -> Path:
+    """Where an outage is kept, beside the reports."""
+    return settings.report_dir.parent / "history-outage.json"
+
+
+def tell(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
+    """Say that the history cannot be used: once, then as often as the route repeats."""
+    sender = sender_of(settings)
+    outage = _read(settings) or Outage(since=now.isoformat())
+    if sender is None:
+        log.error("not sent: no token: %s", error)
+        return
+    if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
+        log.error("told already: the history cannot be used: %s", error)
+        return
+    made = _message(settings, outage, to, flow, error, now)
+    try:
+        where = sender.send(made, _root(outage))
+    except TransportError as failed:
+        log.error("not sent: %s: %s", failed, made.payload["text"])
+        _write(settings, outage)
+        return
+    first = outage if outage.ts else replace(outage, channel=to.channel, channel_id=where.channel_id, ts=where.ts)
+    _write(settings, replace(first, told=now.isoformat(), number=outage.number + 1))
+
+
+def end(settings: Settings, now: datetime) -> None:
+    """The history can be used again: the message turns green, one reply says so, the file goes."""
+    outage = _read(settings)
+    if outage is None:
+        return
+    sender = sender_of(settings)
+    if sender is not None and outage.ts and not _has_ended(sender, outage, now):
+        return  # Slack did not take it: the next flow tries again
+    file_of(settings).unlink(missing_ok=True)
+
+
+def _has_ended(sender: SlackSender, outage: Outage, now: datetime) -> bool:
+    since = datetime.fromisoformat(outage.since).astimezone(UTC)
+    edit, reply = message.history_back(since, now, channel=outage.channel)
+    try:
+        for operation, payload in (("edit", edit), ("reply", reply)):
+            made = replace(delivery_of(payload, kind="monitor", now=now), root="outage")
+            sender.send(replace(made, operation=operation), _root(outage))  # type: ignore[arg-type]  # one of the two
+    except TransportError as failed:
+        log.error("not sent: %s", failed)
+        return failed.permanent
+    return True
+
+
+def _message(settings: Settings, outage: Outage, to: Recipient, flow: str, error: str, now: datetime) -> Delivery:
+    since = datetime.fromisoformat(outage.since).astimezone(UTC)
+    payload = message.history_down(
+        flow, error, since, now, channel=outage.channel or to.channel, mention=to.mention, repeat=to.repeat,
+        number=outage.number, ttl_s=settings.gate_ttl_s,
+    )  # fmt: skip
+    made = delivery_of(payload, kind="monitor", now=now)
+    return replace(made, operation="reply", root="outage") if outage.ts else made
+
+
+def _root(outage: Outage) -> Sent | None:
+    return Sent(outage.channel_id, outage.ts) if outage.ts else None
+
+
+def _read(settings: Settings) -> Outage | None:
+    try:
+        return Outage(**json.loads(file_of(settings).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(settings: Settings, outage: Outage) -> None:
+    path = file_of(settings)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(outage)), "utf-8")
+    except OSError as error:
+        log.error("what was said of the outage cannot be kept in %s: %s", path, error.strerror)

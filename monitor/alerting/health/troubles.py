@@ -1,0 +1,225 @@
+"""Findings of the watch become incidents of the monitor itself. Pure.
+
+One incident a trouble: however many findings one outage makes (runs that are missing, leases that end because of
+it), they are one incident with one message. Which finding belongs to which trouble is in ``docs/watching.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from monitor.alerting.health.issues import Finding, WatchReason
+from monitor.alerting.incidents import incident_id, wake
+from monitor.core.records import MONITOR_RULE, Incident, IncidentEvent, Severity
+
+RECALL = timedelta(days=1)
+"""A trouble that comes back so soon after its end is the same incident again."""
+FLAPPING_FROM, QUIET = 2, timedelta(hours=6)
+"""From so many returns on, a trouble ends only after it has been away for so long."""
+_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+
+
+class Trouble(StrEnum):
+    """What can be wrong with the monitor, as incidents are told apart; with :attr:`Group.subject`."""
+
+    NOT_RUNNING = "not-running"
+    HISTORY = "history"
+    DATA = "data"
+    SCORES = "scores"
+    DELIVERY = "delivery"
+    AUTOMATION = "automation"
+
+
+_R = WatchReason
+TROUBLE_OF: Mapping[WatchReason, Trouble] = {
+    _R.RUN_MISSING: Trouble.NOT_RUNNING, _R.RUN_FAILED: Trouble.NOT_RUNNING, _R.RUN_HUNG: Trouble.NOT_RUNNING,
+    _R.RUNS_WAITING: Trouble.NOT_RUNNING, _R.FLOW_FAILED: Trouble.NOT_RUNNING,
+    _R.WATCHDOG_SILENT: Trouble.NOT_RUNNING,
+    _R.HISTORY_RESTORED: Trouble.HISTORY,
+    _R.SOURCE_NOT_READ: Trouble.DATA, _R.DATA_STALE: Trouble.DATA, _R.DATA_SMALL: Trouble.DATA,
+    _R.NOTHING_JUDGED: Trouble.DATA, _R.REJECTED_ROWS: Trouble.DATA,
+    _R.SCORES_MOVED: Trouble.SCORES,
+    _R.DELIVERY_STUCK: Trouble.DELIVERY, _R.DELIVERY_REFUSED: Trouble.DELIVERY,
+    _R.LEASE_ENDING: Trouble.AUTOMATION, _R.LEASE_ENDED: Trouble.AUTOMATION, _R.TURNED_OFF: Trouble.AUTOMATION,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The findings of one trouble, the gravest first. ``subject``: a source, a channel, or "" for the monitor."""
+
+    trouble: Trouble
+    subject: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def rule(self) -> str:
+        """The ``rule`` of its incident."""
+        return f"{MONITOR_RULE}{self.trouble.value}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Whose incident it is (``Incident.fingerprint``)."""
+        return f"{self.rule}\x1f{self.subject}\x1f"
+
+    @property
+    def severity(self) -> Severity:
+        """That of its gravest finding."""
+        return min((finding.severity for finding in self.findings), key=_RANK.__getitem__)
+
+    @property
+    def reason(self) -> str:
+        """The named reasons, as the history keeps them."""
+        return ", ".join(dict.fromkeys(finding.reason.value for finding in self.findings))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one look makes of one incident.
+
+    ``before`` is None where it opens; ``event`` says what happened ("" where nothing is to be stored, though its
+    message may have to change); ``calls``: whoever the route mentions is called now.
+    """
+
+    before: Incident | None
+    after: Incident
+    group: Group | None
+    event: str = ""
+    calls: bool = False
+
+
+def is_trouble(incident: Incident, trouble: Trouble) -> bool:
+    """Whether the incident is of this trouble."""
+    return incident.rule == f"{MONITOR_RULE}{trouble.value}"
+
+
+def group_without_findings(incident: Incident) -> Group:
+    """Whose findings an incident would be of."""
+    trouble = next(each for each in Trouble if is_trouble(incident, each))
+    return Group(trouble, incident.source, ())
+
+
+def groups(findings: Iterable[Finding], known: Sequence[Incident]) -> list[Group]:
+    """The findings by trouble. ``known`` are all incidents of the monitor.
+
+    The end of a lease belongs to what keeps it from being renewed: no run, or data that could not be judged.
+    """
+    found = list(findings)
+    others = [finding for finding in found if TROUBLE_OF[finding.reason] != Trouble.AUTOMATION]
+    placed: dict[tuple[Trouble, str], list[Finding]] = {}
+    for finding in others:
+        placed.setdefault((TROUBLE_OF[finding.reason], _subject(finding)), []).append(finding)
+    for finding in found:
+        if TROUBLE_OF[finding.reason] == Trouble.AUTOMATION:
+            home = _home(finding, placed, known)
+            if home is not None:
+                placed.setdefault(home, []).append(finding)
+    return [
+        Group(trouble, subject, tuple(sorted(mine, key=lambda f: _RANK[f.severity])))
+        for (trouble, subject), mine in sorted(placed.items())
+    ]
+
+
+def _subject(finding: Finding) -> str:
+    trouble = TROUBLE_OF[finding.reason]
+    if trouble in (Trouble.NOT_RUNNING, Trouble.HISTORY):
+        return ""
+    return finding.channel if trouble == Trouble.DELIVERY else finding.source
+
+
+def _home(
+    finding: Finding, placed: Mapping[tuple[Trouble, str], Sequence[Finding]], known: Sequence[Incident]
+) -> tuple[Trouble, str] | None:
+    """Which trouble an end of automation belongs to; None where an incident that is over has told of it."""
+    own = (Trouble.AUTOMATION, finding.source)
+    if any(_is_open(i) and is_trouble(i, Trouble.AUTOMATION) and i.source == finding.source for i in known):
+        return own
+    for home in ((Trouble.NOT_RUNNING, ""), (Trouble.DATA, finding.source)):
+        if home in placed:
+            return home
+    over = [i for i in known if i.state == "resolved" and i.source in ("", finding.source)]
+    told = any(
+        finding.until is not None and i.resolved_at is not None and i.opened_at <= finding.until <= i.resolved_at
+        for i in over
+        if not is_trouble(i, Trouble.DELIVERY)
+    )
+    return None if told else own
+
+
+def _is_open(incident: Incident) -> bool:
+    return incident.state != "resolved"
+
+
+def changes(found: Sequence[Group], known: Sequence[Incident], now: datetime) -> list[Change]:
+    """What a look makes of the incidents; ``known`` are all of the monitor."""
+    current = {i.fingerprint: i for i in sorted(known, key=lambda i: (_is_open(i), i.opened_at))}
+    there = {group.fingerprint: group for group in found}
+    made = [_with_group(group, current.get(group.fingerprint), now) for group in found]
+    gone = [i for fingerprint, i in sorted(current.items()) if fingerprint not in there and _is_open(i)]
+    return made + [_without_group(incident, now) for incident in gone]
+
+
+def _with_group(group: Group, incident: Incident | None, now: datetime) -> Change:
+    if incident is None or (incident.resolved_at is not None and now - incident.resolved_at > RECALL):
+        return Change(None, _opened(group, now), group, "opened")
+    if incident.state == "resolved":
+        return Change(incident, _reopened(incident, group, now), group, "reopened", calls=True)
+    woken = wake(incident, now)
+    after = woken.incident if woken.changes and woken.incident is not None else incident
+    graver = _RANK[group.severity] < _RANK[incident.severity]
+    seen = replace(after, severity=group.severity, reason=group.reason, ok_windows=0)
+    if seen == incident:
+        return Change(incident, incident, group)
+    event = "unsilenced" if woken.changes else "continued"
+    calls = graver and seen.state == "open"
+    return Change(
+        incident, replace(seen, version=incident.version + 1, breaches=seen.breaches + 1), group, event, calls
+    )
+
+
+def _without_group(incident: Incident, now: datetime) -> Change:
+    """It is over, at once; one that flaps only once it has been away for a while."""
+    if incident.reopened >= FLAPPING_FROM:
+        if not incident.ok_windows:
+            held = replace(incident, ok_windows=1, last_window_start=now, version=incident.version + 1)
+            return Change(incident, held, None, "held_back")
+        if now - incident.last_window_start < QUIET:
+            return Change(incident, incident, None)
+    ended = replace(
+        incident, state="resolved", resolved_at=now, resolved_by=None, ok_windows=1, version=incident.version + 1
+    )  # fmt: skip
+    return Change(incident, ended, None, "resolved")
+
+
+def _opened(group: Group, now: datetime) -> Incident:
+    at = f"{now:%Y-%m-%dT%H:%M:%S}"
+    return Incident(
+        id=incident_id(group.fingerprint, at), rule=group.rule, source=group.subject, label=None,
+        severity=group.severity, state="open", schedule="daily", opened_at=now, opened_window=f"{now:%Y-%m-%d}",
+        first_verdict="", last_verdict="", last_window_start=now, breaches=1, reason=group.reason,
+    )  # fmt: skip
+
+
+def _reopened(incident: Incident, group: Group, now: datetime) -> Incident:
+    """Open once more, and acknowledged by nobody; a silence that still runs was meant for this as well."""
+    silent = incident.silenced_until is not None and incident.silenced_until > now
+    return replace(
+        incident, state="silenced" if silent else "open", severity=group.severity, reason=group.reason,
+        reopened=incident.reopened + 1, breaches=incident.breaches + 1, resolved_at=None, resolved_by=None,
+        acknowledged_at=None, acknowledged_by=None, ok_windows=0, version=incident.version + 1,
+        silenced_until=incident.silenced_until if silent else None,
+        silenced_by=incident.silenced_by if silent else None,
+    )  # fmt: skip
+
+
+def event_of(change: Change, now: datetime) -> IncidentEvent | None:
+    """What the history keeps of a change; None where nothing is stored."""
+    if not change.event:
+        return None
+    return IncidentEvent(
+        key=f"{change.after.id}:{change.after.version:06d}", incident=change.after.id, at=now, kind=change.event,
+        reason=change.after.reason, actor="watchdog",
+    )  # fmt: skip

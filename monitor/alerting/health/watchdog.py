@@ -1,0 +1,381 @@
+"""The watch over the monitor, joined to its adapters: look, decide, and keep incidents and messages.
+
+``issues`` finds, ``troubles`` decides what is one trouble and ``message`` what is said of it; this reads the history
+and stores the decisions with their messages in one transaction. Sending is the outbox's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from monitor.alerting import incidents
+from monitor.alerting.health import issues, message, troubles
+from monitor.alerting.health.issues import Finding, JudgedSeen, Observed, ReadingSeen, RunSeen
+from monitor.alerting.health.message import View, automation_now
+from monitor.alerting.health.troubles import Change, Group
+from monitor.alerting.incidents import Step
+from monitor.alerting.slack.blocks import Payload
+from monitor.alerting.slack.links import links_of
+from monitor.alerting.slack.message import delivery_of
+from monitor.config.model import Config, Route
+from monitor.context import Monitor
+from monitor.core.records import (
+    Delivery,
+    DeliveryState,
+    Incident,
+    IncidentEvent,
+    Note,
+    Operation,
+    Reason,
+    Schedule,
+    Severity,
+    Window,
+)
+from monitor.core.redaction import without_secrets
+from monitor.core.wording import clean
+from monitor.history.store import Store
+
+LOOKS_BACK = timedelta(weeks=12)
+RUNS = 200
+SINCE_BACK = 26
+"""How many windows are looked back for the first in which the same held."""
+EXAMPLES = 3
+TRIES = 20
+ERROR_LENGTH = 2_000
+_TOLD_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
+_UNSENT: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "dead")
+_ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
+_CALLS = ("repeat", "call")
+
+
+def observed(store: Store, config: Config, now: datetime, *, since: datetime | None = None) -> Observed:
+    """What the history holds of the monitor's own work; of readings twelve weeks, or what began after ``since``."""
+    begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
+    runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in store.runs(limit=RUNS, until=now)]
+    scheduled = tuple(each for each in _schedules() if config.rules_for(each))
+    return Observed(
+        zone=config.zone,
+        scheduled=scheduled,
+        sources=tuple(config.sources),
+        runs=runs,
+        readings=[ReadingSeen(**row) for row in store.readings_seen(begin, now)],
+        switches=store.switches(),
+        deliveries=store.deliveries(_UNSENT),
+        since=min((run.started_at for run in runs), default=None),
+        rules_revision=config.revision,
+        lease=config.automation.lease,
+        identity=store.identity(),
+        judged=[each for schedule in scheduled for each in _judged(store, runs, schedule)],
+        notes=store.notes(),
+        in_threads=frozenset(
+            (each.source, each.label)
+            for each in store.incidents()
+            if each.root is not None and each.state != "resolved"
+        ),
+    )
+
+
+def _schedules() -> tuple[Schedule, ...]:
+    return ("weekly", "daily")
+
+
+def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterator[JudgedSeen]:
+    """The verdicts of the newest window of a schedule, source by source."""
+    done = [run for run in runs if run.schedule == schedule and run.state == "done"]
+    if not done:
+        return
+    newest, before = done[0], done[1 : SINCE_BACK + 1]
+    rows = store.judged(schedule, newest.window_start)
+    for source in sorted({row["source"] for row in rows}):
+        mine = [row for row in rows if row["source"] == source]
+        reasons = {Reason(r["reason"]): int(r["verdicts"]) for r in mine if r["outcome"] == "not_evaluated"}
+        evaluated = sum(int(row["verdicts"]) for row in mine if row["outcome"] != "not_evaluated")
+        by_label = [reason for reason in _TOLD_BY_LABEL if reason in reasons]
+        held = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
+        yield JudgedSeen(
+            schedule, newest.window_name, source, evaluated, reasons,
+            labels={reason: _labels(store, newest, source, reason) for reason in by_label},
+            since={key: _since(store, newest, before, source, key) for key in held},
+            **(_lost(store, newest, source) if Reason.REJECTED_ROWS in by_label else {}),
+        )  # fmt: skip
+
+
+def _lost(store: Store, run: RunSeen, source: str) -> dict[str, Any]:
+    """Why rows of a source were rejected, with the items of some of them."""
+    lost = store.rejections(run.schedule, run.window_start, source)
+    reason = lost.gravest.reason if lost.gravest else None
+    found = [q for q in store.quality(run.schedule, run.window_start) if (q.source, q.reason) == (source, reason)]
+    items = [clean(str(row.get("item"))) for q in found for row in q.examples if row.get("item")]
+    return {"lost": lost, "examples": tuple(dict.fromkeys(items))[:EXAMPLES]}
+
+
+def _labels(store: Store, run: RunSeen, source: str, reason: Reason) -> list[tuple[str, Severity, str | None]]:
+    rows = store.not_judged(run.schedule, run.window_start, reason)
+    return [(row["rule"], row["severity"], row["label"]) for row in rows if row["source"] == source]
+
+
+def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], source: str, key: str) -> str:
+    """The first of the windows without a break in which the reason held; "": in which nothing was judged."""
+
+    def holds(run: RunSeen) -> bool:
+        mine = [row for row in store.judged(run.schedule, run.window_start) if row["source"] == source]
+        if key:
+            return any(row["reason"] == key for row in mine)
+        return bool(mine) and all(row["outcome"] == "not_evaluated" for row in mine)
+
+    return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
+
+
+def watch_monitor(monitor: Monitor) -> list[Finding]:
+    """What is wrong with the monitor now; its incidents and their messages are stored."""
+    return _update(monitor, lambda _: True)
+
+
+def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[Finding]:
+    """The same after a run of ``window``, for what it has read and judged: so nobody needs to wait for the watchdog."""
+
+    def is_mine(group: Group) -> bool:
+        of_data = group.trouble in (troubles.Trouble.DATA, troubles.Trouble.SCORES)
+        turned_off = any(finding.reason == issues.WatchReason.TURNED_OFF for finding in group.findings)
+        return group.subject in sources and (of_data or turned_off)
+
+    return _update(monitor, is_mine, window.start if window is not None else None)
+
+
+def watch_runs(monitor: Monitor) -> list[Finding]:
+    """The same for nothing but runs and flows: where alerts.yaml may be what is broken."""
+    return _update(monitor, lambda group: group.trouble == troubles.Trouble.NOT_RUNNING)
+
+
+def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime | None = None) -> list[Finding]:
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
+        look = Look(monitor, monitor.clock(), since)
+        known = monitor.store.monitor_incidents()
+        found = [group for group in troubles.groups(look.findings, known) if wanted(group)]
+        there = {group.fingerprint for group in found}
+        mine = [i for i in known if i.fingerprint in there or wanted(troubles.group_without_findings(i))]
+        if look.store(troubles.changes(found, mine, look.now), edits):
+            return look.findings
+    raise RuntimeError(f"the incidents of the monitor kept changing under {TRIES} tries; try again")
+
+
+def is_told(monitor: Monitor, sources: Collection[str]) -> bool:
+    """Whether an incident with a message tells that the data of each of these could not be judged."""
+    open_now = [i for i in monitor.store.monitor_incidents() if i.state != "resolved" and i.root is not None]
+    told = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
+    return set(sources) <= told
+
+
+def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
+    """Write down that a flow failed, for the next look; without secrets, and not longer than a message shows."""
+    store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, {"error": without_secrets(error)[:ERROR_LENGTH]}))
+
+
+def apply_step(monitor: Monitor, step: Step) -> tuple[Delivery, ...] | None:
+    """Store what a person did to an incident of the monitor, with the edit; None where somebody else was first."""
+    look = Look(monitor, monitor.clock())
+    edits = monitor.store.last_edits()
+    incident = step.decision.incident
+    event = incidents.event_of(step, look.now)
+    if incident is None or not step.decision.changes:
+        events = [event] if event is not None else []
+        return () if monitor.store.apply_incidents([], [], [], events) == "applied" else None
+    deliveries = tuple(look.edit(Change(None, incident, look.group_of(incident)), edits))
+    done = monitor.store.apply_incidents([], [incident], deliveries, [event] if event is not None else [])
+    return deliveries if done == "applied" else None
+
+
+def reminders(monitor: Monitor) -> list[Delivery]:
+    """One more call for each trouble that nobody has acknowledged, where the route's ``repeat`` has passed."""
+    look = Look(monitor, monitor.clock())
+    found = [look.reminder(incident) for incident in monitor.store.monitor_incidents("open")]
+    due = [each for each in found if each is not None]
+    for delivery in due:
+        monitor.store.add_delivery(delivery)
+    return due
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the history at one time, and the messages that it makes."""
+
+    monitor: Monitor
+    now: datetime
+    since: datetime | None = None
+
+    @cached_property
+    def seen(self) -> Observed:
+        """What the history holds."""
+        return observed(self.monitor.store, self.monitor.config, self.now, since=self.since)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """All that is wrong."""
+        return issues.findings(self.seen, self.now)
+
+    def group_of(self, incident: Incident) -> Group | None:
+        """The findings that an incident is about, as they are now."""
+        known = self.monitor.store.monitor_incidents()
+        mine = (g for g in troubles.groups(self.findings, known) if g.fingerprint == incident.fingerprint)
+        return next(mine, None)
+
+    def store(self, made: Sequence[Change], edits: dict[str, int]) -> bool:
+        """Keep these changes with their messages; False where somebody else was first."""
+        opened: list[Incident] = []
+        updated: list[Incident] = []
+        deliveries: list[Delivery] = []
+        events: list[IncidentEvent] = []
+        for change in made:
+            placed, mine = self._messages(change, edits)
+            deliveries += mine
+            if placed != change.before:
+                (opened if change.before is None else updated).append(placed)
+                event = troubles.event_of(replace(change, after=placed), self.now)
+                events += [event] if event is not None else []
+        if not (opened or updated or deliveries):
+            return True
+        return self.monitor.store.apply_incidents(opened, updated, deliveries, events) == "applied"
+
+    def _messages(self, change: Change, edits: dict[str, int]) -> tuple[Incident, list[Delivery]]:
+        """The incident with its message, and what is to be sent."""
+        incident, thread = change.after, self._thread(change.after)
+        post = next((each for each in thread if each.id == incident.root), None)
+        if incident.state == "resolved" and post is None:
+            return incident, []
+        if post is None or not self._is_on_its_way(post):
+            return self._post(change)
+        if incident.state == "silenced":
+            return incident, self.edit(change, edits)
+        return incident, [*self.edit(change, edits), *self._replies(change, thread, post)]
+
+    def _is_on_its_way(self, post: Delivery) -> bool:
+        return post.state in _ON_ITS_WAY or self.monitor.sender is None
+
+    def _post(self, change: Change) -> tuple[Incident, list[Delivery]]:
+        route = None if change.group is None else route_for(change.group, self.monitor.config)
+        if route is None or change.after.state != "open":
+            return change.after, []
+        version = change.after.version + (change.after == change.before)
+        incident = replace(change.after, version=version)
+        payload = self._living(replace(change, after=incident), route.channel, route.mention)
+        post = _delivery(payload, self.now)
+        return replace(incident, root=post.id), [post]
+
+    def edit(self, change: Change, edits: dict[str, int]) -> list[Delivery]:
+        """The message as it is to stand, where that differs from how it stands."""
+        root, thread = change.after.root, self._thread(change.after)
+        post = next((each for each in thread if each.id == root), None)
+        if root is None or post is None:
+            return []
+        route = None if change.group is None else route_for(change.group, self.monitor.config)
+        payload = self._living(change, post.channel, route.mention if route else None)
+        last = [each for each in thread if each.operation == "edit" or each.id == root][-1]
+        if last.payload.get("shows") == payload["shows"]:
+            return []
+        sequence = edits.get(root, 0) + 1
+        changed = message.edited(payload, root, sequence)
+        return [_delivery(changed, self.now, operation="edit", root=root, sequence=sequence)]
+
+    def _living(self, change: Change, channel: str, mention: str | None) -> Payload:
+        links = links_of(self.monitor.settings)
+        return message.living_message(self._view(change), channel=channel, mention=mention, links=links)
+
+    def _replies(self, change: Change, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
+        """What is worth a reply: that it is over, back or graver, and each stage of a lease once."""
+        view, group = self._view(change), change.group
+        if change.event == "resolved":
+            return [_reply(message.back(view, channel=post.channel, root=post.id), self.now, post.id)]
+        told = {stage for each in thread for stage in each.payload.get("stages", ())}
+        new = [f for f in (group.findings if group else ()) if f.until is not None and message.stage_of(f) not in told]
+        if group is None or not (new or change.calls):
+            return []
+        wanted = change.calls or (group.trouble == troubles.Trouble.AUTOMATION and group.severity == "critical")
+        route = route_for(group, self.monitor.config)
+        mention = route.mention if route and wanted and change.after.state == "open" else None
+        payload = message.news(view, new, channel=post.channel, root=post.id, mention=mention)
+        return [_reply(payload, self.now, post.id)]
+
+    def reminder(self, incident: Incident) -> Delivery | None:
+        """The next call in one thread, if it is due: never before the message itself has been sent."""
+        thread = self._thread(incident)
+        post = next((each for each in thread if each.id == incident.root), None)
+        if post is None or post.sent_at is None:
+            return None
+        calls = [each for each in thread if each.operation == "reply" and _change_of(each) in _CALLS]
+        last = max([post.sent_at, *(each.created_at for each in calls)])
+        route = self._usual_route(incident)
+        if route is None or not incidents.repeat_due([incident], last, route.repeat, self.now):
+            return None
+        group = self.group_of(incident)
+        if group is None:  # over: the next look of the watchdog says so
+            return None
+        payload = message.reminder(
+            self._view(Change(incident, incident, group)), channel=post.channel, root=post.id, mention=route.mention,
+            number=1 + sum(_change_of(each) == "repeat" for each in calls),
+        )  # fmt: skip
+        return _reply(payload, self.now, post.id)
+
+    def _usual_route(self, incident: Incident) -> Route | None:
+        return self.monitor.config.route_for(
+            severity=incident.severity, source=incident.source, label=None, rule=""
+        ) or next(iter(self.monitor.config.routes), None)
+
+    def _view(self, change: Change) -> View:
+        incident = change.after
+        source = incident.source if incident.source in self.monitor.config.sources else ""
+        about = not any(
+            troubles.is_trouble(incident, each)
+            for each in (troubles.Trouble.NOT_RUNNING, troubles.Trouble.DELIVERY, troubles.Trouble.HISTORY)
+        )
+        return View(
+            incident, change.group.findings if change.group else (),
+            automation_line(self.seen, self.now, source), self.now, since=self._since(incident),
+            gone=about and not source,
+        )  # fmt: skip
+
+    def _since(self, incident: Incident) -> datetime | None:
+        """Since when it is over: where a run has ended it, since that run was done."""
+        by_runs = {"run_missing", "run_failed", "run_hung", "lease_ending", "lease_ended"}
+        if incident.state != "resolved" or not set(incident.reason.split(", ")) <= by_runs:
+            return incident.resolved_at
+        done = (run.finished_at for run in self.seen.runs if run.state == "done" and run.finished_at is not None)
+        recent = [at for at in done if incident.opened_at < at <= self.now]
+        return max(recent, default=incident.resolved_at)
+
+    def _thread(self, incident: Incident) -> list[Delivery]:
+        return self.monitor.store.thread(incident.root) if incident.root is not None else []
+
+
+def automation_line(seen: Observed, now: datetime, source: str = "") -> str:
+    """What may act alone at ``now``, in one sentence: of one source, or ("") of all."""
+    closed = seen.identity is not None and (seen.identity.went_back or not seen.identity.confirmed)
+    return message.CLOSED if closed else automation_now(seen.switches, now, source)
+
+
+def route_for(group: Group, config: Config) -> Route | None:
+    """The route of the severity, else the first; not the channel that does not take messages, if there is another."""
+    source = "" if group.trouble == troubles.Trouble.DELIVERY else group.subject
+    taken = config.route_for(severity=group.severity, source=source, label=None, rule="")
+    refused = {finding.channel for finding in group.findings} - {""}
+    wanted = [route for route in (taken, *config.routes) if route is not None]
+    return next((route for route in wanted if route.channel not in refused), wanted[0] if wanted else None)
+
+
+def _delivery(
+    payload: Payload, now: datetime, operation: Operation = "post", root: str | None = None, sequence: int = 0
+) -> Delivery:
+    return delivery_of(payload, kind="monitor", now=now, operation=operation, root=root, sequence=sequence)
+
+
+def _reply(payload: Payload, now: datetime, root: str) -> Delivery:
+    return _delivery(payload, now, "reply", root)
+
+
+def _change_of(delivery: Delivery) -> str:
+    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))

@@ -1,0 +1,256 @@
+"""What the history knows around an incident, gathered for its message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from monitor.alerting.incidents import last_told
+from monitor.alerting.slack.causes import Context, changes, worst_segment
+from monitor.alerting.slack.client import MESSAGE_DELETED
+from monitor.alerting.slack.labels import Finding, Now, SwitchLine
+from monitor.alerting.switch_line import switch_line
+from monitor.automation.as_of import by_switch, off_since, time_on
+from monitor.automation.harm import Harm
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import bin_counts
+from monitor.core.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Schedule, Verdict, Window
+from monitor.history.errors import HistoryError
+from monitor.history.readings import StoredReading
+from monitor.report.figures.trend import Trend, trend_data
+
+if TYPE_CHECKING:
+    from monitor.report.figures.reliability import Reliability
+
+#: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
+VERSIONS_BACK, TREND = 2, 26
+BINS_DRAWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The history as one message is composed from it; what several findings ask for is read once."""
+
+    monitor: Monitor
+    _seen: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def brief(self, incident: Incident, last: IncidentEvent | None = None) -> Finding:
+        """The incident with its last breach, and what decides its place in a message: for one line."""
+        verdict = self.monitor.store.verdict(incident.last_verdict)
+        estimates = self._estimates(verdict, segments=False, metric="shortfall")
+        return Finding(
+            verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last, latest=self._latest(last),
+            rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None),
+            window=self._window_of(incident, last),
+        )  # fmt: skip
+
+    def finding(self, brief: Finding) -> Finding:
+        """The same with all that is known around its last breach."""
+        verdict = brief.verdict
+        estimates = self._estimates(verdict, segments=True)
+        return replace(
+            brief, baseline_interval=self._baseline_interval(verdict), switch=self.switch(verdict, brief),
+            harm=self._harm(verdict, estimates), causes=self._changes(verdict),
+            worst_segment=worst_segment(verdict, estimates),
+        )  # fmt: skip
+
+    def last(self, incident: Incident, event: IncidentEvent | None = None) -> IncidentEvent | None:
+        """What says how it is: ``event``, which has just happened and is not stored yet, or what is stored."""
+        stored = self.monitor.store.incident_events(incident.id)
+        return last_told(incident, [*stored, *([event] if event is not None else [])])
+
+    def _latest(self, last: IncidentEvent | None) -> Verdict | None:
+        """What the newest evaluation of the incident said; None where its verdict is not stored."""
+        if last is None or last.verdict is None:
+            return None
+        try:
+            return self.monitor.store.verdict(last.verdict)
+        except HistoryError:
+            return None
+
+    def _window_of(self, incident: Incident, last: IncidentEvent | None) -> Window | None:
+        if last is None or not last.window:
+            return None
+        return windows.named(incident.schedule, last.window, self.monitor.config.zone)
+
+    def picture(self, verdict: Verdict) -> tuple[str, bytes] | None:
+        """(what it shows, a PNG): the reliability diagram of the verdict's window, and the trend up to it."""
+        reliability, trend = self._reliability(verdict), self._trend(verdict)
+        if reliability is None and trend.empty:
+            return None
+        from monitor.report.figures.png import incident_png  # noqa: PLC0415 - brings SciPy: not before a picture needs it
+
+        what = [] if reliability is None else ["reliability diagram"]
+        title = f"{verdict.subject.name}, {verdict.window.name}"
+        return " and ".join([*what, *([] if trend.empty else ["trend"])]), incident_png(reliability, trend, title)
+
+    def _changes(self, verdict: Verdict) -> tuple[str, ...]:
+        """What changed when this run of breaches began."""
+        zone, source, onset = self.monitor.config.zone, verdict.subject.source, self._onset(verdict)
+        earlier = windows.before(onset, VERSIONS_BACK, zone)
+        around = [windows.following(onset, zone), onset, *earlier]
+        read = [(w.name, self._reading(w, source)) for w in around if w.start <= verdict.window.start]
+        versions = [(name, reading.versions) for name, reading in read if reading is not None]
+        then, before = (self._once("shifts", w, source, make=self._shifts) for w in (onset, earlier[0]))
+        return changes(verdict, Context(versions, then, before or None))
+
+    def _onset(self, verdict: Verdict) -> Window:
+        """The first window of the run of breaches that ends with ``verdict``'s; one not confirmed does not end it."""
+        seen = {each.window.start: each for each in self._once("verdicts", *_of_rule(verdict), make=self._verdicts)}
+        onset = current = verdict.window
+        while True:
+            current = windows.previous(current, self.monitor.config.zone)
+            found = seen.get(current.start)
+            if found is None or found.outcome not in ("breach", "unconfirmed"):
+                return onset
+            onset = current if found.outcome == "breach" else onset
+
+    def _verdicts(self, schedule: Schedule, source: str, label: str | None, rule: str) -> Any:
+        return self.monitor.store.verdicts(schedule=schedule, source=source, label=label, rule=rule)
+
+    def _shifts(self, window: Window, source: str) -> Any:
+        return self.monitor.store.shifts(window.schedule, window.start, source)
+
+    def _estimates(self, verdict: Verdict, *, segments: bool, metric: str | None = None) -> list[Estimate]:
+        subject, window = verdict.subject, verdict.window
+        return self.monitor.store.estimates(
+            source=subject.source, label=subject.label, schedule=window.schedule, window_start=window.start,
+            segments=segments, metric=metric,
+        )  # fmt: skip
+
+    def _baseline_interval(self, verdict: Verdict) -> Interval | None:
+        """The baseline's own limits, in the analytic form; None where they are not of the number compared with."""
+        baseline = self._baseline(verdict)
+        if baseline is None or verdict.baseline is None:
+            return None
+        from monitor.evaluation.estimates import Sample, estimate  # noqa: PLC0415 - brings SciPy: not before a message needs it
+
+        span = Window(baseline.start, baseline.end, baseline.last_window, verdict.window.schedule)
+        analytic = self.monitor.config.evaluation.model_copy(update={"interval": "analytic"})
+        for own in estimate([Sample(verdict.subject, baseline.counts, baseline.edges)], span, analytic):
+            found = own.interval
+            if (own.metric, own.where) == (verdict.metric, verdict.where) and found.low is not None:
+                fits = found.high is not None and found.low <= verdict.baseline <= found.high
+                return found if fits else None
+        return None
+
+    def _baseline(self, verdict: Verdict) -> Baseline | None:
+        def newest_of(source: str, label: str | None) -> list[Baseline]:
+            return self.monitor.store.baselines(source, label)
+
+        known = self._once("baselines", verdict.subject.source, verdict.subject.label, make=newest_of)
+        return next((b for b in known if b.version == verdict.baseline_version), None)
+
+    def switch(self, verdict: Verdict, finding: Finding) -> SwitchLine | None:
+        """What the switch of its label says now: it has acted before the message is written.
+
+        None for a source's own switch that was never set: that forbids nothing.
+        """
+        source, label = verdict.subject.source, verdict.subject.label
+        if label is None and self.monitor.store.switch(source, None).state == "never_set":
+            return None
+        against = finding.rule is not None and finding.rule.acts and finding.now == Now.IN_BREACH
+        return switch_line(
+            self.monitor.store.switch(source, label), self.monitor.clock(),
+            whole=None if label is None else self.monitor.store.switch(source, None),
+            against=against, dry_run=self.monitor.config.automation.dry_run,
+            off_since=off_since(
+                self._once("switch events", source, make=self._events), (source, label), self.monitor.clock()
+            ),
+        )  # fmt: skip
+
+    def _harm(self, verdict: Verdict, estimates: Sequence[Estimate]) -> Harm | None:
+        """What automation that was wrong did in the verdict's window: counted for the time that it was on."""
+        found = _automated(verdict, estimates)
+        if found is None or found.interval.value is None:
+            return None
+        source, window = verdict.subject.source, verdict.window
+        events = self._once("switch events", source, make=self._events)
+        on = time_on(events, (source, verdict.subject.label), window.start, window.end)
+        return Harm(found.interval.value * found.n, on, window.schedule, rows=found.n)
+
+    def _events(self, source: str) -> Any:
+        return by_switch(self.monitor.store.switch_events(source))
+
+    def _reading(self, window: Window, source: str) -> StoredReading | None:
+        def load(window: Window, source: str) -> StoredReading | None:
+            return self.monitor.store.load_reading(window.schedule, window.start, source)
+
+        found: StoredReading | None = self._once("reading", window, source, make=load)
+        return found
+
+    def _reliability(self, verdict: Verdict) -> Reliability | None:
+        reading, baseline = self._reading(verdict.window, verdict.subject.source), self._baseline(verdict)
+        counts = None if reading is None else reading.labels.get(verdict.subject.label)
+        if counts is None or not counts.where(verdict.where).rows:
+            return None
+        from monitor.report.figures.reliability import fewer, reliability_data  # noqa: PLC0415 - as above
+
+        evaluation = self.monitor.config.evaluation
+        edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)[verdict.where]
+        edges = fewer(edges, BINS_DRAWN)
+        then = None if baseline is None else bin_counts(baseline.counts.where(verdict.where), edges)
+        now = bin_counts(counts.where(verdict.where), edges)
+        return reliability_data(now, then, confidence=evaluation.confidence)
+
+    def _trend(self, verdict: Verdict) -> Trend:
+        """Of the verdict's metric; of a distribution test, which has no estimates, of the ECE."""
+        store, subject, window = self.monitor.store, verdict.subject, verdict.window
+        rule = next((r for r in self.monitor.config.rules if r.id == verdict.rule and r.metric), None)
+        metric, where = (verdict.metric, verdict.where) if rule is not None else ("ece", "all")
+        known = store.estimates(
+            metric=metric, source=subject.source, label=subject.label, where=where, schedule=window.schedule
+        )
+        shown = [*windows.before(window, TREND - 1, self.monitor.config.zone), window]
+        first = min((e.window.start for e in known), default=window.start)
+        return trend_data(
+            metric, where, known, store.verdicts(schedule=window.schedule, source=subject.source, label=subject.label),
+            windows=[each for each in shown if each.start >= first], baseline=verdict.baseline,
+            rules=() if rule is None else (rule,),
+        )  # fmt: skip
+
+    def incidents(self) -> list[Incident]:
+        """All incidents, as they were when they were first asked for."""
+        found: list[Incident] = self._once("incidents", make=self.monitor.store.incidents)
+        return found
+
+    def message(self, root: str) -> Delivery | None:
+        """A living message as it was composed first."""
+        thread: list[Delivery] = self._once("thread", root, make=self.monitor.store.thread)
+        return next((each for each in thread if each.id == root), None)
+
+    def lives(self, root: str) -> bool:
+        """Whether a message is in its channel, or on the way there; not one that somebody deleted in Slack."""
+        thread: list[Delivery] = self._once("thread", root, make=self.monitor.store.thread)
+        if any(each.state == "dead" and (each.error or "").startswith(MESSAGE_DELETED) for each in thread):
+            return False
+        found = self.message(root)
+        return found is not None and found.state in ("pending", "sending", "sent", "failed")
+
+    def channel(self, root: str) -> str:
+        """Where a living message stands ("" where it is not known any more)."""
+        found = self.message(root)
+        return "" if found is None else found.channel
+
+    def _once(self, *key: Any, make: Any) -> Any:
+        if key not in self._seen:
+            self._seen[key] = make(*key[1:])
+        return self._seen[key]
+
+
+def _of_rule(verdict: Verdict) -> tuple[Schedule, str, str | None, str]:
+    return verdict.window.schedule, verdict.subject.source, verdict.subject.label, verdict.rule
+
+
+def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:
+    wanted = (verdict.subject, "shortfall", "automated")
+    return next((each for each in estimates if (each.subject, each.metric, each.where) == wanted), None)
+
+
+def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | None:
+    """How many more of the items from ``automate_at`` on were wrong than their scores claimed."""
+    found = _automated(verdict, estimates)
+    return None if found is None or found.interval.value is None else found.interval.value * found.n

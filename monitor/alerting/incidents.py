@@ -1,0 +1,334 @@
+"""Incidents: a run of breaches of one rule on one subject, from the first to resolved. Pure.
+
+Every decision has a named reason, also the decision to do nothing, so that a quiet alert can be
+explained as well as a loud one. Each changed incident has a version one higher than the one it was
+made of, so that a change can be stored only where nobody else made one in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from monitor.core.records import Incident, IncidentEvent, IncidentReason, Outcome, Reason, Schedule, Verdict
+
+IncidentKind = Literal[
+    "open", "continue", "hold", "resolve", "reopen", "acknowledge", "silence", "wake", "refuse", "nothing"
+]
+
+#: A breach within so many windows of the last one counted reopens a resolved incident: it is the same trouble.
+RECALL: Mapping[Schedule, int] = {"weekly": 4, "daily": 7}
+#: From so many returns on an incident is flapping, and resolved only after so many good windows in a row.
+FLAPPING_FROM = 2
+GOOD_WINDOWS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDecision:
+    """What a verdict or a person does to an incident, and the incident as it is then.
+
+    ``kind`` is "nothing" or "refuse" exactly where the incident stays as it was.
+    """
+
+    kind: IncidentKind
+    reason: IncidentReason
+    incident: Incident | None
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to store."""
+        return self.kind not in ("nothing", "refuse")
+
+    @property
+    def words(self) -> str:
+        """The reason for people, with the end of a silence."""
+        until = None if self.incident is None else self.incident.silenced_until
+        silenced = (IncidentReason.STILL_SILENCED, IncidentReason.REOPENED_SILENCED, IncidentReason.SILENCED)
+        if self.reason in silenced and until is not None:
+            return f"{self.reason.value} until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return self.reason.value
+
+
+_R = IncidentReason
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision and what led to it: the verdict of a run, or the person and their words."""
+
+    decision: IncidentDecision
+    verdict: Verdict | None = None
+    actor: str = ""
+    why: str = ""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it leaves nothing to report: no change, and no open incident without a verdict for or against it."""
+        told = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN)
+        return not self.decision.changes and self.decision.kind != "refuse" and self.decision.reason not in told
+
+
+def steps_of(verdicts: Iterable[Verdict], known: Mapping[str, Incident], now: datetime) -> list[Step]:
+    """What an evaluation does to the incidents; ``known`` is :func:`newest` of those stored.
+
+    A silence whose time is over ends first, so that the evaluation finds nobody silent who is not.
+    """
+    found: list[Step] = []
+    for verdict in verdicts:
+        subject = verdict.subject
+        incident = known.get(f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}")
+        woken = None if incident is None else wake(incident, now)
+        if woken is not None and woken.changes:
+            found.append(Step(woken, verdict))
+            incident = woken.incident
+        found.append(Step(decide(verdict, incident, now), verdict))
+    return found
+
+
+_EVENT_KINDS = {
+    "open": "opened", "continue": "continued", "hold": "held_back", "resolve": "resolved", "reopen": "reopened",
+    "acknowledge": "acknowledged", "silence": "silenced", "wake": "unsilenced", "refuse": "refused",
+}  # fmt: skip
+
+
+def event_of(step: Step, now: datetime) -> IncidentEvent | None:
+    """What the history keeps of a step; None where there is nothing to keep."""
+    decision, verdict = step.decision, step.verdict
+    incident = decision.incident
+    if incident is None or step.is_quiet:
+        return None
+    window = "" if verdict is None else verdict.window.name
+    change = ""
+    if not decision.changes:  # a window that could not be judged counts once, a refusal whenever somebody asks
+        when = window if decision.kind == "nothing" else f"{step.actor} {now.isoformat()}"
+        change = f":{hashlib.sha256(f'{decision.reason} {when}'.encode()).hexdigest()[:12]}"
+    return IncidentEvent(
+        key=f"{incident.id}:{incident.version:06d}{change}",  # in the order in which they happened
+        incident=incident.id, at=now, kind=_EVENT_KINDS.get(decision.kind, "continued"), reason=decision.reason.value,
+        actor=step.actor or "run", window=window, verdict=None if verdict is None else verdict.id,
+        detail={"why": step.why} if step.why else {},
+    )  # fmt: skip
+
+
+def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> IncidentDecision:
+    """What ``verdict`` does to ``incident``, the newest one of its rule and subject (None: there never was one).
+
+    A breach opens, continues or, soon after the end, reopens; ok resolves, unless the incident flaps;
+    what could not be evaluated leaves it open. A window counts once, unless late truths turn its
+    outcome round; one older than the newest counted changes nothing. A breach that pooled windows show while the newest
+    of them by itself is within the threshold opens an incident, but neither continues nor reopens one.
+    """
+    if incident is None or _is_forgotten(incident, verdict):
+        return _without_incident(verdict, now)
+    if verdict.window.start < incident.last_window_start <= now:  # one of the future is of a clock that was ahead
+        return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
+    if verdict.outcome in ("not_evaluated", "unconfirmed"):
+        return _not_judged(verdict, incident)
+    if _is_counted(incident, verdict):
+        return IncidentDecision("nothing", _R.ALREADY_COUNTED, incident)
+    if verdict.outcome == "ok":
+        return _after_ok(verdict, incident, now)
+    return _after_breach(verdict, incident, now)
+
+
+def _without_incident(verdict: Verdict, now: datetime) -> IncidentDecision:
+    if verdict.outcome == "breach":
+        return IncidentDecision("open", _R.FIRST_BREACH, _opened(verdict, now))
+    reasons: Mapping[Outcome, IncidentReason] = {
+        "ok": _R.WITHIN, "unconfirmed": _R.UNCONFIRMED, "not_evaluated": _R.NOT_EVALUATED,
+    }  # fmt: skip
+    return IncidentDecision("nothing", reasons[verdict.outcome], None)
+
+
+def _is_forgotten(incident: Incident, verdict: Verdict) -> bool:
+    """Whether the incident is over, and for too long for this window to have to do with it.
+
+    Half a window more, since windows of a zone with summer time are not all equally long.
+    """
+    length = verdict.window.end - verdict.window.start
+    since = verdict.window.start - incident.last_window_start
+    return incident.state == "resolved" and since > (RECALL[verdict.window.schedule] + 0.5) * length
+
+
+def _is_counted(incident: Incident, verdict: Verdict) -> bool:
+    """Whether this window was counted with this outcome; a person's end of an incident counts no window."""
+    counted: str = "ok" if incident.ok_windows else "breach"
+    return verdict.window.start == incident.last_window_start and verdict.outcome == counted
+
+
+def _not_judged(verdict: Verdict, incident: Incident) -> IncidentDecision:
+    """Neither a good nor a bad window, so it leaves every incident as it is."""
+    unconfirmed = verdict.outcome == "unconfirmed"
+    if incident.state == "resolved":
+        return IncidentDecision("nothing", _R.UNCONFIRMED if unconfirmed else _R.NOT_EVALUATED, incident)
+    if unconfirmed:
+        return IncidentDecision("nothing", _R.UNCONFIRMED_OPEN, incident)
+    gone = verdict.reason == Reason.NO_ROWS and verdict.n == 0
+    return IncidentDecision("nothing", _R.DISAPPEARED if gone else _R.NOT_EVALUATED_OPEN, incident)
+
+
+def _is_of_older_windows(verdict: Verdict) -> bool:
+    """Whether the newest of the pooled windows, by itself, has rows enough and is within the threshold."""
+    alone = verdict.detail.get("newest_alone")
+    return alone is not None and not alone["beyond"] and not alone["too_few"]
+
+
+def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDecision:
+    if incident.state == "resolved":
+        return IncidentDecision("nothing", _R.WITHIN, incident)
+    good = incident.ok_windows + 1
+    seen = replace(
+        incident, ok_windows=good, last_window_start=verdict.window.start, version=incident.version + 1
+    )  # fmt: skip
+    flaps = incident.reopened >= FLAPPING_FROM
+    if flaps and good < GOOD_WINDOWS:
+        return IncidentDecision("hold", _R.HELD_BACK, seen)
+    ended = replace(seen, state="resolved", resolved_at=now, resolved_window=verdict.window.name, resolved_by=None)
+    return IncidentDecision("resolve", _R.STEADY_AGAIN if flaps else _R.WITHIN_AGAIN, ended)
+
+
+def _after_breach(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDecision:
+    if _is_of_older_windows(verdict):
+        is_over = incident.state == "resolved"
+        return IncidentDecision("nothing", _R.NEWEST_WITHIN if is_over else _R.NEWEST_WITHIN_OPEN, incident)
+    subject_now = replace(
+        incident, last_verdict=verdict.id, last_window_start=verdict.window.start, breaches=incident.breaches + 1,
+        severity=verdict.severity, reason=verdict.reason.value, ok_windows=0, version=incident.version + 1,
+    )  # fmt: skip
+    if incident.state == "resolved":
+        return _reopened(subject_now, now)
+    told = {"silenced": _R.STILL_SILENCED, "acknowledged": _R.STILL_ACKNOWLEDGED}
+    return IncidentDecision("continue", told.get(incident.state, _R.STILL_BREACHING), subject_now)
+
+
+def _reopened(incident: Incident, now: datetime) -> IncidentDecision:
+    """Open once more, and acknowledged by nobody; a silence that still runs was meant for this as well."""
+    silent = incident.silenced_until is not None and incident.silenced_until > now
+    again = replace(
+        incident, state="silenced" if silent else "open", reopened=incident.reopened + 1, resolved_at=None,
+        resolved_window=None, resolved_by=None, acknowledged_at=None, acknowledged_by=None,
+        silenced_until=incident.silenced_until if silent else None,
+        silenced_by=incident.silenced_by if silent else None,
+    )  # fmt: skip
+    return IncidentDecision("reopen", _R.REOPENED_SILENCED if silent else _R.REOPENED, again)
+
+
+def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecision:
+    """Somebody has it: no more mentions. Also ends a silence, since who has it wants to hear of it."""
+    if not actor.strip():
+        return IncidentDecision("refuse", _R.NAME_MISSING, incident)
+    if incident.state == "resolved":
+        return IncidentDecision("refuse", _R.ALREADY_RESOLVED, incident)
+    if incident.state == "acknowledged":
+        return IncidentDecision("nothing", _R.ALREADY_ACKNOWLEDGED, incident)
+    after = replace(
+        incident, state="acknowledged", acknowledged_at=now, acknowledged_by=actor, silenced_until=None,
+        silenced_by=None, version=incident.version + 1,
+    )  # fmt: skip
+    return IncidentDecision("acknowledge", _R.ACKNOWLEDGED, after)
+
+
+def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> IncidentDecision:
+    """Quiet until then: neither replies nor repeats. It ends by itself (:func:`wake`); a longer one replaces it."""
+    if not actor.strip():
+        return IncidentDecision("refuse", _R.NAME_MISSING, incident)
+    if until <= now:
+        return IncidentDecision("refuse", _R.END_NOT_AHEAD, incident)
+    if incident.state == "resolved":
+        return IncidentDecision("refuse", _R.ALREADY_RESOLVED, incident)
+    if incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until >= until:
+        return IncidentDecision("nothing", _R.ALREADY_SILENCED, incident)
+    after = replace(
+        incident, state="silenced", silenced_until=until, silenced_by=actor, version=incident.version + 1
+    )  # fmt: skip
+    return IncidentDecision("silence", _R.SILENCED, after)
+
+
+def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> IncidentDecision:
+    """A person ends it, and says why. A breach in a later window soon after reopens it all the same."""
+    if not actor.strip():
+        return IncidentDecision("refuse", _R.NAME_MISSING, incident)
+    if not reason.strip():
+        return IncidentDecision("refuse", _R.REASON_MISSING, incident)
+    if incident.state == "resolved":
+        return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
+    after = replace(
+        incident, state="resolved", resolved_at=now, resolved_window=None, resolved_by=actor,
+        silenced_until=None, silenced_by=None, version=incident.version + 1,
+    )  # fmt: skip
+    return IncidentDecision("resolve", _R.RESOLVED_BY_HAND, after)
+
+
+def wake(incident: Incident, now: datetime) -> IncidentDecision:
+    """End a silence whose time has come: acknowledged as before, or open."""
+    is_over = incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until <= now
+    if not is_over:
+        return IncidentDecision("nothing", _R.NOT_OVER, incident)
+    after = replace(
+        incident, state="acknowledged" if incident.acknowledged_at else "open", silenced_until=None,
+        silenced_by=None, version=incident.version + 1,
+    )  # fmt: skip
+    return IncidentDecision("wake", _R.SILENCE_ENDED, after)
+
+
+def retire(incident: Incident, now: datetime) -> IncidentDecision:
+    """Nothing judges it any more, so no window can end it: its rule or its source has gone from the rules file.
+
+    It is not called good: where the rule comes back, a breach soon after reopens it.
+    """
+    if incident.state == "resolved":
+        return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
+    after = replace(
+        incident, state="resolved", resolved_at=now, resolved_window=None, resolved_by="calmon",
+        version=incident.version + 1,
+    )  # fmt: skip
+    return IncidentDecision("resolve", _R.NOT_WATCHED, after)
+
+
+def last_told(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
+    """The event that says how an incident stands; ``events`` are all of it, in their order.
+
+    Of one that is over that which ended it, else the last that an evaluation saw: neither what was
+    refused nor what people did meanwhile hides that.
+    """
+    known = [event for event in events if event.kind not in ("refused", "unsilenced")]
+    seen = [event for event in known if event.verdict is not None and incident.state != "resolved"]
+    return next(reversed(seen or known), None)
+
+
+def newest(incidents: Iterable[Incident]) -> dict[str, Incident]:
+    """The incident that verdicts of each fingerprint are about: the one that is not resolved, else the last."""
+    ordered = sorted(incidents, key=lambda i: (i.state != "resolved", i.last_window_start, i.opened_at))
+    return {incident.fingerprint: incident for incident in ordered}
+
+
+def repeat_due(incidents: Iterable[Incident], last: datetime, repeat: timedelta | None, now: datetime) -> bool:
+    """Whether those who are called should be called once more: ``repeat`` after the ``last`` call.
+
+    Only while somebody is wanted: an incident that is acknowledged, silenced or resolved calls nobody.
+    """
+    wanted = any(incident.state == "open" for incident in incidents)
+    return wanted and repeat is not None and now - last >= repeat
+
+
+def incident_id(fingerprint: str, window_name: str) -> str:
+    """The id of the incident that begins in this window: the same however often it is decided.
+
+    >>> incident_id("ece-increase\\x1ftickets\\x1fbilling", "2026-W46")
+    'cefb50c85410a8d2'
+    """
+    return hashlib.sha256(f"{fingerprint}\x1f{window_name}".encode()).hexdigest()[:16]
+
+
+def _opened(verdict: Verdict, now: datetime) -> Incident:
+    subject, window = verdict.subject, verdict.window
+    unnamed = Incident(
+        id="", rule=verdict.rule, source=subject.source, label=subject.label, severity=verdict.severity,
+        state="open", schedule=window.schedule, opened_at=now, opened_window=window.name,
+        first_verdict=verdict.id, last_verdict=verdict.id, last_window_start=window.start, breaches=1,
+        reason=verdict.reason.value,
+    )  # fmt: skip
+    return replace(unnamed, id=incident_id(unnamed.fingerprint, window.name))

@@ -1,0 +1,1 @@
+"""Slack: the client, Socket Mode, messages and the outbox."""

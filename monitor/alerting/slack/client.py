@@ -1,0 +1,361 @@
+"""Slack's Web API through slack-sdk: one attempt per call, and every failure told apart.
+
+The SDK's own retries are off: a retry after a lost answer would post a message twice. What may have
+been accepted is *ambiguous*; the outbox looks for it (:meth:`SlackSender.find`) before it sends again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import errno
+import math
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+from monitor.config.settings import Settings
+from monitor.context import Check, Sent
+from monitor.core.records import Delivery
+from monitor.core.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+    from slack_sdk.web import SlackResponse
+
+RATE_LIMITED = "ratelimited"
+PAGES = 50
+PAGE = 200
+#: How far Slack's clock and ours may be apart where a search must rely on them.
+CLOCKS_APART_S = 86_400.0
+#: No quiet is longer, whatever a proxy puts into ``Retry-After``.
+LONGEST_QUIET_S = 86_400.0
+_TOO_MANY = "too_many"
+#: The named outcome of changing a message that a person has deleted.
+MESSAGE_DELETED = "message_deleted"
+
+#: The message itself is at fault: no later attempt can succeed.
+MESSAGE_ERRORS = frozenset({
+    "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long", "no_text", "invalid_attachments",
+    "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large", "metadata_must_be_sent_from_app",
+    "too_many_attachments", "invalid_arguments", "invalid_json", "json_not_object", "alt_txt_too_large",
+})  # fmt: skip
+#: This message can no longer be changed, whatever anybody mends. The words say why.
+UNCHANGEABLE = {
+    "message_not_found": f"{MESSAGE_DELETED}: somebody deleted the message in Slack, so nothing can change in it",
+    "thread_not_found": f"{MESSAGE_DELETED}: somebody deleted the message in Slack",
+    "cant_update_message": "cant_update_message: the message is another app's; was the bot token changed?",
+    "edit_window_closed": "edit_window_closed: the workspace lets messages be edited for some time only",
+}
+#: Somebody must mend something first; the message is kept. The words say what.
+REMEDIES = {
+    "invalid_auth": "the bot token is not valid: set CALMON_SLACK_BOT_TOKEN to a current one",
+    "not_authed": "no bot token reached Slack: set CALMON_SLACK_BOT_TOKEN",
+    "token_revoked": "the bot token was revoked: install the app again and set CALMON_SLACK_BOT_TOKEN",
+    "token_expired": "the bot token has expired: set CALMON_SLACK_BOT_TOKEN to a current one",
+    "account_inactive": "the app's account was deactivated: install the app again",
+    "missing_scope": "the bot token lacks a scope",
+    "channel_not_found": "no such channel, or the app cannot see it: correct `channel` in routes or invite the app",
+    "is_archived": "the channel is archived: unarchive it or name another in routes",
+    "not_in_channel": "the app is not in the channel: invite it",
+    "restricted_action": "the workspace forbids posting there: ask its administrator",
+}
+#: Of these, what keeps every message from one channel.
+CHANNEL_ERRORS = ("channel_not_found", "is_archived", "not_in_channel", "restricted_action")
+#: Searching is not possible with this token or server, however often it is tried.
+_CANNOT_SEARCH = frozenset({
+    "missing_scope", "not_allowed_token_type", "unknown_method", "method_deprecated", "channel_not_found",
+    "not_in_channel", "access_denied", "no_permission", "restricted_action", "team_access_not_granted",
+})  # fmt: skip
+_SERVER_AT_FAULT = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
+_NEVER_ARRIVED = frozenset({
+    errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL,
+})  # fmt: skip
+
+
+class TransportError(Exception):
+    """A call to Slack failed.
+
+    ``permanent``: no later attempt of the same can succeed. ``ambiguous``: the message may have been
+    accepted all the same. ``retry_after``: seconds for which Slack asked to be left alone. ``code`` is Slack's
+    own name of the error, where it gave one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        ambiguous: bool = False,
+        retry_after: float | None = None,
+        code: str = "",
+    ) -> None:
+        self.message = without_secrets(message)
+        super().__init__(self.message)
+        self.permanent = permanent
+        self.ambiguous = ambiguous
+        self.retry_after = retry_after
+        self.code = code
+
+
+class SlackSender:
+    """Posts deliveries and looks for them. ``timeout`` (seconds) holds for each call."""
+
+    def __init__(self, token: str, api_url: str | None = None, timeout: float = 6.0) -> None:
+        self._token, self._url, self._timeout = token, api_url, timeout
+
+    @cached_property
+    def _client(self) -> WebClient:
+        from slack_sdk import WebClient  # noqa: PLC0415 - see above
+
+        url = self._url or WebClient.BASE_URL
+        client = WebClient(token=self._token, base_url=url, timeout=self._timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
+        if proxy_bypass(urlsplit(url).hostname or ""):
+            client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
+        return client
+
+    def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
+        """Post the delivery's payload, or change, answer or illustrate the message at ``root`` with it; once.
+
+        Raises :class:`TransportError`.
+        """
+        if delivery.operation == "post":
+            return self._post(delivery.payload, delivery.channel)
+        if root is None:
+            raise TransportError(f"a delivery to {delivery.operation} without its message", permanent=True)
+        if delivery.operation == "edit":
+            return self._edit(delivery.payload, root)
+        if delivery.operation == "file":
+            return self._upload(delivery, root)
+        return self._post(delivery.payload, root.channel_id, thread=root.ts)
+
+    def find(self, delivery: Delivery, root: Sent | None = None) -> Sent | None:
+        """The delivery where it would stand, known by its id: in a message's metadata, in a file's name.
+
+        New messages are looked for in the channel, what belongs to ``root`` in its thread. None: the whole
+        searched history does not hold it. Raises :class:`TransportError`, ``permanent`` where the token may
+        not read the history or it is too long to be sure.
+        """
+        if root is None:
+            channel = delivery.external_channel or self._channel_id(delivery.channel)
+            return _place(self._history(channel, delivery.created_at), delivery, channel)
+        try:
+            return _place(self._thread(root), delivery, root.channel_id)
+        except TransportError as error:
+            if error.code != "thread_not_found":
+                raise
+            # what answers a deleted message, Slack shows in the channel itself
+            return _place(self._history(root.channel_id, delivery.created_at), delivery, root.channel_id)
+
+    def _post(self, payload: Mapping[str, Any], channel: str, thread: str | None = None) -> Sent:
+        answer = call(
+            lambda: self._client.chat_postMessage(
+                channel=channel,
+                text=payload["text"],
+                blocks=payload.get("blocks"),
+                metadata=payload.get("metadata"),
+                thread_ts=thread,
+                unfurl_links=False,
+                unfurl_media=False,
+            )
+        )
+        return Sent(str(answer.get("channel") or ""), str(answer.get("ts") or ""))
+
+    def _edit(self, payload: Mapping[str, Any], root: Sent) -> Sent:
+        # without metadata Slack keeps the message's own, by which it is found
+        change = partial(self._client.chat_update, channel=root.channel_id, ts=root.ts)
+        call(lambda: change(text=payload["text"], blocks=payload.get("blocks")))
+        return root
+
+    def _upload(self, delivery: Delivery, root: Sent) -> Sent:
+        """Put a file into the thread; its name holds the delivery's id, since a file has no metadata."""
+        payload = delivery.payload
+        try:
+            content = base64.b64decode(payload["png"], validate=True)
+        except (KeyError, binascii.Error) as error:
+            raise TransportError(f"the file's content is not base64: {error}", permanent=True) from error
+        answer = call(
+            lambda: self._client.files_upload_v2(
+                content=content,
+                filename=_named_by(str(payload.get("filename") or "figure.png"), delivery.id),
+                title=payload.get("title"),
+                alt_txt=payload.get("alt"),
+                channel=root.channel_id,
+                thread_ts=root.ts,
+            )
+        )
+        files = answer.get("files") or [{}]
+        return Sent(root.channel_id, str(files[0].get("id") or ""))
+
+    def check(self) -> Check:
+        """Ask Slack who we are; never raises."""
+        try:
+            answer = call(self._client.auth_test)
+        except TransportError as error:
+            return Check(False, problem=error.message)
+        team, user, team_id = (str(answer.get(key) or "") for key in ("team", "user", "team_id"))
+        return Check(True, team=team, user=user, team_id=team_id)
+
+    def _channel_id(self, channel: str) -> str:
+        """The id behind ``#name``; the name itself where the list does not tell (a proxy may take it)."""
+        name = channel.removeprefix("#")
+        for types in ("public_channel,private_channel", "public_channel"):
+            ask = partial(self._client.conversations_list, types=types, limit=PAGE)
+            try:
+                for found in _pages("channels", ask):
+                    if name in (found.get("name"), found.get("id")):
+                        return str(found["id"])
+            except TransportError as error:
+                if not error.permanent:
+                    raise
+        return name
+
+    def _history(self, channel: str, composed: datetime) -> Iterator[Mapping[str, Any]]:
+        """The newest messages first; of a long channel at least all since ``composed``, and a day before that.
+
+        No `oldest` is asked for: our clock and Slack's may differ, and most channels are short.
+        """
+        ask = partial(self._client.conversations_history, channel=channel, limit=PAGE, include_all_metadata=True)
+        ts = ""
+        try:
+            for message in _pages("messages", ask):
+                ts = str(message.get("ts") or "")
+                yield message
+        except TransportError as error:
+            if error.code != _TOO_MANY or _number(ts, math.inf) > composed.timestamp() - CLOCKS_APART_S:
+                raise
+
+    def _thread(self, root: Sent) -> Iterator[Mapping[str, Any]]:
+        replies = self._client.conversations_replies
+        ask = partial(replies, channel=root.channel_id, ts=root.ts, limit=PAGE, include_all_metadata=True)
+        return _pages("messages", ask)
+
+
+def sender_of(settings: Settings) -> SlackSender | None:
+    """The Slack client, or None where there is no token."""
+    if settings.slack_bot_token is None:
+        return None
+    return SlackSender(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
+
+
+def _place(messages: Iterable[Mapping[str, Any]], delivery: Delivery, channel: str) -> Sent | None:
+    """Where among the messages the delivery stands, if it does."""
+    for message in messages:
+        for file in message.get("files") or ():
+            if delivery.id in f"{file.get('name')} {file.get('title')}":
+                return Sent(channel, str(file.get("id") or ""))
+        metadata = message.get("metadata") or {}
+        if (metadata.get("event_payload") or {}).get("delivery_id") == delivery.id:
+            return Sent(channel, str(message["ts"]))
+    return None
+
+
+def _named_by(filename: str, id: str) -> str:
+    """The file's name with the delivery's id in it.
+
+    >>> _named_by("billing.png", "3f2a")
+    'billing-3f2a.png'
+    """
+    if id in filename:
+        return filename
+    stem, dot, ending = filename.rpartition(".")
+    return f"{stem}-{id}.{ending}" if dot else f"{filename}-{id}"
+
+
+def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str, Any]]:
+    """The items under ``key`` of all pages, asked for one by one as they are needed."""
+    cursor: str | None = None
+    for _ in range(PAGES):
+        answer = call(partial(ask, cursor=cursor), searching=True)
+        yield from answer.get(key) or ()
+        cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
+        if cursor is None:
+            return
+    raise TransportError(f"more than {PAGES * PAGE} {key}: not searched to the end", permanent=True, code=_TOO_MANY)
+
+
+def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackResponse:
+    """One call, every failure turned into a :class:`TransportError`."""
+    from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415 - see above
+
+    try:
+        return ask()
+    except SlackApiError as error:
+        raise _refused(error, searching=searching) from error
+    except (OSError, SlackClientError) as error:
+        raise _unreachable(error) from error
+    except Exception as error:  # an answer the SDK cannot digest must not stop a run; it may have been sent
+        raise TransportError(
+            f"Slack's answer was not understood ({type(error).__name__}: {error})", ambiguous=True
+        ) from error
+
+
+def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
+    """What Slack's own error means for this message."""
+    response = error.response
+    status, code = response.status_code, str(response.get("error") or "no error named")
+    if status == 429 or code in (RATE_LIMITED, "rate_limited"):
+        after = _seconds(response.headers)
+        return TransportError(f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after)
+    if code in UNCHANGEABLE:
+        return TransportError(UNCHANGEABLE[code], permanent=True, code=code)
+    if searching and (code in _CANNOT_SEARCH or status == 404):
+        return TransportError(f"cannot search: {_named(code, response)}", permanent=True, code=code)
+    if code in MESSAGE_ERRORS:
+        return TransportError(f"{code}: {_details(response)}", permanent=True, code=code)
+    # Slack's codes have no spaces: words come from a proxy between us, and nobody knows what it let through
+    unclear = status >= 500 or code in _SERVER_AT_FAULT or (status == 200 and " " in code)
+    if unclear or status != 200:
+        return TransportError(f"Slack answered {status} ({_short(code)})", ambiguous=unclear)
+    return TransportError(_named(code, response), code=code)
+
+
+def _unreachable(error: Exception) -> TransportError:
+    """No answer. Only where no connection came about is it certain that nothing was accepted."""
+    cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
+    never = isinstance(cause, (socket.gaierror, ssl.SSLCertVerificationError)) or (
+        isinstance(cause, OSError) and cause.errno in _NEVER_ARRIVED
+    )
+    what = "no answer in time" if isinstance(cause, TimeoutError) else f"{type(cause).__name__}: {cause}"
+    return TransportError(f"Slack was not reached ({_short(what)})", ambiguous=not never)
+
+
+def _named(code: str, response: SlackResponse) -> str:
+    needed = response.get("needed")
+    remedy = REMEDIES.get(code, "see Slack's documentation of this error")
+    return f"{_short(code)}: {remedy}{f' ({needed})' if needed else ''}"
+
+
+def _details(response: SlackResponse) -> str:
+    told = (response.get("response_metadata") or {}).get("messages") or response.get("errors") or ()
+    return _short("; ".join(map(str, told)) or "Slack refuses the form of the message")
+
+
+def _seconds(headers: Mapping[str, Any]) -> float:
+    """``Retry-After`` in seconds; half a minute where it is missing or odd."""
+    told = [str(v[0]) if isinstance(v, list) else str(v) for k, v in headers.items() if k.lower() == "retry-after"]
+    return min(max(0.0, _number(told[0] if told else "", 30.0)), LONGEST_QUIET_S)
+
+
+def _number(text: str, otherwise: float) -> float:
+    """
+    >>> _number("2.5", 30), _number("soon", 30), _number("inf", 30)
+    (2.5, 30, 30)
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        return otherwise
+    return found if math.isfinite(found) else otherwise
+
+
+def _short(text: str) -> str:
+    text = without_secrets(text)  # before it is cut
+    return text if len(text) <= 200 else text[:199] + "…"

@@ -1,0 +1,497 @@
+"""What a message about incidents says: one block per label, and its numbers in the thread. Pure.
+
+Findings in, payloads for ``chat.postMessage`` out. A message is read on a phone at any hour, so it says what happened,
+what was done and what to do; the statistics are a reply.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+from monitor.alerting.slack.blocks import (
+    BLOCKS_JSON,
+    FALLBACK,
+    SECTION,
+    Block,
+    Payload,
+    context,
+    cut,
+    divider,
+    escape,
+    hashed,
+    header,
+    link,
+    mention_block,
+    mention_text,
+    metadata,
+    payload_of,
+    section,
+    sections,
+    size,
+    with_code,
+)
+from monitor.alerting.slack.labels import (
+    IN_PART,
+    Finding,
+    LabelFindings,
+    Now,
+    WorstRange,
+    by_label,
+    headline,
+    newest_window,
+    tomorrow,
+    tonight,
+)
+from monitor.alerting.slack.links import Links
+from monitor.config.model import Route
+from monitor.core.records import IncidentReason, Severity, Verdict, Window
+from monitor.core.wording import (
+    LABEL_LENGTH,
+    amount,
+    by_whom,
+    clean,
+    count_of,
+    ending,
+    in_breach,
+    news,
+    plain_words,
+    pooled,
+    reason_of,
+    standing,
+    title,
+)
+
+IN_FULL = 5  # labels; the rest has one line each
+DONE = ":large_green_circle:"
+EMOJI: dict[Severity, str] = {
+    "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
+}  # fmt: skip
+_STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
+_NO_LINKS = Links()
+_DEFINED = "overconfidence (mean score minus accuracy; `shortfall` in rules)"
+
+
+def delivery_id(channel: str, window: Window, incident_ids: Sequence[str]) -> str:
+    """The same for the same channel, window and incidents in any order: what makes a message go out once."""
+    return hashed("incidents", channel, window.schedule, window.start.isoformat(), *sorted(incident_ids))
+
+
+def incident_message(findings: Sequence[Finding], *, window: Window, route: Route, links: Links = _NO_LINKS) -> Payload:
+    """The living message of all incidents that the evaluation of ``window`` opened on one route, as they are now.
+
+    Returns ``{channel, text, blocks, metadata}``; raises ValueError without a finding. Its header and its link are
+    of the newest window that any of its incidents was seen in. The worst labels come first, then those with the most
+    wrong items, and what is resolved last; past five (or when Slack's bounds are near) the rest get one line each.
+    """
+    if not findings:
+        raise ValueError("a message needs at least one finding")
+    labels = by_label(findings)
+    shown = newest_window(findings) or window
+    top = headline(labels, shown)
+    over = all(each.now == Now.RESOLVED and not each.is_resolved_in_part for each in labels)
+    blocks = [header(f"{DONE} {top}" if over else top), *mention_block(route.mention), _about(labels, shown)]
+    number = in_full(labels)
+    shared = _shared_advice(labels[:number])
+    for label in labels[:number]:
+        blocks += _label_blocks(label, labels, advised=not shared)
+    blocks += [section(shared)] if shared else []
+    blocks += _the_rest(labels[number:])
+    blocks += _footer(labels[:number], findings, links)
+    text = "\n".join([*map(_push, labels), mention_text(route.mention)]).strip()
+    ids = [finding.incident.id for finding in findings]
+    return payload_of(route.channel, cut(text, FALLBACK), blocks, delivery_id(route.channel, window, ids))
+
+
+def in_full(labels: Sequence[LabelFindings]) -> int:
+    """How many of the labels a message describes in full, and so with buttons: five, or fewer near Slack's bounds."""
+    used, number = 0, 0
+    for label in labels[:IN_FULL]:
+        used += size(_label_blocks(label, labels, advised=True))
+        if number and used > BLOCKS_JSON - 2 * SECTION:
+            break
+        number += 1
+    return number
+
+
+def edited_message(message: Payload, root: str, sequence: int) -> Payload:
+    """A living message as it is from now on: the ``sequence``-th edit of ``root``."""
+    return message | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}
+
+
+def numbers_message(
+    findings: Sequence[Finding], *, window: Window, channel: str, root: str, links: Links = _NO_LINKS
+) -> Payload:
+    """The reply with the statistics behind a message: they are not in the message itself."""
+    lines, defined = [f"*Numbers of {window.name}*"], False
+    for label in by_label(findings):
+        lines.append(f"*{escape(_full_name(label.lead))}*")
+        for each in label.findings:
+            lines.append(_cut_line(f"• {_rule(each, links)}: {_numbers(each, defined=defined)}"))
+            defined = defined or each.verdict.metric == "shortfall"
+        lines += [_cut_line(line) for line in _leads(label.lead)]
+        if not label.lead.causes:
+            lines.append("Nothing else that is measured changed when it began.")
+    text = f"Numbers of {window.name}: {', '.join(escape(label.name) for label in by_label(findings))}"
+    blocks = [section(part) for part in sections(lines)]
+    return payload_of(channel, cut(text, FALLBACK), blocks, hashed("numbers", root), "numbers")
+
+
+def news_message(
+    told: Sequence[tuple[Finding, Verdict | None]],
+    *,
+    window: Window,
+    channel: str,
+    root: str,
+    changes: Sequence[str],
+    mention: str | None = None,
+    calls: bool = False,
+) -> Payload:
+    """The reply in a living message's thread that says what one evaluation changed.
+
+    ``told`` are the incidents with what this evaluation saw of each (None: it saw nothing, as where a rule is gone);
+    ``changes`` name them (incident and version), so that the same news makes one reply. Where something came back it
+    ``calls``: the ``mention`` is in it.
+    """
+    seen = {finding.incident.id: verdict for finding, verdict in told}
+    lines, push = [], []
+    for label in by_label([finding for finding, _ in told]):
+        lines.append(f"{_emoji(label)} *{escape(_full_name(label.lead))}*")
+        lines += [news_line(each, seen[each.incident.id]) for each in label.findings]
+        push.append(escape(f"{label.name} {news(label.lead.incident, label.lead.last)}"))
+    mention = mention if calls else None
+    blocks = [*mention_block(mention), *(section(part) for part in sections([f"*{window.name}*", *lines]))]
+    text = cut(f"{'; '.join(push)} ({window.name}) {mention_text(mention)}".strip(), FALLBACK)
+    id = hashed("news", root, window.schedule, window.start.isoformat(), *sorted(changes))
+    return payload_of(channel, text, blocks, id, "call" if calls else "news")
+
+
+def news_line(finding: Finding, verdict: Verdict | None) -> str:
+    """One incident in a reply: what happened to it, what this evaluation (``verdict``) saw, and the numbers of that."""
+    why = "" if finding.last is None else clean(str(finding.last.detail.get("why", "")), 300)
+    seen = plain_words(verdict) if verdict is not None else why or plain_words(finding.verdict)
+    numbers = f" Numbers: {_measured_line(verdict)}." if verdict is not None and verdict.outcome == "breach" else ""
+    what = news(finding.incident, finding.last)
+    return _cut_line(f"• {escape(clean(finding.incident.rule))}: {escape(what)}. {escape(seen)}.{escape(numbers)}")
+
+
+def repeat_message(
+    findings: Sequence[Finding], *, channel: str, root: str, number: int, mention: str | None
+) -> Payload:
+    """The ``number``-th call for somebody to acknowledge what is still open, as a reply in the thread.
+
+    ``findings`` are all of the message: only the labels that it describes in full have buttons.
+    """
+    labels = by_label(findings)
+    with_buttons = {each.key for each in labels[: in_full(labels)]}
+    waiting = [each for each in labels if each.state == "open"]
+    names = ", ".join(escape(each.name) for each in waiting)
+    lines = [f"*Not acknowledged yet: {count_of(len(waiting), 'label')}*", *(_waiting(each) for each in waiting)]
+    presses = "Press *Acknowledge* above, or run" if {e.key for e in waiting} & with_buttons else "Run"
+    last = f"{presses} `calmon incidents ack ID` with an id of this list; that ends these reminders."
+    blocks = [*mention_block(mention), *map(section, sections([*lines, last]))]
+    text = cut(f"{names}: not acknowledged yet {mention_text(mention)}".strip(), FALLBACK)
+    return payload_of(channel, text, blocks, hashed("repeat", root, str(number)), "repeat")
+
+
+def ended_message(label: LabelFindings, *, channel: str, root: str, mention: str | None) -> Payload:
+    """The reply that an operator's enable has ended: in the thread of the incident that it was against."""
+    switch = label.lead.switch
+    words = "" if switch is None else switch.words
+    state = f"{escape(label.name)} is still {label.now.value}" if label.now != Now.RESOLVED else ""
+    lines = [
+        f"*{escape(label.name)}*: {escape(words)}.", *([f"{state}."] if state else []),
+        f"*Tonight:* {with_code(tonight(label))}.",
+        "*Before it is turned on again:* fix the cause, or say for how long and why: "
+        "`calmon automation enable --until TIME --reason TEXT`.",
+    ]  # fmt: skip
+    text = cut(f"{escape(label.name)}: {escape(words)} {mention_text(mention)}".strip(), FALLBACK)
+    blocks = [*mention_block(mention), section("\n".join(lines))]
+    return payload_of(channel, text, blocks, hashed("ended", root, words), "ended")
+
+
+def picture(
+    png: bytes, finding: Finding, *, window: Window, channel: str, root: str, shows: str
+) -> tuple[str, Payload]:
+    """(delivery id, payload) of the picture that goes into a living message's thread; ``shows`` says what it is."""
+    id = hashed("picture", root)
+    name = clean(finding.verdict.subject.name, 60)
+    return id, {
+        "channel": channel, "filename": f"calmon-{window.name}-{id}.png", "title": f"{name}, {window.name}",
+        "alt": f"{shows} of {name}, {window.name}: {plain_words(finding.verdict)}",
+        "png": base64.b64encode(png).decode("ascii"),
+    }  # fmt: skip
+
+
+def _about(labels: Sequence[LabelFindings], window: Window) -> Block:
+    sources = list(dict.fromkeys(clean(each.key[0], 40) for each in labels))
+    return context(f"{_days(window)} · {escape(', '.join(sources))}")
+
+
+def _days(window: Window) -> str:
+    """The dates of a window, both included, in the time zone of its name."""
+    if window.schedule == "daily":
+        return window.name
+    year, _, number = window.name.partition("-W")
+    monday = date.fromisocalendar(int(year), int(number), 1)
+    return f"{monday} to {monday + timedelta(days=6)}"
+
+
+def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advised: bool) -> list[Block]:
+    """One label: what happened and what was done, what else fails, what to do, and one row of buttons."""
+    if label.now == Now.RESOLVED:
+        return _resolved_blocks(label, labels)
+    lines = [_what(label, labels), *_state_lines(label), *_done_lines(label)]
+    lines += _leads(label.lead) if label.now == Now.IN_BREACH else []  # they are about the last breach
+    lines += [_advice(label)] if advised else []
+    return [divider(), section("\n".join(lines)), _buttons(label)]
+
+
+def _what(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
+    """What the newest evaluation saw; where that is no breach, the last breach after it."""
+    lead, latest = label.lead, label.lead.latest
+    name = f"{_emoji(label)} *{escape(_name(label, labels))}*"
+    breach = f"{escape(ending(lead.verdict))} ({_when(lead.verdict)})."
+    if lead.now == Now.IN_BREACH:
+        return f"{name} {breach}"
+    if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:
+        return f"{name} {lead.newest.name} alone is within the limit, pooled it is not.\nLast breach: {breach}"
+    seen = f"{lead.now.value} ({lead.newest.name})" if latest is None else f"{ending(latest)} ({_when(latest)})"
+    return f"{name} {escape(seen)}.\nLast breach: {breach}"
+
+
+def _name(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
+    """The label, with its source where the message is about several."""
+    several = len({each.key[0] for each in labels}) > 1 and label.key[1] is not None
+    return f"{label.name} ({clean(label.key[0], 40)})" if several else label.name
+
+
+def _when(verdict: Verdict) -> str:
+    """The window of a verdict, and how many were pooled."""
+    return ", ".join(part for part in (verdict.window.name, pooled(verdict)) if part)
+
+
+def _state_lines(label: LabelFindings) -> list[str]:
+    """Who has it, for how long it has been so, and why it is open where the newest window was no breach."""
+    lead = label.lead
+    so_far = [by_whom(lead.incident), in_breach(lead.incident, lead.verdict.window.name)]
+    words = "; ".join(part for part in so_far if part)
+    found = [f"*{escape(words[:1].upper() + words[1:])}.*"] if words else []
+    if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:
+        return [*found, "It stays open until the pooled value is within the limit too."]
+    if lead.now == Now.HELD_BACK:
+        return [*found, "It keeps coming back, so it stays open until one more window is within the limit."]
+    return (
+        found if lead.now == Now.IN_BREACH else [*found, "It stays open: only a window within the limit resolves it."]
+    )
+
+
+def _done_lines(label: LabelFindings) -> list[str]:
+    lead = label.lead
+    found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
+    if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
+        rows = f"{lead.harm.rows:,} items reached `automate_at`: " if lead.harm.rows else ""
+        found.append(f"{rows}{_sentence(lead.harm.short, capital=not rows)}")
+    others = label.others()
+    return [*found, escape(others)] if others else found
+
+
+def _sentence(words: str, *, capital: bool) -> str:
+    return f"{words[:1].upper() if capital else words[:1]}{words[1:]}."
+
+
+def _leads(finding: Finding) -> list[str]:
+    """Where it fails most, and what changed when it began; nothing where nothing stands out."""
+    worst = [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
+    changed = escape("; ".join(clean(cause, 300) for cause in finding.causes))
+    return [*worst, *([f"*Changed at the same time:* {changed}."] if changed else [])]
+
+
+def _advice(label: LabelFindings) -> str:
+    soon, later = tonight(label), tomorrow(label)
+    return f"*Tonight:* {with_code(soon)}.\n*Tomorrow:* {with_code(later).rstrip('.')}."
+
+
+def _shared_advice(labels: Sequence[LabelFindings]) -> str:
+    """What to do, once, where it is the same for all labels that are not resolved; "" where it is not."""
+    advice = [_advice(each) for each in labels if each.now != Now.RESOLVED]
+    return advice[0] if len(advice) > 1 and len(set(advice)) == 1 else ""
+
+
+def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> list[Block]:
+    """What is over, in one line; automation that a rule turned off is still off, which a button undoes."""
+    lead = label.lead
+    ended = max(label.findings, key=lambda each: (each.incident.resolved_at is not None, each.incident.resolved_at))
+    state = standing(ended.incident, ended.verdict, ended.last)
+    line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state[:1].lower() + state[1:])}."
+    switch = lead.switch
+    if label.is_resolved_in_part:
+        done = [f"{escape(switch.words)}."] if switch is not None else []
+        return [divider(), section("\n".join([line, *done, f"{escape(label.elsewhere_words)}."]))]
+    acts = any(each.rule is not None and each.rule.acts for each in label.findings)
+    if switch is None or switch.button != "off" or not acts:
+        return [divider(), section(line)]
+    todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
+    return [
+        divider(), section(f"{line}\n{escape(switch.words)}.\n{todo}"),
+        _actions(label, [_button("automation_on", "Turn on", label)]),
+    ]  # fmt: skip
+
+
+def _emoji(label: LabelFindings) -> str:
+    state = "" if label.is_resolved_in_part else label.state
+    return _STATES.get(state, EMOJI[label.severity])
+
+
+def _full_name(finding: Finding) -> str:
+    return clean(finding.verdict.subject.name, 2 * LABEL_LENGTH)
+
+
+def _buttons(label: LabelFindings) -> Block:
+    """What a person may do with the label now; the handler asks again whether they may."""
+    elements = []
+    if label.state in ("open", "silenced"):
+        elements.append(_button("incident_ack", "Acknowledge", label, "primary"))
+    elements.append(_button("incident_silence_day", "Silence 1d", label))
+    elements.append(_button("incident_silence_week", "Silence 1w", label))
+    switch = label.lead.switch
+    if switch is not None and switch.button == "on":
+        elements.append(_button("automation_off", "Turn off", label, "danger"))
+    if switch is not None and switch.button == "off":
+        elements.append(_button("automation_on", "Turn on", label))
+    return _actions(label, elements)
+
+
+def _actions(label: LabelFindings, elements: list[Block]) -> Block:
+    return {"type": "actions", "block_id": f"label:{hashed(*map(str, label.key))[:16]}", "elements": elements}
+
+
+def _button(action: str, text: str, label: LabelFindings, style: str | None = None) -> Block:
+    """A button of a label; its value is the worst of the incidents, and it is about all of them."""
+    id = (label.unresolved or label.findings)[0].incident.id
+    button = {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": id}
+    return button if style is None else button | {"style": style}
+
+
+def _the_rest(rest: Sequence[LabelFindings]) -> list[Block]:
+    if not rest:
+        return []
+    lines = [f"*and {count_of(len(rest), 'more label')}:*"]
+    for number, label in enumerate(rest):
+        line = f"• {_line(label)}"
+        if sum(map(len, lines)) + len(lines) + len(line) > SECTION - 100:
+            lines.append(f"... and {len(rest) - number} others: `calmon incidents list` shows all")
+            break
+        lines.append(line)
+    return [divider(), section("\n".join(lines))]
+
+
+def _line(label: LabelFindings) -> str:
+    """A label in one line."""
+    verdict, more = label.lead.verdict, len(label.findings) - 1
+    also = f", and {count_of(more, 'other rule')}" if more else ""
+    words = f"{ending(verdict)} ({_when(verdict)}){also}"
+    if label.now == Now.RESOLVED:
+        words = IN_PART if label.is_resolved_in_part else "resolved"
+    source = "" if label.key[1] is None else f"{clean(label.key[0], 40)}/"
+    return cut(f"{_emoji(label)} *{escape(source + label.name)}* {escape(words)}", 400)
+
+
+def _push(label: LabelFindings) -> str:
+    """A label in the notification: it begins with the label, since a phone shows little more."""
+    if label.now == Now.RESOLVED:
+        return escape(label.resolved_words(label.name))
+    lead = label.lead
+    words = f"{ending(lead.verdict)} ({_when(lead.verdict)})"
+    if lead.now != Now.IN_BREACH:
+        words = f"{label.now.value} ({lead.newest.name}); last breach: {words}"
+    done = f". {lead.switch.words}" if lead.switch is not None else ""
+    return cut(escape(f"{label.name} {words}{done}."), 500)
+
+
+def _footer(labels: Sequence[LabelFindings], findings: Sequence[Finding], links: Links) -> list[Block]:
+    """The links: the report of the newest week, and the runbook page of each reason."""
+    window = newest_window(findings, "weekly") or newest_window(findings)
+    report = links.report(window) if window is not None else None
+    parts = [] if report is None or window is None else [link(report, f"report {window.name}")]
+    open_ones = [each.lead.verdict.reason.value for each in labels if each.now != Now.RESOLVED]
+    for reason in dict.fromkeys(open_ones):
+        page = links.runbook(reason)
+        parts.append(link(page, f"runbook: {reason}") if page else f"runbook: `docs/runbook/{reason}.md`")
+    return [context(" · ".join(parts))] if parts else []
+
+
+def _waiting(label: LabelFindings) -> str:
+    ids = ", ".join(f"`{each.incident.id[:8]}`" for each in label.findings if each.incident.state == "open")
+    return f"• {_line(label)}: {ids}"
+
+
+def _rule(finding: Finding, links: Links) -> str:
+    id = clean(finding.verdict.rule)
+    page = links.rule(id)
+    return f"{link(page, id) if page else escape(id)} ({finding.verdict.severity})"
+
+
+def _numbers(finding: Finding, *, defined: bool) -> str:
+    """The numbers in one line: value with interval, baseline, change, n, what could have been seen.
+
+    ``defined``: what overconfidence is has been said already.
+    """
+    verdict, known = finding.verdict, finding.baseline_interval
+    parts = [_measured_line(verdict, defined=defined)]
+    if verdict.baseline is not None:
+        low, high = (known.low, known.high) if known is not None else (None, None)
+        parts.append(f"baseline {_measured(verdict.baseline, low, high)}")
+    if verdict.change is not None:
+        parts.append(f"change {_measured(verdict.change, verdict.change_low, verdict.change_high, sign='+')}")
+    if verdict.detectable is not None:
+        parts.append(f"detectable change {verdict.detectable:.3f}")
+    worst = _worst(finding)
+    told = "; ".join([*parts, *([worst] if worst else [])])
+    return f"{with_code(told)}; incident `{escape(finding.incident.id[:8])}`, `calmon explain {escape(verdict.id)}`"
+
+
+def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
+    """Value with interval, limit, rows and adjusted p of one verdict."""
+    overconfidence = "overconfidence" if defined else _DEFINED
+    name = overconfidence if verdict.metric == "shortfall" else title(verdict.metric)
+    parts = [f"{name} {_measured(verdict.value, verdict.low, verdict.high)}", f"limit {verdict.threshold:g}"]
+    parts.append(f"n = {verdict.n:,}{f' of {verdict.windows} windows' if verdict.windows > 1 else ''}")
+    if verdict.p_adjusted is not None:
+        parts.append(f"adjusted p {verdict.p_adjusted:.2g}")
+    return "; ".join(parts)
+
+
+def _measured(value: float | None, low: float | None, high: float | None, *, sign: str = "") -> str:
+    if value is None:
+        return "unknown"
+    told = format(value, f"{sign}.3f")
+    return (
+        told if low is None or high is None else f"{told} ({format(low, f'{sign}.3f')} to {format(high, f'{sign}.3f')})"
+    )
+
+
+def _worst(finding: Finding) -> str:
+    worst = finding.worst or _worst_of(finding.verdict)
+    if worst is None:
+        return ""
+    direction = "too high" if worst.gap < 0 else "too low"
+    off = (
+        amount(finding.verdict, abs(worst.gap))
+        if finding.verdict.metric == "mce"
+        else f"{100 * abs(worst.gap):.0f} points"
+    )
+    return f"worst in scores {worst.low:.2f} to {worst.high:.2f}: {off} {direction} (n = {worst.n:,})"
+
+
+def _worst_of(verdict: Verdict) -> WorstRange | None:
+    detail = verdict.detail
+    if detail.get("worst_range") is None or detail.get("worst_gap") is None:
+        return None
+    low, high = detail["worst_range"]
+    return WorstRange(low, high, int(detail.get("worst_n", 0)), detail["worst_gap"])
+
+
+def _cut_line(line: str) -> str:
+    return cut(line, SECTION - 100)

@@ -1,0 +1,301 @@
+"""The incidents of one message put together by label: one state, one set of facts and one row of buttons each. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from monitor.alerting.slack.blocks import plain
+from monitor.automation.harm import Harm
+from monitor.config.model import Rule
+from monitor.core.records import Incident, IncidentEvent, IncidentReason, Interval, Severity, Verdict, Window
+from monitor.core.score_ranges import Ranges
+from monitor.core.wording import advice, clean, count_of, reason_of, who
+
+RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+RULES_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchLine:
+    """The state of a label's switch at one moment.
+
+    ``words`` is a sentence without its full stop. ``button`` is what the message offers to undo: "on" offers to
+    turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act. ``held_until``: an operator's
+    enable against the evidence ends then. ``ended_by`` is whose enable has ended by itself, "" where none has.
+    """
+
+    words: str
+    button: Literal["on", "off"] | None = None
+    allowed: bool = False
+    blocked: Ranges = ()
+    held_until: datetime | None = None
+    ended_by: str = ""
+
+
+class WorstRange(NamedTuple):
+    """The score range (low, high] that is most wrong; ``gap`` is hit rate minus mean score."""
+
+    low: float
+    high: float
+    n: int
+    gap: float
+
+
+class Now(StrEnum):
+    """What the newest evaluation says of an incident or a label; the worst first."""
+
+    IN_BREACH = "in breach"
+    UNCONFIRMED = "above the limit, not confirmed"
+    NOT_JUDGED = "not judged"
+    HELD_BACK = "within the limit, not resolved yet"
+    RESOLVED = "resolved"
+
+
+_ORDER = {now: place for place, now in enumerate(Now)}
+IN_PART = "resolved in part"
+_BY_REASON = {
+    IncidentReason.UNCONFIRMED_OPEN: Now.UNCONFIRMED,
+    IncidentReason.NOT_EVALUATED_OPEN: Now.NOT_JUDGED,
+    IncidentReason.DISAPPEARED: Now.NOT_JUDGED,
+    IncidentReason.NEWEST_WITHIN_OPEN: Now.HELD_BACK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One incident of a message with its last breach and what is known around that.
+
+    ``latest`` is the verdict of the newest evaluation that said something of it, ``window`` the window of that
+    (None: that of ``verdict``). ``switch`` is what its switch says now, ``harm`` what automation that was wrong has
+    done, ``excess_errors`` how many more of the items that may be automated were wrong than their scores claimed.
+    ``causes`` changed when the breaches began, ``worst_segment`` is where it fails most; ``last`` is what happened to
+    the incident last. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in this
+    message: another route may have taken them.
+    """
+
+    verdict: Verdict
+    incident: Incident
+    rule: Rule | None = None
+    baseline_interval: Interval | None = None
+    switch: SwitchLine | None = None
+    harm: Harm | None = None
+    excess_errors: float | None = None
+    worst: WorstRange | None = None
+    causes: tuple[str, ...] = ()
+    worst_segment: str = ""
+    last: IncidentEvent | None = None
+    latest: Verdict | None = None
+    window: Window | None = None
+    open_elsewhere: tuple[str, ...] = ()
+
+    @property
+    def newest(self) -> Window:
+        """The newest window that an evaluation saw for this incident."""
+        seen = self.window or (self.latest.window if self.latest is not None else self.verdict.window)
+        return max(seen, self.verdict.window, key=lambda window: window.end)
+
+    @property
+    def now(self) -> Now:
+        """What the newest evaluation says of it."""
+        if self.incident.state == "resolved":
+            return Now.RESOLVED
+        reason = reason_of(self.last)  # before the count of good windows: the newest window may be another one
+        otherwise = Now.HELD_BACK if self.incident.ok_windows else Now.IN_BREACH
+        return otherwise if reason is None else _BY_REASON.get(reason, otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFindings:
+    """All incidents of one label in one message; the first of ``findings`` is the one that the message describes."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def lead(self) -> Finding:
+        """The worst of them."""
+        return self.findings[0]
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """(source, label)."""
+        return self.lead.incident.source, self.lead.incident.label
+
+    @property
+    def name(self) -> str:
+        """The label as sentences begin with it."""
+        return who(self.lead.verdict.subject)
+
+    @property
+    def now(self) -> Now:
+        """The worst that the newest evaluations say."""
+        return min((each.now for each in self.findings), key=_ORDER.__getitem__)
+
+    @property
+    def severity(self) -> Severity:
+        """The gravest of what is not resolved, else of all."""
+        return min((f.verdict.severity for f in self.unresolved or self.findings), key=RANK.__getitem__)
+
+    @property
+    def unresolved(self) -> tuple[Finding, ...]:
+        """Those that are not over."""
+        return tuple(each for each in self.findings if each.now != Now.RESOLVED)
+
+    @property
+    def state(self) -> str:
+        """Who has it: open, acknowledged, silenced or resolved; open where anything still calls people."""
+        states = {each.incident.state for each in self.findings}
+        return next(each for each in ("open", "acknowledged", "silenced", "resolved") if each in states)
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether a rule that turns automation off is in breach."""
+        return any(f.now == Now.IN_BREACH and f.rule is not None and f.rule.acts for f in self.findings)
+
+    @property
+    def is_resolved_in_part(self) -> bool:
+        """Whether all incidents of this message are resolved, but others of the label are not."""
+        return self.now == Now.RESOLVED and bool(self.lead.open_elsewhere)
+
+    def resolved_words(self, name: str) -> str:
+        """What is resolved: the label, or only these rules of it."""
+        if not self.is_resolved_in_part:
+            return f"{name} resolved"
+        return f"{name}: {_listed(dict.fromkeys(each.incident.rule for each in self.findings))} resolved"
+
+    @property
+    def elsewhere_words(self) -> str:
+        """The rules of this label that are not resolved; "" where all are."""
+        rules = self.lead.open_elsewhere if self.is_resolved_in_part else ()
+        return f"Not resolved, and not in this message: {_listed(rules)}" if rules else ""
+
+    def others(self) -> str:
+        """The other rules by name, by what the newest evaluation says of them; "" where there are none."""
+        said = []
+        for now, words in _OTHERS.items():
+            rules = [each.incident.rule for each in self.findings[1:] if each.now == now]
+            if rules:
+                said.append(f"{words}: {_listed(rules)}.")
+        return " ".join(said)
+
+
+def _listed(rules: Collection[str]) -> str:
+    names = [clean(each) for each in rules]
+    more = f" and {len(names) - RULES_NAMED} more" if len(names) > RULES_NAMED else ""
+    return f"{', '.join(names[:RULES_NAMED])}{more}"
+
+
+_OTHERS = {
+    Now.IN_BREACH: "Also failing",
+    Now.UNCONFIRMED: "Above the limit, not confirmed",
+    Now.NOT_JUDGED: "Not judged",
+    Now.HELD_BACK: "Within the limit, not resolved yet",
+    Now.RESOLVED: "Resolved",
+}
+
+
+def by_label(findings: Sequence[Finding]) -> list[LabelFindings]:
+    """The labels of a message: the worst first, what is resolved last; in each, the worst finding first."""
+    groups: dict[tuple[str, str | None], list[Finding]] = {}
+    for finding in sorted(findings, key=_place):
+        groups.setdefault((finding.incident.source, finding.incident.label), []).append(finding)
+    return sorted((LabelFindings(tuple(each)) for each in groups.values()), key=lambda each: _place(each.lead))
+
+
+def _place(finding: Finding) -> tuple[bool, int, int, float, str, str, bool, str]:
+    verdict, excess = finding.verdict, finding.excess_errors or 0.0
+    return (
+        finding.now == Now.RESOLVED, RANK[verdict.severity], _ORDER[finding.now], -excess, verdict.subject.source,
+        verdict.subject.label or "", verdict.metric != "shortfall", verdict.rule,
+    )  # fmt: skip
+
+
+def newest_window(findings: Sequence[Finding], schedule: str | None = None) -> Window | None:
+    """The newest window that any of them was seen in; of one schedule, where that is asked for.
+
+    Of what is not resolved, where anything is: a day on which something ended is not one of the breach that goes on.
+    """
+    left = [each for each in findings if each.now != Now.RESOLVED]
+    seen = [window for each in left or findings for window in (each.newest, each.verdict.window)]
+    mine = [window for window in seen if schedule in (None, window.schedule)]
+    return max(mine, key=lambda window: (window.end, window.schedule == "weekly"), default=None)
+
+
+def headline(labels: Sequence[LabelFindings], window: Window) -> str:
+    """What the message says in one line of plain text: the label or how many, what they are now, the newest window."""
+    over = all(each.now == Now.RESOLVED for each in labels)
+    if len(labels) > 1:
+        whole = over and not any(each.is_resolved_in_part for each in labels)
+        what = f"all {len(labels)} labels resolved" if whole else ", ".join(_counts(labels))
+    elif over:
+        what = labels[0].resolved_words(plain(labels[0].name))
+    else:
+        (only,) = labels
+        marks = [only.severity, *([only.state] if only.state != "open" else [])]
+        what = f"{plain(only.name)} {only.now.value}: {', '.join(marks)}"
+    return f"{what} ({window.name})"
+
+
+def _counts(labels: Sequence[LabelFindings]) -> Iterator[str]:
+    known = Counter(IN_PART if each.is_resolved_in_part else each.now.value for each in labels)
+    (first, number), *rest = [(now, known[now]) for now in (*_ORDER, IN_PART) if known[now]]
+    yield f"{count_of(number, 'label')} {first}"
+    yield from (f"{number} {now}" for now, number in rest)
+    critical = sum(each.severity == "critical" and each.now != Now.RESOLVED for each in labels)
+    if critical:
+        yield f"{critical} critical"
+    by_state = [(state, sum(each.state == state for each in labels)) for state in ("acknowledged", "silenced")]
+    yield from (f"{number} {state}" for state, number in by_state if number)
+
+
+def tonight(label: LabelFindings) -> str:
+    """What a person on call does at any hour: as little as is safe."""
+    switch, lead = label.lead.switch, label.lead.verdict
+    first = "look through recent items for missed ones; " if lead.metric == "false_negative_rate" else ""
+    return first + _about_the_switch(label, switch)
+
+
+def _about_the_switch(label: LabelFindings, switch: SwitchLine | None) -> str:
+    if switch is not None and not switch.allowed:
+        waits = "people decide these items: check that somebody does"
+        return waits if switch.button is not None else "nothing acts alone, nothing to do"
+    if switch is not None and switch.held_until is not None:
+        return "automation goes on as its operator wants: turn it off if their reason no longer holds"
+    if switch is not None and switch.blocked:
+        return "people decide the items in the blocked scores: check that somebody does"
+    critical = switch is not None and label.severity == "critical" and label.now == Now.IN_BREACH
+    return "turn automation off if wrong items do harm" if critical else "nothing to do"
+
+
+def tomorrow(label: LabelFindings) -> str:
+    """What the team does in working hours: find the cause, then fix it."""
+    lead = label.lead
+    if reason_of(lead.last) == IncidentReason.DISAPPEARED and lead.now == Now.NOT_JUDGED:
+        ids = " or ".join(each.incident.id[:8] for each in label.unresolved)
+        return (
+            "check whether outcomes of this label still reach the warehouse. If it is gone for good: "
+            f'`calmon incidents resolve {ids} --reason "..."`.'
+        )
+    if label.now in _NEXT:
+        return _NEXT[label.now]
+    said = _TOMORROW.get((lead.verdict.metric, lead.verdict.reason.value)) or advice(lead.verdict)
+    is_off = lead.switch is not None and not lead.switch.allowed and lead.switch.button is not None
+    end = ", then turn automation on." if is_off and lead.verdict.metric == "shortfall" else ""
+    return f"{said[:1].lower()}{said[1:].rstrip('.') if end else said[1:]}{end}"
+
+
+_NEXT = {
+    Now.UNCONFIRMED: "find the cause of the last breach; the next window decides.",
+    Now.NOT_JUDGED: "find out why it was not judged (`calmon explain`).",
+    Now.HELD_BACK: "nothing to do; the next window decides.",
+}
+_TOMORROW = {
+    ("shortfall", "above_threshold"): "Read some wrong items (`calmon examples`), then raise `automate_at` or "
+    "recalibrate.",
+    ("mce", "above_threshold"): "Recalibrate if the next window is as wrong.",
+    ("false_negative_rate", "above_threshold"): "Lower the decision threshold or retrain.",
+}

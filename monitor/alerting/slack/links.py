@@ -1,0 +1,57 @@
+"""The addresses that messages link to: pages of the dashboard, and the documents that it serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.config.settings import Settings
+from monitor.core import documents
+from monitor.core.records import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where pages are: ``dashboard`` is the address of ``calmon dashboard`` as people reach it (None: no links to it).
+
+    ``documents`` is the folder ``docs/`` somewhere else (None: the dashboard serves it), where a page is a
+    Markdown file. ``pages`` are the documents that exist: to another one there is no link.
+    """
+
+    dashboard: str | None = None
+    documents: str | None = None
+    pages: frozenset[str] = frozenset()
+
+    def report(self, window: Window) -> str | None:
+        """The page of a week; a day has none of its own, so its link leads to the switches and the newest week."""
+        if self.dashboard is None:
+            return None
+        base = self.dashboard.rstrip("/")
+        return f"{base}/report?week={window.name}" if window.schedule == "weekly" else f"{base}/"
+
+    def page(self, name: str) -> str | None:
+        """A document by its name without ending, such as ``runbook/above_threshold``.
+
+        >>> known = frozenset({"runbook/increased", "switch"})
+        >>> Links("https://calmon.example.org", pages=known).page("runbook/increased")
+        'https://calmon.example.org/docs/runbook/increased'
+        >>> Links(documents="https://git.example.org/calmon/blob/main/docs/", pages=known).page("switch")
+        'https://git.example.org/calmon/blob/main/docs/switch.md'
+        """
+        if name not in self.pages:
+            return None
+        if self.documents is not None:
+            return f"{self.documents.rstrip('/')}/{name}.md"
+        return None if self.dashboard is None else f"{self.dashboard.rstrip('/')}/docs/{name}"
+
+    def runbook(self, reason: str) -> str | None:
+        """The runbook page of a reason."""
+        return self.page(f"runbook/{reason}")
+
+    def rule(self, id: str) -> str | None:
+        """The page of a shipped rule; a rule of one's own has none."""
+        return self.page(f"rules/{id}")
+
+
+def links_of(settings: Settings) -> Links:
+    """Where the pages are that messages link to."""
+    return Links(settings.public_url, settings.docs_url, documents.pages())

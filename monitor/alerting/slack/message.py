@@ -1,0 +1,54 @@
+"""How a payload becomes a delivery, and the message that says it is a test. Pure.
+
+What a message about incidents says is in :mod:`monitor.alerting.slack.incident_message`, one about the monitor itself
+in :mod:`monitor.alerting.health.message`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, get_args
+
+from monitor.alerting.slack.blocks import Payload, context, escape, hashed, header, payload_of, section
+from monitor.core.records import Delivery, DeliveryKind, Operation, Severity
+from monitor.core.wording import clean
+
+
+def trial_message(channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None) -> Payload:
+    """A message that says it is a test; each one is another. The mention is named, not used: nobody is called."""
+    top = f"Test of calmon: a {severity} incident would be reported here"
+    who = f" It would mention {escape(mention)}." if mention else ""
+    what = f"Sent by {escape(clean(by))} at {now:%Y-%m-%d %H:%M} UTC. Nothing is wrong.{who}"
+    id = hashed("test", channel, severity, by, now.isoformat())
+    return payload_of(channel, f"{top}. {what}", [header(top), section(what)], id)
+
+
+def delivery_of(
+    payload: Payload,
+    *,
+    kind: str,
+    now: datetime,
+    operation: Operation = "post",
+    root: str | None = None,
+    sequence: int = 0,
+    id: str | None = None,
+) -> Delivery:
+    """The pending delivery of a payload; its id is the one in the payload's metadata unless given."""
+    if kind not in get_args(DeliveryKind):
+        raise ValueError(f"{kind!r} is not a kind of delivery")
+    return Delivery(
+        id=id or payload["metadata"]["event_payload"]["delivery_id"], kind=kind, channel=payload["channel"],  # type: ignore[arg-type]  # checked above
+        payload=payload, created_at=now, next_attempt_at=now, operation=operation, root=root, sequence=sequence,
+    )  # fmt: skip
+
+
+def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
+    """The payload, saying that it may be there already (nobody could look).
+
+    >>> mark_possible_repeat({"channel": "#c", "text": "hello", "blocks": []})["text"]
+    '(possible repeat) hello'
+    """
+    note = context("Possible repeat: an earlier attempt got no answer, and the channel's history could not be read.")
+    marked = dict(payload) | {"text": f"(possible repeat) {payload.get('text', '')}"}
+    return marked | {"blocks": [note, *payload["blocks"]]} if payload.get("blocks") else marked

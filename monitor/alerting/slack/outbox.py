@@ -1,0 +1,363 @@
+"""The delivery loop: every stored message goes out, once, whatever happens in between.
+
+A message is stored as *pending*, marked *sending* by a conditional update (so that one worker has
+it), and then *sent*, *failed* (kept and tried again), *dead* (Slack will never take it) or *not_sent*
+(no token). A message that may have been accepted although no answer came is looked for in the
+channel before it is sent again. The switch never waits for any of this.
+
+What changes or answers another message (edit, reply, file) waits until that is sent, and shares its fate
+where it never will be. Of the edits of one message only the newest goes; those before it are *superseded*.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
+from monitor.alerting.slack.message import mark_possible_repeat
+from monitor.context import Sender, Sent
+from monitor.core.records import Delivery, DeliveryState
+from monitor.history.delivery_rows import Root
+
+LEASE = timedelta(minutes=5)
+TRIES = 2
+PAUSE = 1.0
+BUDGET = 20.0
+FIRST_DELAY = timedelta(minutes=1)
+LONGEST_DELAY = timedelta(hours=1)
+#: How the stored error of a message begins that may have been accepted.
+UNCERTAIN = "may have been sent: "
+NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
+
+log = logging.getLogger(__name__)
+
+_OPEN_STATES: tuple[DeliveryState, ...] = ("pending", "failed", "sending")
+#: How a message ends that was never sent: what belongs to it ends so too.
+_ENDED: tuple[DeliveryState, ...] = ("dead", "not_sent", "superseded")
+_NO_ROOT = Root("dead", None, None, "it is not stored")
+
+
+class DeliveryStore(Protocol):
+    """What the outbox needs of the history (:class:`monitor.history.store.Store`)."""
+
+    def deliveries(self, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
+        """The messages in these states."""
+
+    def delivery_roots(self, ids: Collection[str], /) -> Mapping[str, Root]:
+        """What became of these messages, by id."""
+
+    def known_channels(self) -> Mapping[str, str]:
+        """Channel as routes name it -> Slack's id of it, as far as messages went there."""
+
+    def supersede_edits(self) -> int:
+        """Take back unsent edits of which a later one is stored."""
+
+    def conclude_delivery(
+        self, delivery: str, /, *, from_state: DeliveryState, state: DeliveryState, error: str
+    ) -> bool:
+        """End a message without sending it, if still in ``from_state``."""
+
+    def claim_delivery(self, delivery: str, /, *, from_state: DeliveryState, worker: str, now: datetime) -> bool:
+        """Mark as sending if still in ``from_state``; True for the one worker that did it.
+
+        An edit is not taken while another of its message is being sent, or where a later one is stored.
+        """
+
+    def settle_delivery(
+        self,
+        delivery: str,
+        /,
+        *,
+        worker: str,
+        state: DeliveryState,
+        now: datetime,
+        next_attempt_at: datetime | None = None,
+        external_channel: str | None = None,
+        external_id: str | None = None,
+        error: str | None = None,
+    ) -> bool:
+        """Store the outcome if ``worker`` still has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """The wall clock for what is stored, and the seconds this drain may still take."""
+
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    seconds: Callable[[], float]
+    ends: float
+
+    def left(self) -> float:
+        return self.ends - self.seconds()
+
+
+def worker_id() -> str:
+    """``host/pid-namespace:pid:start`` of this process: tells a dead claim from a living one.
+
+    The start time is there because process ids come round again.
+    """
+    return f"{_host()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def drain(
+    store: DeliveryStore,
+    sender: Sender | None,
+    *,
+    now: Callable[[], datetime],
+    worker: str,
+    limit: int = 100,
+    due_only: bool = False,
+    budget: float = BUDGET,
+    sleep: Callable[[float], None] = time.sleep,
+    seconds: Callable[[], float] = time.monotonic,
+) -> list[Delivery]:
+    """Try to deliver every kept message, oldest first; returns those touched, as they now stand.
+
+    A run is a reason to try again, so each kept message gets an attempt whatever its
+    ``next_attempt_at``; ``due_only`` is for loops that come round every few seconds. ``budget``
+    (in ``seconds``) bounds the whole: what is not reached stays for the next run. Never raises for
+    anything that Slack does.
+    """
+    clock = _Clock(now, sleep, seconds, ends=seconds() + budget)
+    touched: list[Delivery] = []
+    found = _candidates(store, sender, worker, now(), due_only)
+    closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
+    for delivery, root in islice(_in_order(store, found, closed, able=sender is not None), limit):
+        if clock.left() <= 0:
+            log.warning("deliveries: out of time, the rest is kept for the next run")
+            break
+        done = _deliver(store, sender, delivery, root, worker, clock)
+        if done is not None:
+            touched.append(done)
+            if done.state == "failed" and RATE_LIMITED in (done.error or ""):
+                break  # Slack asked for quiet: the others would only be refused as well
+            if done.state == "failed" and (done.error or "").removeprefix(UNCERTAIN).startswith(CHANNEL_ERRORS):
+                closed.add(done.channel)
+    return touched
+
+
+def _candidates(
+    store: DeliveryStore, sender: Sender | None, worker: str, now: datetime, due_only: bool
+) -> Sequence[Delivery]:
+    """What may be tried now. Without a token only new messages: the kept ones wait for it."""
+    states: tuple[DeliveryState, ...] = ("pending",) if sender is None else _OPEN_STATES
+    found = store.deliveries(states)
+    if any(d.operation == "edit" for d in found) and store.supersede_edits():
+        found = store.deliveries(states)
+    free = [d for d in found if d.state != "sending" or claim_is_stale(d, worker, now)]
+    due = [d for d in free if not due_only or _is_due(d, now)]
+    known = store.known_channels() if due else {}
+    return [
+        replace(d, external_channel=d.external_channel or known.get(d.channel))
+        for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
+    ]
+
+
+def _in_order(
+    store: DeliveryStore, found: Sequence[Delivery], closed: Collection[str], *, able: bool
+) -> Iterator[tuple[Delivery, Root | None]]:
+    """New messages, then what belongs to messages, with what became of those by then; what must wait is left out.
+
+    So is what would go to a channel that is ``closed`` by the time it is its turn.
+    """
+    yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
+    following = [d for d in found if d.root is not None]
+    roots = store.delivery_roots({d.root for d in following if d.root}) if following else {}
+    for delivery in following:
+        root = roots.get(delivery.root or "", _NO_ROOT)
+        if (root.state == "sent" and able and delivery.channel not in closed) or root.state in _ENDED:
+            yield delivery, root
+
+
+def _is_due(delivery: Delivery, now: datetime) -> bool:
+    """Whether its time has come. Nothing waits for more than a day: a later time is of a clock that was wrong."""
+    at = delivery.next_attempt_at
+    return at is None or not now < at <= now + timedelta(seconds=LONGEST_QUIET_S)
+
+
+def claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
+    """Whether the worker that is *sending* this is gone: its lease is over or its process is dead.
+
+    A claim from the future is one of a clock that was wrong: it must not keep the message until then.
+    """
+    if delivery.claimed_at is None or abs(now - delivery.claimed_at) > LEASE:
+        return True
+    return delivery.claimed_by != worker and _is_dead(delivery.claimed_by or "")
+
+
+def _is_dead(claimant: str) -> bool:
+    """Whether the claimant was a process of this machine that no longer runs; unknown is alive."""
+    host, _, rest = claimant.partition(":")
+    pid, _, started = rest.partition(":")
+    if host != _host() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return _started(int(pid)) != started
+
+
+def _host() -> str:
+    namespace = Path("/proc/self/ns/pid")  # two containers may share a host name, never this
+    number = os.readlink(namespace).strip("pid:[]") if namespace.is_symlink() else "0"  # noqa: PTH115 - a text, not a path
+    return f"{socket.gethostname().replace(':', '_')[:24]}/{number}"
+
+
+def _started(pid: int) -> str:
+    """When the process began, in clock ticks since the machine's start; "0" where /proc does not tell."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return "0"
+
+
+def _deliver(
+    store: DeliveryStore, sender: Sender | None, delivery: Delivery, root: Root | None, worker: str, clock: _Clock
+) -> Delivery | None:
+    """One message from claimed to settled; None where another worker has it."""
+    if root is not None and root.state in _ENDED:
+        return _end_with(store, delivery, root)
+    taken = _take(store, delivery, worker, clock.now())
+    if taken is None:
+        log.info("delivery %s: someone else has it, or a later edit", delivery.id)
+        return None
+    if sender is None:
+        log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
+        return _settle(store, taken, worker, clock, "not_sent", error=NO_TOKEN)
+    try:
+        sent = _attempt(sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""), clock)
+    except TransportError as error:
+        return _keep(store, taken, worker, clock, error)
+    log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
+    return _settle(store, replace(taken, external_channel=sent.channel_id, external_id=sent.ts), worker, clock, "sent")
+
+
+def _end_with(store: DeliveryStore, delivery: Delivery, root: Root) -> Delivery | None:
+    """What belongs to a message that is never sent is not sent either, for the same reason."""
+    state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
+    error = f"its message was not sent: {root.error or root.state}"
+    if not store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
+        return None
+    log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
+    return replace(delivery, state=state, error=error)
+
+
+def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) -> Delivery | None:
+    if delivery.state == "sending":
+        # First released in the dead worker's name, which only one can do: then claimed like any other.
+        error = f"{UNCERTAIN}the process that was sending it ended"
+        owner = delivery.claimed_by or ""
+        if not store.settle_delivery(
+            delivery.id, worker=owner, state="failed", now=now, next_attempt_at=now, error=error
+        ):
+            return None
+        delivery = replace(delivery, state="failed", error=error)
+    if not store.claim_delivery(delivery.id, from_state=delivery.state, worker=worker, now=now):
+        return None
+    return replace(delivery, state="sending", attempts=delivery.attempts + 1, claimed_by=worker, claimed_at=now)
+
+
+def _attempt(sender: Sender, delivery: Delivery, root: Sent | None, clock: _Clock) -> Sent:
+    """Up to two quick tries. The error that remains is ambiguous as long as nobody could look."""
+    uncertain = (delivery.error or "").startswith(UNCERTAIN)
+    for number in range(1, TRIES + 1):
+        try:
+            return _find_or_send(sender, delivery, root, uncertain)
+        except TransportError as error:
+            wait = PAUSE if error.retry_after is None else error.retry_after
+            # Slack shows a file some moments after it has taken it: too soon to look for it now
+            hidden = error.ambiguous and delivery.operation == "file"
+            told = error.permanent or error.code in REMEDIES  # a person must mend something: not within a second
+            if told or number == TRIES or wait >= clock.left() or hidden or _is_late(delivery, clock):
+                raise
+            uncertain = error.ambiguous
+            clock.sleep(wait)
+    raise AssertionError("the last try returns or raises")
+
+
+def _is_late(delivery: Delivery, clock: _Clock) -> bool:
+    """Whether so much of the lease is gone that another worker may soon have this: no second try then."""
+    return delivery.claimed_at is None or clock.now() - delivery.claimed_at > LEASE / 2
+
+
+def _find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncertain: bool) -> Sent:
+    if not uncertain or delivery.operation == "edit":  # the same edit twice is one edit
+        return sender.send(delivery, root)
+    try:
+        found = sender.find(delivery, root)
+    except TransportError as error:
+        if not error.permanent:  # could not look this time: still nobody knows
+            raise TransportError(error.message, ambiguous=True, retry_after=error.retry_after) from error
+        log.warning("delivery %s: %s; sent again, marked as a possible repeat", delivery.id, error.message)
+        return _repeat(sender, delivery, root)
+    return found if found is not None else sender.send(delivery, root)
+
+
+def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
+    try:
+        return sender.send(replace(delivery, payload=_marked(delivery)), root)
+    except TransportError as error:
+        # whatever became of this one, nobody knows about the one before
+        raise TransportError(
+            error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after
+        ) from error
+
+
+def _marked(delivery: Delivery) -> Mapping[str, Any]:
+    if delivery.operation == "file":
+        return {**delivery.payload, "title": f"(possible repeat) {delivery.payload.get('title') or ''}".strip()}
+    return mark_possible_repeat(delivery.payload)
+
+
+def _keep(store: DeliveryStore, delivery: Delivery, worker: str, clock: _Clock, error: TransportError) -> Delivery:
+    if error.permanent:
+        log.error("delivery %s to %s will never be accepted: %s", delivery.id, delivery.channel, error.message)
+        return _settle(store, delivery, worker, clock, "dead", error=error.message)
+    log.warning("not sent, kept for the next run: %s (%s to %s)", error.message, delivery.kind, delivery.channel)
+    told = f"{UNCERTAIN if error.ambiguous else ''}{error.message}"
+    after = clock.now() + backoff(delivery.attempts, error.retry_after)
+    return _settle(store, replace(delivery, next_attempt_at=after), worker, clock, "failed", error=told)
+
+
+def backoff(attempts: int, retry_after: float | None) -> timedelta:
+    """How long to wait after so many attempts: doubling from a minute to an hour, or as Slack asks.
+
+    >>> [backoff(n, None).total_seconds() for n in (1, 2, 3, 20)]
+    [60.0, 120.0, 240.0, 3600.0]
+    """
+    doubled: timedelta = min(FIRST_DELAY * float(2 ** min(attempts - 1, 10)), LONGEST_DELAY)
+    return max(doubled, timedelta(seconds=retry_after or 0.0))
+
+
+def _settle(
+    store: DeliveryStore,
+    delivery: Delivery,
+    worker: str,
+    clock: _Clock,
+    state: DeliveryState,
+    *,
+    error: str | None = None,
+) -> Delivery:
+    now = clock.now()
+    kept = store.settle_delivery(
+        delivery.id, worker=worker, state=state, now=now,
+        next_attempt_at=delivery.next_attempt_at if state == "failed" else None,
+        external_channel=delivery.external_channel if state == "sent" else None,
+        external_id=delivery.external_id if state == "sent" else None, error=error,
+    )  # fmt: skip
+    if not kept:
+        log.warning("delivery %s: another worker took it over meanwhile", delivery.id)
+    return replace(delivery, state=state, error=error, sent_at=now if state == "sent" else None, claimed_by=None)

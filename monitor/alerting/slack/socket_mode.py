@@ -1,0 +1,117 @@
+"""Slack's side of the buttons: Socket Mode, and what a press needs of the Web API. No decision is made here.
+
+Socket Mode is a WebSocket that we open, so no address of ours need be public. The SDK's own client keeps
+it alive and connects anew when Slack says so or the connection breaks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.builtin import SocketModeClient
+from slack_sdk.socket_mode.client import BaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
+
+from monitor.alerting.slack.client import call
+from monitor.core.redaction import without_secrets
+
+PING_S = 5.0
+TIMEOUT_S = 10
+
+log = logging.getLogger(__name__)
+
+
+class SocketRefused(Exception):
+    """Slack does not open a connection; the message says what to mend."""
+
+
+def web_client(token: str, api_url: str) -> WebClient:
+    """A client that never repeats a call by itself, and goes past the proxy where NO_PROXY says so."""
+    client = WebClient(token=token, base_url=api_url, timeout=TIMEOUT_S, retry_handlers=[])
+    if proxy_bypass(urlsplit(api_url).hostname or ""):
+        client.proxy = None
+    return client
+
+
+class SlackDesk:
+    """What a press needs of Slack. Every method raises :class:`monitor.alerting.slack.client.TransportError`."""
+
+    def __init__(self, client: WebClient) -> None:
+        self._client = client
+
+    def whisper(self, channel: str, user: str, text: str) -> None:
+        """Tell one person something in a channel; nobody else sees it. ``text`` is escaped already."""
+        call(lambda: self._client.chat_postEphemeral(channel=channel, user=user, text=text))
+
+    def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:
+        """Show a modal to the person who pressed; Slack takes the trigger for three seconds."""
+        call(lambda: self._client.views_open(trigger_id=trigger, view=dict(view)))
+
+    def members(self, group: str) -> frozenset[str]:
+        """The ids of the users in a user group (scope ``usergroups:read``)."""
+        answer = call(lambda: self._client.usergroups_users_list(usergroup=group))
+        return frozenset(map(str, answer.get("users") or ()))
+
+
+def listen(
+    app_token: str,
+    client: WebClient,
+    handle: Callable[[Mapping[str, Any]], object],
+    stop: threading.Event,
+    *,
+    connected: Callable[[], object] = lambda: None,
+    ping: float = PING_S,
+) -> None:
+    """Hand every press to ``handle`` until ``stop`` is set; one that is being handled then is finished.
+
+    Every envelope is acknowledged before it is handled. ``handle`` is called in threads of the SDK. ``ping`` is
+    after how many seconds a broken connection is noticed. Raises :class:`SocketRefused`.
+    """
+    socket = SocketModeClient(app_token, web_client=client, ping_interval=ping)
+    if client.proxy is None:
+        socket.proxy = None
+    socket.socket_mode_request_listeners.append(_listener(handle))
+    try:
+        socket.connect()
+        connected()
+        stop.wait()
+    except SlackApiError as error:
+        code = error.response.get("error")
+        raise SocketRefused(
+            f"Slack opens no connection ({code}): turn Socket Mode on for the app and set CALMON_SLACK_APP_TOKEN to "
+            "an app-level token (xapp-...) with the scope connections:write"
+        ) from error
+    except OSError as error:
+        raise SocketRefused(f"Slack was not reached: {without_secrets(error)}") from error
+    finally:
+        _close(socket)
+
+
+def _close(socket: SocketModeClient) -> None:
+    """End the connection. One that the SDK is replacing at this moment may be gone already, which is an error to it."""
+    try:
+        socket.close()
+    except (AttributeError, OSError) as error:
+        log.debug("the connection was closed already: %s", error)
+
+
+def _listener(
+    handle: Callable[[Mapping[str, Any]], object],
+) -> Callable[[BaseSocketModeClient, SocketModeRequest], None]:
+    def heard(client: BaseSocketModeClient, request: SocketModeRequest) -> None:
+        try:
+            client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
+        except Exception as error:  # noqa: BLE001 - whatever breaks: Slack sends it again, which does nothing twice
+            log.warning("a press could not be acknowledged: %s", error)
+        if request.type == "interactive":
+            handle(request.payload if isinstance(request.payload, Mapping) else {})
+
+    return heard

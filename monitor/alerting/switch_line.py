@@ -1,0 +1,99 @@
+"""What the switch of a label says now, in one line for people: who, since when, until when, why. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from monitor.alerting.slack.labels import SwitchLine
+from monitor.automation.state import effective
+from monitor.core.records import SwitchState
+from monitor.core.score_ranges import Ranges
+from monitor.core.wording import clean, stamp
+
+REASON_LENGTH, NAME_LENGTH = 200, 60
+_RUNS = ("weekly run", "daily run")
+
+
+def switch_line(
+    state: SwitchState,
+    now: datetime,
+    *,
+    whole: SwitchState | None,
+    against: bool = False,
+    dry_run: bool = False,
+    off_since: datetime | None = None,
+) -> SwitchLine:
+    """What holds now for the label of ``state``; ``whole`` is its source's own switch (None: it is the subject).
+
+    ``against``: a rule that would turn it off is in breach. ``off_since`` is when what is off now began to be off,
+    which is before its switch was turned where a lease had ended by then (None: not known).
+    """
+    found = effective(state, now, whole=whole)
+    dry = " (dry run: runs change no switch)" if dry_run else ""
+    if found.allowed:
+        line = _on(state, found.blocked, against=against)
+    elif whole is not None and whole.state not in ("never_set", "on"):
+        line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
+    elif whole is not None and _is_closed(whole, now):
+        line = SwitchLine(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
+    else:
+        line = _off(state, off_since)
+    return SwitchLine(line.words + dry, line.button, found.allowed, found.blocked, line.held_until, line.ended_by)
+
+
+def _is_closed(whole: SwitchState, now: datetime) -> bool:
+    """Whether an enable of a whole source against the evidence has ended."""
+    ended = whole.lease_until is None or whole.lease_until <= now
+    return whole.state == "on" and whole.verdict is not None and ended
+
+
+def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchLine:
+    if state.state == "never_set":
+        return SwitchLine("Automation is off: nobody has turned it on")
+    if state.by_operator and state.actor in _RUNS:  # a run's breach came before anybody turned it on
+        return SwitchLine("Automation is off: nobody has turned it on", "off")
+    if state.state != "on":
+        return SwitchLine(f"Automation is off{_since_and_why(state, off_since)}", "off")
+    if state.lease_until is None:
+        return SwitchLine("Automation is off: it has no lease", "off")
+    since = f"Automation is off since {stamp(state.lease_until)}"
+    if is_for_a_time(state):
+        name = clean(state.actor, NAME_LENGTH)
+        return SwitchLine(f"{since}: the enable by {name} has ended", "off", ended_by=name)
+    return SwitchLine(f"{since}: its lease ended, no evaluation renewed it", "off")
+
+
+def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
+    turned = state.changed_at
+    since = f" since {stamp(turned)}" if turned is not None else ""
+    again = ""
+    if turned is not None and off_since is not None and off_since < turned:
+        since, again = f" since {stamp(off_since)}", f", turned off once more on {stamp(turned)}"
+    if state.by_operator:
+        how = f"{again} by " if again else ": turned off by "
+        return f"{since}{how}{clean(state.actor, NAME_LENGTH)}: {clean(state.reason, REASON_LENGTH)}"
+    if again or not state.actor:  # that a run turns off what had ended is no news
+        return since
+    return f"{since} ({clean(state.actor, NAME_LENGTH)})"
+
+
+def _on(state: SwitchState, blocked: Ranges, *, against: bool) -> SwitchLine:
+    closed = ", but not for scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
+    if not state.by_operator or state.lease_until is None:
+        return SwitchLine(f"Automation is on{closed}{_by_run(state)}", "on")
+    why = f"enabled by {clean(state.actor, NAME_LENGTH)} until {stamp(state.lease_until)}"
+    reason = clean(state.reason, REASON_LENGTH)
+    if is_for_a_time(state):
+        kept = "left on against this finding" if against else "left on"
+        return SwitchLine(f"Automation is {kept}{closed}: {why}: {reason}", "on", held_until=state.lease_until)
+    return SwitchLine(f"Automation is on{closed}: {why} unless an evaluation renews it: {reason}", "on")
+
+
+def _by_run(state: SwitchState) -> str:
+    return f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
+
+
+def is_for_a_time(state: SwitchState) -> bool:
+    """Whether an operator's enable ends with its hold, since a verdict is against it."""
+    lease, hold = state.lease_until, state.hold_until
+    return state.by_operator and state.verdict is not None and lease is not None and hold is not None and lease <= hold

@@ -1,1 +1,0 @@
-"""Messages, their delivery to Slack, and the outbox between them."""

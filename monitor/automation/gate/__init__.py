@@ -1,0 +1,1 @@
+"""What the automation asks before it acts."""

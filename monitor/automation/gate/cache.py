@@ -1,0 +1,106 @@
+"""What a gate holds in memory: one board, worked out label by label, and until when it may be used. Pure.
+
+Two clocks are used. How old a board is, and how much of a lease has passed since it was read, is
+counted on a clock that only ever runs forward (``elapsed``, in seconds). What time it *is* comes
+from the board alone, so a router whose clock is wrong neither prolongs a lease nor ends it early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from monitor.automation.gate.snapshot import Board, Decision, Terms, decide, terms
+
+Entry: TypeAlias = tuple[float, Terms]
+
+MARGIN_S = 0.001  # near the end of a lease it is `decide` that says, to the microsecond
+QUICK_SHARE = 0.5  # of the TTL; until then somebody else sees to the next reading
+
+_NOBODY: Entry = (math.inf, terms(Board(datetime.min), "?", "?", datetime.min))  # noqa: DTZ901 - of a board without anything
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A board with the answers for every label that has a switch.
+
+    ``began`` is when reading it began, ``fresh_until`` when it is too old, ``due`` when a gate must
+    see whether anybody reads the next one. At ``anchored`` it was ``now`` at the latest, and at ``ended`` it
+    was ``seen`` at the earliest: a board is made some time between the beginning and the end of its reading.
+    ``entries`` hold, for each (source, label), until when its terms are valid; ``strangers``, for each
+    source, those of labels without a switch. All but ``now`` and ``seen`` are on the ``elapsed`` clock.
+    """
+
+    board: Board
+    entries: Mapping[tuple[str, str], Entry]
+    strangers: Mapping[str, Entry]
+    anchored: float
+    now: datetime
+    ended: float
+    seen: datetime
+    began: float
+    fresh_until: float
+    due: float
+
+    def time(self, elapsed: float) -> datetime:
+        """What time it is by the board's clock, at the latest: no lease is taken to last longer than it does."""
+        return self.now + timedelta(seconds=elapsed - self.anchored)
+
+    def earliest(self, elapsed: float) -> datetime:
+        """What time it is by the board's clock, at the earliest: what is older than this is of the past."""
+        return self.seen + timedelta(seconds=elapsed - self.ended)
+
+    def is_fresh(self, elapsed: float) -> bool:
+        """Whether the board may be used; not on a clock that ran backwards, either."""
+        return self.began <= elapsed < self.fresh_until
+
+    def answer(self, source: str, label: str, score: float | None, elapsed: float) -> Decision:
+        """What :func:`~monitor.automation.gate.snapshot.decide` says, mostly without asking it."""
+        if type(source) is str and type(label) is str and label:
+            until, found = self.entries.get((source, label)) or self.strangers.get(source, _NOBODY)
+            if elapsed < until:
+                return found.judge(score)
+        return decide(self.board, source, label, score, self.time(elapsed))
+
+
+def hold(board: Board, *, began: float, ttl_s: float, ended: float | None = None, previous: Held | None = None) -> Held:
+    """A board whose reading began at ``began`` and ended at ``ended`` (None: at once).
+
+    The time never goes back: where the board's clock is behind what the previous one says, that one
+    goes on.
+
+    >>> from datetime import UTC
+    >>> board = Board(datetime(2026, 11, 21, tzinfo=UTC))
+    >>> held = hold(board, began=100.0, ttl_s=30)
+    >>> held.is_fresh(129.9), held.is_fresh(130.0), held.answer("tickets", "billing", 0.9, 101.0).reason.value
+    (True, False, 'never_set')
+    """
+    now = board.at if previous is None else max(board.at, previous.time(began))
+    ended = began if ended is None else ended
+    seen = board.at if previous is None else max(board.at, previous.earliest(ended))
+    labels = [(source, label) for source, label in board.switches if label is not None]
+    unknown = max((label for _, label in labels), key=len, default="") + "?"  # longer than any that has a switch
+    entries = {key: _entry(board, *key, now, began) for key in labels}
+    strangers = {source: _entry(board, source, unknown, now, began) for source, _ in board.switches}
+    return Held(board, entries, strangers, began, now, ended, seen, *_lifetime(began, ttl_s))
+
+
+def renew(held: Held, *, began: float, ttl_s: float) -> Held:
+    """The same board, of which a reading that began at ``began`` has found that it still holds."""
+    first, fresh_until, due = _lifetime(began, ttl_s)
+    return replace(held, began=first, fresh_until=fresh_until, due=due)
+
+
+def _lifetime(began: float, ttl_s: float) -> tuple[float, float, float]:
+    return began, began + ttl_s, began + ttl_s * QUICK_SHARE
+
+
+def _entry(board: Board, source: str, label: str, now: datetime, elapsed: float) -> Entry:
+    """The terms of one label, and until when: the end of its lease or its source's may change them."""
+    states = (board.switches.get((source, label)), board.switches.get((source, None)))
+    ends = [state.lease_until for state in states if state is not None and state.lease_until is not None]
+    rest = min(((end - now).total_seconds() for end in ends if end > now), default=math.inf)
+    return elapsed + rest - MARGIN_S, terms(board, source, label, now)

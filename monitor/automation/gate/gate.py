@@ -1,0 +1,214 @@
+"""The gate: what a router asks before it acts. It never raises, never waits for long, and errs to "no".
+
+    from monitor.automation import Gate
+
+    gate = Gate.from_env()  # one for the process, kept
+    if gate.allows("tickets", "billing", score=0.93):
+        ...
+
+Light enough for any router: only the standard library, and SQLAlchemy where the history is read.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from monitor.automation.gate.refresher import Refresher
+from monitor.automation.gate.snapshot import Decision, GateReason
+from monitor.automation.gate.sources import HttpSource, Source, StoreSource
+from monitor.config.environment import (
+    GATE_TTL_S,
+    STORE_URL,
+    SettingsError,
+    bearer_token,
+    database_address,
+    gate_ttl,
+    given,
+    service_address,
+    variable,
+)
+
+CLOSE_WAIT_S = 1.0
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def since_boot() -> float:
+    """Seconds on a clock that only runs forward, and also while the machine sleeps where there is such a clock."""
+    return _clock_gettime(_BOOTTIME)
+
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
+_clock_gettime = getattr(time, "clock_gettime", lambda _: time.monotonic())
+
+
+class Gate:
+    """Says whether automation may act, from memory; a thread of its own keeps that fresh.
+
+    Only the first question waits for a reading, for some seconds at most. What is known is never
+    used for longer than ``ttl_s`` after its reading began: a gate that reaches nothing is closed.
+    Threads may share a gate, and a process that is forked may go on with it. Make one for a process
+    and keep it: a new one begins with a reading.
+    """
+
+    def __init__(self, source: Source, *, ttl_s: float = GATE_TTL_S, elapsed: Callable[[], float] = since_boot) -> None:
+        if not 0 < ttl_s < float("inf"):
+            raise ValueError("ttl_s must be a positive number of seconds")
+        self._elapsed = elapsed
+        self._closed: Decision | None = None
+        self._by_process: dict[int, Refresher] = {}
+        self._refresher = self._adopted(Refresher(source, ttl_s, elapsed))
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """The gate that the environment asks for: ``CALMON_GATE_URL`` if it is set, else ``CALMON_STORE_URL``.
+
+        Never raises: where the environment is wrong, the log says so and every answer is "no".
+
+        >>> gate = Gate.from_env({"CALMON_GATE_TTL_S": "soon"})
+        >>> gate.allows("tickets", "billing", score=0.93).reason.value
+        'misconfigured'
+        """
+        try:
+            source, ttl_s = _configured(os.environ if environ is None else environ)
+            return cls(source, ttl_s=ttl_s)
+        except Exception as error:  # noqa: BLE001 - a gate never raises
+            detail = str(error) if isinstance(error, SettingsError) else f"unexpected {type(error).__name__}"
+            log.error("the gate is closed for good: %s", detail)
+            gate = cls(StoreSource(STORE_URL, Path()))
+            gate._closed = Decision(False, GateReason.MISCONFIGURED, detail=detail)
+            return gate
+
+    def allows(self, source: str, label: str, score: float | None = None) -> Decision:
+        """Whether automation may act alone on an item with this label and score (0 to 1): true or false as it stands.
+
+        Never raises. Waits only until the first reading has ended, well or not.
+        """
+        try:
+            found = self._quick(source, label, score)
+            if found is not None:
+                return found
+            refresher = self._running()
+            patience = refresher.patience()
+            if patience > 0:
+                with suppress(FutureTimeout):
+                    refresher.first.result(patience)
+            return self._closed or refresher.answer(source, label, score)
+        except Exception as error:  # noqa: BLE001 - a gate never raises
+            return _unexpected(error)
+
+    def close(self) -> None:
+        """Stop reading; from now on every answer is "no". Does not wait for a reading that hangs."""
+        self._shut(CLOSE_WAIT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _quick(self, source: str, label: str, score: float | None) -> Decision | None:
+        """The answer from memory; None where somebody must see whether anything is read."""
+        if self._closed is not None:
+            return self._closed
+        held, now = self._refresher.held, self._elapsed()
+        if held is None or not held.began <= now < held.due:
+            return None
+        return held.answer(source, label, score, now)
+
+    def _running(self) -> Refresher:
+        """The refresher of this process, running. The thread of a parent process did not survive the fork."""
+        pid = os.getpid()
+        refresher = self._refresher
+        if refresher.pid != pid:
+            mine = Refresher(
+                refresher.source.for_child(), refresher.ttl_s, self._elapsed, refresher.held, refresher.past
+            )
+            # Without a lock, which the parent may have held in the moment of the fork. Of two threads one wins.
+            self._refresher = refresher = self._by_process.setdefault(pid, self._adopted(mine))
+        if self._closed is None:
+            refresher.start()
+        return refresher
+
+    def _adopted(self, refresher: Refresher) -> Refresher:
+        weakref.finalize(self, refresher.stop.set)  # a gate that nobody keeps leaves no thread behind
+        return refresher
+
+    def _shut(self, wait_s: float) -> None:
+        self._closed = Decision(False, GateReason.CLOSED_DOWN, detail="close() was called")
+        refresher = self._refresher
+        if refresher.pid == os.getpid():
+            refresher.close(wait_s)
+
+
+class AsyncGate:
+    """The same for asyncio: ``await gate.allows(...)`` never blocks the loop. Reading is done by the gate's thread."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """As :meth:`Gate.from_env`."""
+        return cls(Gate.from_env(environ))
+
+    async def allows(self, source: str, label: str, score: float | None = None) -> Decision:
+        """As :meth:`Gate.allows`."""
+        gate = self._gate
+        try:
+            found = gate._quick(source, label, score)
+            if found is not None:
+                return found
+            refresher = gate._running()
+            patience = refresher.patience()
+            if patience > 0:
+                import asyncio  # noqa: PLC0415 - 40 ms, and whoever awaits has it
+
+                await asyncio.wait([asyncio.wrap_future(refresher.first)], timeout=patience)
+            return gate._closed or refresher.answer(source, label, score)
+        except Exception as error:  # noqa: BLE001 - a gate never raises
+            return _unexpected(error)
+
+    async def close(self) -> None:
+        """As :meth:`Gate.close`, without waiting for the thread."""
+        self._gate._shut(0.0)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _configured(environ: Mapping[str, str]) -> tuple[Source, int]:
+    """Where to read and how long it is good for. Raises SettingsError."""
+    ttl_s = _checked(environ, "gate_ttl_s", gate_ttl) or GATE_TTL_S
+    url = _checked(environ, "gate_url", service_address)
+    if url is not None:
+        return HttpSource(url, _checked(environ, "gate_token", bearer_token)), ttl_s
+    return StoreSource(_checked(environ, "store_url", database_address) or STORE_URL), ttl_s
+
+
+def _checked(environ: Mapping[str, str], field: str, check: Callable[[str], _T]) -> _T | None:
+    value = given(environ, field)
+    try:
+        return None if value is None else check(value)
+    except ValueError as error:
+        raise SettingsError(f"{variable(field)} {error}") from None
+
+
+def _unexpected(error: Exception) -> Decision:
+    return Decision(False, GateReason.STALE, detail=f"unexpected {type(error).__name__}")

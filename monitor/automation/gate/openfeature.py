@@ -1,0 +1,152 @@
+"""The gate as a provider of OpenFeature: routers ask with the client they have. Needs the extra ``openfeature``.
+
+    from openfeature import api
+    from openfeature.evaluation_context import EvaluationContext
+
+    api.set_provider(CalmonProvider())
+    context = EvaluationContext(attributes={"score": 0.93})
+    api.get_client().get_boolean_value("automate.tickets.billing", False, context)
+
+OpenFeature answers an error with the caller's default, which may be True. So whatever keeps this
+gate closed is an answer, False, and never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from openfeature.evaluation_context import EvaluationContext
+from openfeature.event import ProviderEventDetails
+from openfeature.exception import ErrorCode
+from openfeature.flag_evaluation import FlagResolutionDetails, Reason
+from openfeature.provider import AbstractProvider, Metadata
+
+from monitor.automation.gate.gate import AsyncGate, Gate
+from monitor.automation.gate.snapshot import Decision, GateReason
+
+PREFIX = "automate"
+_BROKEN = {
+    GateReason.STORE_UNREADABLE: Reason.ERROR, GateReason.SERVICE_FAILED: Reason.ERROR,
+    GateReason.MISCONFIGURED: Reason.ERROR, GateReason.CLOSED_DOWN: Reason.ERROR, GateReason.STALE: Reason.STALE,
+}  # fmt: skip
+_T = TypeVar("_T")
+_Question = tuple[Any, Any, Any]
+
+
+class CalmonProvider(AbstractProvider):
+    """Boolean flags ``automate.<source>.<label>``; the score is the context's attribute ``score``.
+
+    The attributes ``source`` and ``label`` say it without the name of the flag, and win: needed where
+    a source has a dot in its name, since the name of a flag is cut at the first one. The flag's
+    metadata hold ``reason`` (a :class:`GateReason`), ``detail`` and, for a "yes", ``until``. Without
+    ``gate`` it makes one from the environment, and closes that one with itself.
+    """
+
+    def __init__(self, gate: Gate | None = None) -> None:
+        super().__init__()
+        self._owned = gate is None
+        self._gate = Gate.from_env() if gate is None else gate
+
+    def attach(self, on_emit: Callable[..., None]) -> None:
+        """Ready from the first moment: until it has read anything a gate says "no", and the client the default."""
+        super().attach(on_emit)
+        self.emit_provider_ready(ProviderEventDetails())
+
+    def shutdown(self) -> None:
+        """Close the gate, if it was made here."""
+        if self._owned:
+            self._gate.close()
+
+    def get_metadata(self) -> Metadata:
+        """Its name."""
+        return Metadata(name="calmon")
+
+    def resolve_boolean_details(
+        self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[bool]:
+        """Whether automation may act; never an error for a flag of ours."""
+        if not _is_ours(flag_key):
+            return _not_found(flag_key, default_value)
+        return _resolved(self._gate.allows(*_question(flag_key, evaluation_context)))
+
+    async def resolve_boolean_details_async(
+        self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[bool]:
+        """The same, without blocking the loop."""
+        if not _is_ours(flag_key):
+            return _not_found(flag_key, default_value)
+        return _resolved(await AsyncGate(self._gate).allows(*_question(flag_key, evaluation_context)))
+
+    def resolve_string_details(
+        self, flag_key: str, default_value: str, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[str]:
+        """An error: these flags are boolean."""
+        return _not_boolean(flag_key, default_value)
+
+    def resolve_integer_details(
+        self, flag_key: str, default_value: int, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[int]:
+        """An error: these flags are boolean."""
+        return _not_boolean(flag_key, default_value)
+
+    def resolve_float_details(
+        self, flag_key: str, default_value: float, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[float]:
+        """An error: these flags are boolean."""
+        return _not_boolean(flag_key, default_value)
+
+    def resolve_object_details(
+        self,
+        flag_key: str,
+        default_value: Sequence[Any] | Mapping[str, Any],
+        evaluation_context: EvaluationContext | None = None,
+    ) -> FlagResolutionDetails[Sequence[Any] | Mapping[str, Any]]:
+        """An error: these flags are boolean."""
+        return _not_boolean(flag_key, default_value)
+
+
+def _is_ours(flag_key: str) -> bool:
+    return flag_key == PREFIX or flag_key.startswith(f"{PREFIX}.")
+
+
+def _question(flag_key: str, context: EvaluationContext | None) -> _Question:
+    """Source, label and score; the gate itself says "no" to what is missing or of a wrong kind."""
+    attributes = context.attributes if context is not None else {}
+    named = _named(flag_key, attributes.get("source"))
+    source, label = attributes.get("source", named[0]), attributes.get("label", named[1])
+    return source, label, attributes.get("score")
+
+
+def _named(flag_key: str, source: object) -> tuple[str | None, str | None]:
+    """Source and label in the name of a flag; a source that the context names may hold dots.
+
+    >>> _named("automate.tickets.billing.eu", None), _named("automate.eu.tickets.billing", "eu.tickets")
+    (('tickets', 'billing.eu'), ('eu.tickets', 'billing'))
+    """
+    rest = flag_key[len(PREFIX) + 1 :]
+    if isinstance(source, str):
+        return (source, rest[len(source) + 1 :]) if rest.startswith(f"{source}.") else (source, None)
+    first, dot, label = rest.partition(".")
+    return (first, label) if dot else (None, None)
+
+
+def _resolved(decision: Decision) -> FlagResolutionDetails[bool]:
+    reason = _BROKEN.get(decision.reason, Reason.TARGETING_MATCH)
+    metadata: dict[str, bool | int | float | str] = {"reason": decision.reason.value, "detail": decision.detail}
+    metadata |= {"until": decision.until.isoformat()} if decision.until else {}
+    return FlagResolutionDetails(
+        value=decision.allowed, reason=reason, variant="on" if decision.allowed else "off", flag_metadata=metadata,
+        error_message=decision.detail if decision.reason in _BROKEN else None,
+    )  # fmt: skip
+
+
+def _not_found(flag_key: str, default: _T) -> FlagResolutionDetails[_T]:
+    message = f"{flag_key!r} is no flag of calmon's; they are named {PREFIX}.<source>.<label>"
+    return FlagResolutionDetails(default, ErrorCode.FLAG_NOT_FOUND, message, Reason.ERROR)
+
+
+def _not_boolean(flag_key: str, default: _T) -> FlagResolutionDetails[_T]:
+    if not _is_ours(flag_key):
+        return _not_found(flag_key, default)
+    return FlagResolutionDetails(default, ErrorCode.TYPE_MISMATCH, f"{flag_key!r} is boolean", Reason.ERROR)

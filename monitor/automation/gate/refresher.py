@@ -1,0 +1,155 @@
+"""The one thread that reads the board for a gate, again and again, and what came of it.
+
+Nobody else reads: a reading that hangs blocks no question and makes no second thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from monitor.automation.gate.cache import Held, hold, renew
+from monitor.automation.gate.past import Past
+from monitor.automation.gate.snapshot import Board, Decision, GateReason
+from monitor.automation.gate.sources import ReadFailed, Source
+from monitor.core.time_limit import in_words
+
+LIMIT_S = 5.0  # of one reading
+PAUSES = 4  # readings in one TTL: after a change is stored, a fourth of the TTL passes at most
+RETRIES = 12  # the same where the last reading failed
+WHOLE_AFTER_S = 600.0  # a board that "has not changed" is read whole again, so that its clock is looked at
+log = logging.getLogger(__name__)
+
+
+class Refresher:
+    """Reads from ``source`` in a thread of this process. Started with the first question.
+
+    ``first`` is done once the first reading has ended, well or not. ``stop`` ends the thread.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        ttl_s: float,
+        elapsed: Callable[[], float],
+        held: Held | None = None,
+        past: Past | None = None,
+    ) -> None:
+        self.source = source
+        self.past = past or Past()
+        self.ttl_s = ttl_s
+        self.elapsed = elapsed
+        self.held = held
+        self.failure: ReadFailed | None = None
+        self.pid = os.getpid()
+        self.first: Future[None] = Future()
+        self.stop = threading.Event()
+        self.limit_s = min(LIMIT_S, ttl_s / 2)
+        self._whole_at = elapsed()
+        self._started: float | None = None
+        self._reading_since: float | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """See to it that the thread runs; whoever else asks at the same moment starts no second one."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        with self._lock:
+            if self.stop.is_set() or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._started = self.elapsed() if self._started is None else self._started
+            thread = threading.Thread(target=self._run, name="calmon gate", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def patience(self) -> float:
+        """How many seconds a question may wait for the first reading: 0 once that has ended, or takes too long."""
+        now = self.elapsed()
+        if self._started is None or self.first.done() or (self.held is not None and self.held.is_fresh(now)):
+            return 0.0
+        return max(0.0, min(self.limit_s, self._started + self.limit_s - now))
+
+    def answer(self, source: str, label: str, score: float | None) -> Decision:
+        """The decision by what is known now."""
+        now, held, failure = self.elapsed(), self.held, self.failure
+        if held is not None and held.is_fresh(now):
+            return held.answer(source, label, score, now)
+        if failure is not None:
+            return Decision(False, failure.reason, detail=failure.detail)
+        since = self._reading_since
+        if held is None or (since is not None and now - since > self.limit_s):
+            return Decision(False, self.source.reason, detail=f"no answer within {in_words(self.limit_s)}")
+        return Decision(False, GateReason.STALE, detail=f"what is known is {now - held.began:.0f} s old")
+
+    def close(self, wait_s: float) -> None:
+        """End the thread; wait for it, but not longer than that."""
+        self.stop.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(wait_s)
+
+    def _run(self) -> None:
+        while not self.stop.is_set():
+            self._read()
+            if not self.first.done():
+                self.first.set_result(None)
+            self.stop.wait(self._pause())
+
+    def _read(self) -> None:
+        began = self._reading_since = self.elapsed()
+        try:
+            self.held = self._held(began)
+        except ReadFailed as error:
+            self._note(error)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the thread
+            self._note(ReadFailed(self.source.reason, f"unexpected {type(error).__name__}"))
+        else:
+            self._note(None)
+        finally:
+            self._reading_since = None
+
+    def _held(self, began: float) -> Held:
+        if self.held is None or self.failure is not None or began - self._whole_at > WHOLE_AFTER_S:
+            self.source.forget()  # after a failure, too: what the source remembers may never have become ours
+        board = self.source.read(self.limit_s)
+        if board is None and self.held is not None:
+            return renew(self.held, began=began, ttl_s=self.ttl_s)
+        if board is None:
+            raise ReadFailed(self.source.reason, "nothing has changed since nothing was read")
+        self._refuse_past(board, began)
+        self._whole_at = began
+        return hold(board, began=began, ttl_s=self.ttl_s, ended=self.elapsed(), previous=self.held)
+
+    def _refuse_past(self, board: Board, began: float) -> None:
+        """Raise ReadFailed, and forget what is held, where the board is of the past.
+
+        That is a history that went back, or an answer whose own time is more than a TTL behind what this process
+        counts from the answers before it: no cache, and no clock that was put back, prolongs a yes.
+        """
+        refusal = self.past.refusal(board.mark)
+        if refusal is not None:
+            self.held = None
+            raise ReadFailed(GateReason.HISTORY_WENT_BACK, refusal)
+        if self.held is None:
+            return
+        behind = (self.held.earliest(began) - board.at).total_seconds()
+        if behind > self.ttl_s:
+            raise ReadFailed(GateReason.ANSWER_OLD, f"the answer's own time is {behind:.0f} s behind")
+
+    def _pause(self) -> float:
+        """Seconds to the next reading, spread so that many routers do not ask at the same moment."""
+        pause = self.ttl_s / (PAUSES if self.failure is None else RETRIES)
+        return pause * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
+
+    def _note(self, failure: ReadFailed | None) -> None:
+        """Keep what went wrong; into the log only what is new."""
+        before, self.failure = self.failure, failure
+        if failure is not None and (before is None or before.detail != failure.detail):
+            log.warning("the gate cannot read the switches: %s", failure.detail)
+        elif failure is None and before is not None:
+            log.info("the gate reads the switches again")

@@ -1,0 +1,304 @@
+"""The board: every switch and every threshold at one moment, and the decision that follows from it.
+
+It is what a gate holds in memory, and what the HTTP service sends: one form, one way to decide,
+wherever the question is asked. Pure, and light enough for a router: only the standard library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from numbers import Real
+from typing import Any, TypeAlias
+
+from monitor.automation.state import effective, is_blocked
+from monitor.core.records import Identity, Mark, SwitchState
+from monitor.core.score_ranges import Ranges
+
+Key: TypeAlias = tuple[str, str | None]
+
+
+class GateReason(StrEnum):
+    """Why a gate is open or closed; each has its section in docs/gate.md."""
+
+    ON = "on"
+    NEVER_SET = "never_set"
+    OFF = "off"
+    SOURCE_OFF = "source_off"
+    NO_LEASE = "no_lease"
+    LEASE_ENDED = "lease_ended"
+    BELOW_AUTOMATE_AT = "below_automate_at"
+    SCORE_BLOCKED = "score_blocked"
+    SCORE_INVALID = "score_invalid"
+    NO_THRESHOLD = "no_threshold"
+    STORE_UNREADABLE = "store_unreadable"
+    SERVICE_FAILED = "service_failed"
+    STALE = "stale"
+    HISTORY_RESTORED = "history_restored"
+    HISTORY_WENT_BACK = "history_went_back"
+    CLOCK_BEHIND = "clock_behind"
+    ANSWER_OLD = "answer_old"
+    MISCONFIGURED = "misconfigured"
+    CLOSED_DOWN = "closed_down"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether automation may act on one item; true or false as it stands.
+
+    ``until`` is when a "yes" ends at the latest (the lease), None for a "no". ``detail`` says the
+    reason in words.
+    """
+
+    allowed: bool
+    reason: GateReason
+    until: datetime | None = None
+    detail: str = ""
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """Switches by (source, label), label None for the source's own, and ``automate_at`` likewise.
+
+    A label without a threshold of its own has its source's. ``at`` is when the board was read, by
+    the clock of whoever read it. ``mark`` says how far the history had come, ``newest_at`` when a switch was changed
+    last; ``closed`` is why no label at all may act, None usually.
+    """
+
+    at: datetime
+    switches: Mapping[Key, SwitchState] = field(default_factory=dict)
+    automate_at: Mapping[Key, float] = field(default_factory=dict)
+    mark: Mark | None = None
+    newest_at: datetime | None = None
+    closed: GateReason | None = None
+
+    def threshold(self, source: str, label: str) -> float | None:
+        """The score from which automation may act alone; None for a source nobody has configured."""
+        own = self.automate_at.get((source, label))
+        return self.automate_at.get((source, None)) if own is None else own
+
+
+REQUEST = "Calmon-Request"
+"""The header that brings back which request it answers."""
+BEHIND = timedelta(minutes=10)
+"""How far a clock may be behind the newest stored change of a switch."""
+#: Why a whole board is closed, in words.
+WHOLE: Mapping[GateReason, str] = {
+    GateReason.HISTORY_RESTORED: "the history was put back from a backup, and no operator has confirmed it",
+    GateReason.HISTORY_WENT_BACK: "the history is older than the one seen before: an old copy was put back",
+}
+
+
+def board_of(
+    at: datetime, switches: Iterable[SwitchState], automate_at: Mapping[Key, float], identity: Identity
+) -> Board:
+    """The board of what a history holds, read at ``at``; closed where an older copy was put back."""
+    closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
+    if not identity.confirmed:
+        closed = GateReason.HISTORY_RESTORED
+    return Board(
+        at, {(s.source, s.label): s for s in switches}, automate_at, identity.mark, identity.newest_at, closed
+    )  # fmt: skip
+
+
+_REASONS = {"never set": GateReason.NEVER_SET, "off": GateReason.OFF, "no lease": GateReason.NO_LEASE}
+_NEVER_SET = SwitchState("", None)
+_NO_LABEL = Decision(
+    False, GateReason.NEVER_SET, detail="the source and the label must be text, and the label not empty"
+)
+_INVALID = Decision(False, GateReason.SCORE_INVALID, detail="the score must be a number from 0 to 1")
+_BLOCKED = Decision(False, GateReason.SCORE_BLOCKED, detail="scores in this range are blocked")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides about the scores of one label, as long as the board is the same and the lease lasts.
+
+    ``closed`` is the answer whatever the score, None where it depends on the score. ``yes`` and
+    ``below`` are the answers from ``threshold`` on and below it; they are made once, since a gate
+    gives them many thousand times.
+    """
+
+    closed: Decision | None
+    threshold: float = math.inf
+    blocked: Ranges = ()
+    yes: Decision = _INVALID
+    below: Decision = _INVALID
+
+    def judge(self, score: object) -> Decision:
+        """Whether automation may act on an item with this score.
+
+        >>> Terms(None, 0.8, (), yes=Decision(True, GateReason.ON)).judge(0.9).allowed
+        True
+        """
+        if self.closed is not None:
+            return self.closed
+        number = score if type(score) is float else _number(score)
+        if not 0.0 <= number <= 1.0:  # NaN, too, is not in between
+            return _INVALID
+        if number < self.threshold:
+            return self.below
+        if self.blocked and is_blocked(number, self.blocked):
+            return _BLOCKED
+        return self.yes
+
+
+def terms(board: Board, source: str, label: str, now: datetime) -> Terms:
+    """What this board says about a label at this moment. Closed for whatever is not known."""
+    if not isinstance(source, str) or not isinstance(label, str) or not label:  # no label is the source's own switch
+        return Terms(_NO_LABEL)
+    whole = closed_by_history(board, now)
+    if whole is not None:
+        return Terms(whole)
+    state = board.switches.get((source, label))
+    found = effective(_NEVER_SET if state is None else state, now, whole=board.switches.get((source, None)))
+    if not found.allowed:
+        is_source = found.reason.startswith("the whole source")
+        reason = GateReason.SOURCE_OFF if is_source else _REASONS.get(found.reason, GateReason.LEASE_ENDED)
+        return Terms(Decision(False, reason, detail=found.reason))
+    threshold = board.threshold(source, label)
+    if threshold is None:
+        return Terms(Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}"))
+    return Terms(
+        None, threshold, found.blocked, yes=Decision(True, GateReason.ON, found.until, "on"),
+        below=Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}"),
+    )  # fmt: skip
+
+
+def closed_by_history(board: Board, now: datetime) -> Decision | None:
+    """Why no label may act, whatever its switch says."""
+    if board.closed is not None:
+        return Decision(False, board.closed, detail=WHOLE.get(board.closed, board.closed.value))
+    if board.newest_at is not None and now < board.newest_at - BEHIND:
+        text = f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {board.newest_at:%Y-%m-%d %H:%M} UTC"
+        return Decision(False, GateReason.CLOCK_BEHIND, detail=text)
+    return None
+
+
+def decide(board: Board, source: str, label: str, score: float | None, now: datetime) -> Decision:
+    """Whether automation may act on an item of this label with this score, now.
+
+    Closed for whatever is not known: a label never set, a source without a threshold, no score. Any
+    real number is a score (numpy's, too), but no truth value and no text.
+
+    >>> from datetime import UTC, timedelta
+    >>> now = datetime(2026, 11, 21, tzinfo=UTC)
+    >>> on = SwitchState("tickets", "billing", "on", lease_until=now + timedelta(days=2), version=1)
+    >>> board = Board(now, {("tickets", "billing"): on}, {("tickets", None): 0.8})
+    >>> bool(decide(board, "tickets", "billing", 0.93, now)), decide(board, "tickets", "billing", 0.5, now).reason.value
+    (True, 'below_automate_at')
+    """
+    return terms(board, source, label, now).judge(score)
+
+
+def _number(score: object) -> float:
+    """A score as a float; NaN for what is none."""
+    if isinstance(score, bool) or not isinstance(score, Real):
+        return math.nan
+    try:
+        return float(score)
+    except OverflowError:
+        return math.nan
+
+
+def to_json(board: Board) -> dict[str, Any]:
+    """The board as plain data: the body of ``GET /v1/automation``."""
+    return {
+        "at": board.at.isoformat(),
+        "history": None if board.mark is None else asdict(board.mark),
+        "newest_at": None if board.newest_at is None else board.newest_at.isoformat(),
+        "closed": None if board.closed is None else board.closed.value,
+        "switches": [_switch_json(board.switches[key]) for key in sorted(board.switches, key=_by_name)],
+        "automate_at": [
+            {"source": key[0], "label": key[1], "score": board.automate_at[key]}
+            for key in sorted(board.automate_at, key=_by_name)
+        ],
+    }
+
+
+def from_json(document: Any) -> Board:
+    """The board of :func:`to_json`. Raises ValueError for anything else: a gate must not guess.
+
+    >>> from datetime import UTC
+    >>> from_json(to_json(Board(datetime(2026, 11, 21, tzinfo=UTC)))).at.year
+    2026
+    """
+    try:
+        switches = [_switch(row) for row in document["switches"]]
+        thresholds = [((_name(r["source"]), _label(r["label"])), _share(r["score"])) for r in document["automate_at"]]
+        newest, closed = document["newest_at"], document["closed"]
+        found = Board(
+            _moment(document["at"]), {(s.source, s.label): s for s in switches}, dict(thresholds),
+            _mark(document["history"]), None if newest is None else _moment(newest),
+            None if closed is None else GateReason(closed),
+        )  # fmt: skip
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"not a board of switches: {error!r}") from None
+    if len(found.switches) < len(switches) or len(found.automate_at) < len(thresholds):
+        raise ValueError("not a board of switches: a label is in it twice")
+    return found
+
+
+def _by_name(key: Key) -> tuple[str, bool, str]:
+    return key[0], key[1] is not None, key[1] or ""
+
+
+def _switch_json(state: SwitchState) -> dict[str, Any]:
+    return {
+        "source": state.source, "label": state.label, "state": state.state,
+        "blocked": [list(r) for r in state.blocked],
+        "lease_until": state.lease_until.isoformat() if state.lease_until else None,
+        "by": state.actor, "reason": state.reason, "verdict": state.verdict,
+        "changed_at": state.changed_at.isoformat() if state.changed_at else None, "version": state.version,
+    }  # fmt: skip
+
+
+def _switch(row: Mapping[str, Any]) -> SwitchState:
+    if row["state"] not in ("never_set", "off", "on"):
+        raise ValueError(f"not a state of a switch: {row['state']!r}")
+    lease, changed = row["lease_until"], row["changed_at"]
+    return SwitchState(
+        source=_name(row["source"]), label=_label(row["label"]), state=row["state"], blocked=_ranges(row["blocked"]),
+        lease_until=None if lease is None else _moment(lease), actor=str(row["by"]), reason=str(row["reason"]),
+        verdict=row["verdict"], changed_at=None if changed is None else _moment(changed), version=int(row["version"]),
+    )  # fmt: skip
+
+
+def _mark(row: Mapping[str, Any] | None) -> Mark | None:
+    return None if row is None else Mark(_name(row["history"]), int(row["epoch"]), int(row["version"]))
+
+
+def _ranges(rows: Sequence[Sequence[float]]) -> Ranges:
+    ranges = tuple((_share(low), _share(high)) for low, high in rows)
+    if any(low > high for low, high in ranges):
+        raise ValueError(f"not ranges of scores, from low to high: {ranges}")
+    return ranges
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"not a name: {value!r}")
+    return value
+
+
+def _label(value: Any) -> str | None:
+    return None if value is None else _name(value)
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:  # NaN is not, either
+        raise ValueError(f"not a number from 0 to 1: {value!r}")
+    return float(value)
+
+
+def _moment(value: Any) -> datetime:
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    return moment

@@ -1,0 +1,238 @@
+"""Where a gate reads its board: the history itself, or calmon's HTTP service.
+
+A reading ends within its time limit, and everything that can go wrong with it is a
+:class:`ReadFailed` that says so in words without any secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
+from urllib.parse import urlsplit
+
+from monitor.automation.gate.snapshot import REQUEST, Board, GateReason, board_of, from_json, to_json
+from monitor.config.environment import bearer_token, service_address
+from monitor.core.time_limit import TimeLimit, in_words
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+
+PATH = "/v1/automation"
+LARGEST_BODY = 16 * 2**20
+_PIECE = 2**16
+_IMPORTS = threading.Lock()
+"""Held while a reading imports, and by whoever forks: in a child, a module half imported stays so for ever."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_IMPORTS.acquire, after_in_parent=_IMPORTS.release, after_in_child=_IMPORTS.release
+    )  # fmt: skip
+
+
+class ReadFailed(Exception):
+    """A reading that gave no board; ``reason`` is what the gate says once it has to close."""
+
+    def __init__(self, reason: GateReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class Source(Protocol):
+    """Gives a board, or None where the last one still holds; raises :class:`ReadFailed`."""
+
+    reason: GateReason
+
+    def read(self, limit_s: float) -> Board | None:
+        """The board now, within about ``limit_s`` seconds."""
+
+    def for_child(self) -> Self:
+        """The same source for a process that was forked: it shares nothing with this one."""
+
+    def forget(self) -> None:
+        """Give the whole board the next time, whether it has changed or not."""
+
+
+class StoreSource:
+    """The history in SQLite or PostgreSQL. SQLAlchemy is imported with the first reading."""
+
+    reason = GateReason.STORE_UNREADABLE
+
+    def __init__(self, url: str, folder: Path | None = None) -> None:
+        self._url = url
+        self._folder = folder or Path.cwd()  # now: a service may go elsewhere before the first reading
+        self._reader: Any = None
+
+    def for_child(self) -> Self:
+        """The same address, opened anew."""
+        return type(self)(self._url, self._folder)
+
+    def forget(self) -> None:
+        """Nothing to forget: each reading is a whole one."""
+
+    def read(self, limit_s: float) -> Board:
+        """The board in one transaction. Raises :class:`ReadFailed`."""
+        try:
+            with _IMPORTS:
+                from monitor.history.errors import HistoryError  # noqa: PLC0415 - who asks HTTP needs no database
+                from monitor.history.reader import SwitchReader  # noqa: PLC0415
+        except ImportError as error:
+            raise ReadFailed(self.reason, f"{error.name} is not installed here") from error
+        limit = TimeLimit(limit_s)
+        try:
+            with _IMPORTS:  # the driver
+                self._reader = self._reader or SwitchReader(self._url, limit_s=limit_s, folder=self._folder)
+            with limit.watching(self._reader.cancel):
+                found = self._reader.read()
+            # one check for what comes from wherever: a row that means nothing must not mean "yes"
+            return from_json(to_json(board_of(found.at, found.switches, found.automate_at, found.identity)))
+        except HistoryError as error:
+            detail = f"the history did not answer within {in_words(limit_s)}" if limit.expired else str(error)
+            raise ReadFailed(self.reason, detail) from error
+        except ImportError as error:
+            raise ReadFailed(
+                self.reason, f"{error.name or 'psycopg'} is not installed here; see the extra postgres"
+            ) from error
+        except Exception as error:  # whatever stands in the tables
+            raise ReadFailed(self.reason, f"the history holds what is no board: {type(error).__name__}") from error
+
+
+class HttpSource:
+    """``GET /v1/automation`` of calmon's service, each time on a new connection, without following anything.
+
+    Raises ValueError for an address or a token that cannot be meant.
+    """
+
+    reason = GateReason.SERVICE_FAILED
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._url = service_address(url)
+        self._token = bearer_token(token) if token else None
+        self._etag: str | None = None
+
+    def for_child(self) -> Self:
+        """The same address, without the memory of what was answered."""
+        return type(self)(self._url, self._token)
+
+    def forget(self) -> None:
+        """Ask for the whole board the next time, not only whether it has changed."""
+        self._etag = None
+
+    def read(self, limit_s: float) -> Board | None:
+        """The board, or None where the service says that it has not changed. Raises :class:`ReadFailed`."""
+        with _IMPORTS:
+            from http.client import HTTPException  # noqa: PLC0415 - a gate that reads the history needs no HTTP
+
+        limit = TimeLimit(limit_s)
+        connection = _connection(self._url, limit_s)
+        sockets: list[socket.socket] = []
+        try:
+            with limit.watching(lambda: _hang_up(connection, sockets)):
+                connection.connect()
+                sockets.append(connection.sock)  # the connection itself forgets it with the first line of the answer
+                return self._ask(connection)
+        except ReadFailed as error:
+            if not limit.expired:
+                raise
+            raise ReadFailed(self.reason, f"no answer within {in_words(limit_s)}") from error
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            self._fail(f"no answer within {in_words(limit_s)}" if _is_late(error, limit) else _in_words(error), error)
+        finally:
+            connection.close()
+
+    def _ask(self, connection: HTTPConnection) -> Board | None:
+        once = secrets.token_hex(16)
+        headers = {"Accept": "application/json", "Cache-Control": "no-store", "Connection": "close"}
+        headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers |= {"If-None-Match": self._etag} if self._etag else {}
+        connection.request("GET", f"{urlsplit(self._url).path}{PATH}?request={once}", headers=headers)
+        with closing(connection.getresponse()) as answer:
+            self._refuse_cached(answer)
+            if answer.status == 304 and self._etag:
+                self._refuse_other(answer.headers.get(REQUEST), once)
+                return None
+            self._refuse(answer)
+            document = json.loads(self._body(answer), parse_constant=_no_number)
+            board = from_json(document)
+            self._refuse_other(document.get("request"), once)
+            self._etag = _etag_of(answer)
+            return board
+
+    def _refuse_other(self, found: object, once: str) -> None:
+        """An answer to another request is a cache's, whatever its headers say: what it says may be over."""
+        if found != once:
+            self._fail("the answer is of another request: a cache answered in place of the service")
+
+    def _refuse(self, answer: HTTPResponse) -> None:
+        if answer.status in (401, 403):
+            self._fail(f"the service refuses the token ({answer.status})")
+        if 300 <= answer.status < 400:
+            self._fail(f"the service sends elsewhere ({answer.status}), and redirects are not followed")
+        if answer.status != 200:
+            self._fail(f"the service answers {answer.status}")
+
+    def _refuse_cached(self, answer: HTTPResponse) -> None:
+        """Whatever a cache says, a board or "not changed", may be over."""
+        if answer.headers.get("Age", "0").strip() != "0":
+            self._fail("a cache answered in place of the service")
+
+    def _body(self, answer: HTTPResponse) -> bytes:
+        pieces, size = [], 0
+        while piece := answer.read1(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST_BODY:
+                self._fail(f"the answer is larger than {LARGEST_BODY // 2**20} MiB")
+        if answer.length:  # how many bytes are still to come, where the service said
+            self._fail("the answer ends in the middle")
+        return b"".join(pieces)
+
+    def _fail(self, detail: str, cause: BaseException | None = None) -> NoReturn:
+        raise ReadFailed(self.reason, detail) from cause
+
+
+def _connection(url: str, limit_s: float) -> HTTPConnection:
+    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
+
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=limit_s)
+
+
+def _hang_up(connection: HTTPConnection, sockets: Iterable[socket.socket]) -> None:
+    """End what another thread waits for: a server that sends a byte a second meets no time limit of a socket."""
+    for found in (connection.sock, *sockets):
+        with suppress(OSError, AttributeError):
+            found.shutdown(socket.SHUT_RDWR)
+
+
+def _is_late(error: BaseException, limit: TimeLimit) -> bool:
+    return limit.expired or isinstance(error, TimeoutError)
+
+
+def _in_words(error: BaseException) -> str:
+    """What went wrong; of errors whose text may hold what was sent or received, only the name."""
+    if isinstance(error, ValueError | RecursionError):
+        return "the answer is no board of switches"
+    reason = getattr(error, "strerror", None)
+    return f"the service cannot be reached: {reason or type(error).__name__}"
+
+
+def _etag_of(answer: HTTPResponse) -> str | None:
+    etag = answer.headers.get("ETag", "")
+    return etag if re.fullmatch(r'(W/)?"[!#-~]{1,200}"', etag) else None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+__all__ = ["HttpSource", "ReadFailed", "Source", "StoreSource"]

@@ -1,0 +1,136 @@
+"""What automation that was wrong has done: counted where it was on, "would have been" where it was off. Pure.
+
+Counts carry no time within their window, so where automation was on for a part of it the number is an estimate: the
+share of the window's time, and the sentence says so. ``monitor.automation.as_of`` finds that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.core.records import Schedule
+from monitor.core.score_ranges import Ranges, merged, told
+
+UNITS: dict[Schedule, str] = {"weekly": "week", "daily": "day"}
+_ALWAYS, _NEVER = 1 - 1e-9, 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOn:
+    """The share of a window, 0 to 1, in which automation was on; ``blocked`` are score ranges closed meanwhile.
+
+    ``mixed``: of several labels put together, weighted by their rows.
+    """
+
+    share: float
+    blocked: Ranges = ()
+    mixed: bool = False
+
+
+class HarmKind(StrEnum):
+    """Whether automation could do what the numbers say."""
+
+    HAPPENED = "happened"
+    """On during the whole window: the rows are what automation did."""
+    ESTIMATED = "estimated"
+    """On for a part of the window, or with blocked scores: a share of the rows, by time."""
+    AVERTED = "averted"
+    """Off during the whole window: nothing was done; it would have been."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """Errors beyond those that the scores promised, among the rows from ``automate_at`` on, whoever decided them.
+
+    ``excess`` counts rows (negative: fewer than promised), with its limits; ``wrong`` of ``rows`` were wrong,
+    ``expected`` were to be expected. None: not known. ``on`` says how much of the window automation was on.
+    """
+
+    excess: float
+    on: TimeOn
+    schedule: Schedule
+    low: float | None = None
+    high: float | None = None
+    wrong: float | None = None
+    expected: float | None = None
+    rows: int | None = None
+
+    @property
+    def kind(self) -> HarmKind:
+        """Whether automation did it, did a part of it, or was off."""
+        if self.on.share <= _NEVER:
+            return HarmKind.AVERTED
+        return HarmKind.HAPPENED if self.on.share >= _ALWAYS and not self.on.blocked else HarmKind.ESTIMATED
+
+    @property
+    def done(self) -> float:
+        """How many of the excess errors automation made, as far as is known: all, a share by time, or none."""
+        return {HarmKind.HAPPENED: self.excess, HarmKind.AVERTED: 0.0}.get(self.kind, self.excess * self.on.share)
+
+    @property
+    def short(self) -> str:
+        """One clause without its full stop.
+
+        >>> Harm(37.8, TimeOn(1.0), "weekly").short
+        'about 38 more wrong than scores claimed'
+        >>> Harm(37.8, TimeOn(0.43), "weekly").short
+        'about 38 more wrong than scores claimed, an estimated 16 of them while automation was on (43% of the week)'
+        >>> Harm(37.8, TimeOn(0.0), "daily").short
+        'automation was off the whole day: about 38 more would have been wrong than scores claimed'
+        """
+        return self._clause("")
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words, with its limits and counts, without its full stop.
+
+        >>> Harm(37.8, TimeOn(1.0), "weekly", 21.0, 56.2, 68.0, 30.2, 900).sentence
+        'about 38 more wrong than scores claimed (21 to 56): 68 of 900 automated were wrong, 30 were to be expected'
+        >>> Harm(37.8, TimeOn(0.0), "weekly", 21.0, 56.2, 68.0, 30.2, 900).sentence.split("; ")[1]
+        '68 of 900 items were wrong, 30 were to be expected'
+        """
+        limits = "" if self.low is None or self.high is None else f" ({self.low:,.0f} to {self.high:,.0f})"
+        return self._clause(limits) + self._counts()
+
+    def _clause(self, limits: str) -> str:
+        count = f"about {round(abs(self.excess)):,} {'more' if self.excess >= 0 else 'fewer'}"
+        if self.kind is HarmKind.HAPPENED:
+            return f"{count} wrong than scores claimed{limits}"
+        if self.kind is HarmKind.AVERTED:
+            return (
+                f"automation was off the whole {self._unit}: {count} would have been wrong than scores claimed{limits}"
+            )
+        part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({self._when()})"
+        return f"{count} wrong than scores claimed{limits}, {part}"
+
+    @property
+    def _unit(self) -> str:
+        return UNITS[self.schedule]
+
+    def _when(self) -> str:
+        on = self.on
+        if on.mixed:
+            return f"some labels or some of the {self._unit}"
+        time = f"{100 * on.share:.0f}% of the {self._unit}" if on.share < _ALWAYS else f"the whole {self._unit}"
+        return time + (f", scores {told(on.blocked)} blocked for some of it" if on.blocked else "")
+
+    def _counts(self) -> str:
+        if self.wrong is None or self.rows is None or self.expected is None:
+            return ""
+        sign, what = (": ", "automated") if self.kind is HarmKind.HAPPENED else ("; ", "items")
+        return f"{sign}{self.wrong:,.0f} of {self.rows:,} {what} were wrong, {self.expected:,.0f} were to be expected"
+
+
+def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:
+    """The time of several labels, each with the rows that weigh it: off where nothing has a row.
+
+    >>> together([(300, TimeOn(1.0)), (100, TimeOn(0.0))])
+    TimeOn(share=0.75, blocked=(), mixed=True)
+    """
+    known = [(rows, on) for rows, on in parts if rows > 0]
+    whole = sum(rows for rows, _ in known)
+    share = sum(rows * on.share for rows, on in known) / whole if whole else 0.0
+    blocked = merged(each for _, on in known for each in on.blocked)
+    return TimeOn(share, blocked, mixed=True)

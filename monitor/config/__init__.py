@@ -1,0 +1,1 @@
+"""alerts.yaml and the environment, as typed objects."""

@@ -1,0 +1,357 @@
+"""Mistakes that types cannot see: names that must exist, keys that must fit together, values that can never be met.
+
+Every check reads the plain document, not the typed form, so that it still speaks when something else is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from monitor.config.model import ScoreMethod, SourceKind
+from monitor.config.problems import Problem, closest, meant
+from monitor.config.relation import relation_fault
+from monitor.config.yaml_document import Document, Path
+from monitor.metrics.registry import ALIASES, CONTRACT, GIVES, METRICS, TOTALS, WHOLE, range_of
+
+CANONICAL_COLUMNS = (
+    "item", "label", "score", "actual", "resolved_at",
+    "predicted", "predicted_at", "model_version", "cluster", "weight",
+)  # fmt: skip
+
+REGRESSION_COLUMNS = (
+    "item", "predicted", "deviation", "actual", "resolved_at",
+    "label", "predicted_at", "model_version", "weight",
+)  # fmt: skip
+KINDS: tuple[str, ...] = get_args(SourceKind)
+
+_METHODS: tuple[str, ...] = get_args(ScoreMethod)
+_NOT_OF_REGRESSION = ("score_is", "score", "segments", "features", "automate_at", "labels", "costs")
+
+Found = Iterator[Problem]
+
+
+def find_faults(document: Document) -> list[Problem]:
+    """All problems of this kind, in no order."""
+    return [problem for check in _CHECKS for problem in check(document)]
+
+
+def _time_zone(document: Document) -> Found:
+    name = document.get("timezone")
+    if not isinstance(name, str):
+        return
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        zones = sorted(available_timezones())
+        near = next((zone for zone in zones if zone.split("/")[-1].lower() == name.lower()), closest(name, zones))
+        remedy = f"timezone: {near}" if near else "timezone: a name such as UTC or Europe/Berlin"
+        yield document.problem("CAL008", ("timezone",), f"unknown time zone {name!r}", remedy)
+
+
+def _relations(document: Document) -> Found:
+    for path, _ in document.named("sources"):
+        relation = document.get(*path, "relation")
+        fault = relation_fault(relation) if isinstance(relation, str) and relation.strip() else None
+        if fault:
+            remedy = "relation: one table, one view or one SELECT"
+            yield document.problem("CAL031", (*path, "relation"), f"the relation {fault}", remedy)
+
+
+def _empty_names(document: Document) -> Found:
+    for path, _ in document.named("sources"):
+        for named, _ in ((path, None), *document.named(*path, "labels")):
+            if not str(named[-1]).strip():
+                yield document.problem("CAL020", named, "a name is empty", "a name", at_key=True)
+
+
+def _columns(document: Document) -> Found:
+    for source, _ in document.named("sources"):
+        others = (*_names(document, (*source, "segments")), *_names(document, (*source, "features")))
+        known = tuple(dict.fromkeys((*_canonical(document, source), *others)))
+        for path, theirs in document.named(*source, "columns"):
+            ours = str(path[-1])
+            if ours in known:
+                continue
+            turned = isinstance(theirs, str) and theirs in known
+            remedy = f"{theirs}: {ours} (ours first, then theirs)" if turned else meant(ours, known, f"{{}}: {theirs}")
+            yield document.problem("CAL030", path, f"unknown column {ours!r}", remedy, at_key=True)
+
+
+def _canonical(document: Document, source: Path) -> tuple[str, ...]:
+    if document.get(*source, "kind") == "regression":
+        return REGRESSION_COLUMNS
+    made = document.get(*source, "score", "from")
+    return tuple(made if name == "score" and isinstance(made, str) else name for name in CANONICAL_COLUMNS)
+
+
+def _keys_of_kind(document: Document) -> Found:
+    """Keys of a source that its kind has no use for."""
+    for path, _ in document.named("sources"):
+        kind = document.get(*path, "kind")
+        if kind == "regression":
+            for key in (key for key in _NOT_OF_REGRESSION if document.get(*path, key) is not None):
+                summary = f"{key} is about labels and scores, and a source of kind regression has numbers"
+                yield document.problem("CAL033", (*path, key), summary, f"no {key}", at_key=True)
+        elif kind in ("multiclass", "top_k") and document.get(*path, "score_is") == "confidence_in_prediction":
+            summary = f"kind {kind} compares the scores of an item's labels, so each must be that of its label"
+            yield document.problem("CAL033", (*path, "score_is"), summary, "score_is: probability_of_label")
+
+
+def _score_methods(document: Document) -> Found:
+    for source, _ in document.named("sources"):
+        path = (*source, "score", "method")
+        method, known = document.get(*path), _METHODS
+        if isinstance(method, str) and method not in known:
+            yield document.problem("CAL019", path, f"unknown method {method!r}", meant(method, known, "method: {}"))
+
+
+def _known_metrics(document: Document) -> Found:
+    for path, _ in document.listed("rules"):
+        name = document.get(*path, "metric")
+        if isinstance(name, str) and name not in METRICS:
+            word = ALIASES.get(name.lower(), name)
+            near = closest(word, METRICS)
+            remedy = f"metric: {near or 'one of ' + ', '.join(CONTRACT)} (all: docs/metrics.md)"
+            yield document.problem("CAL012", (*path, "metric"), f"unknown metric {name!r}", remedy)
+
+
+def _metrics_of_kinds(document: Document) -> Found:
+    """Rules on a metric that none of the sources they are about can give."""
+    for path, _ in document.listed("rules"):
+        metric, only = METRICS.get(str(document.get(*path, "metric"))), document.get(*path, "match", "source")
+        kinds = {str(p[-1]): document.get(*p, "kind") or "multilabel" for p, _ in document.named("sources")}
+        about = {name: kind for name, kind in kinds.items() if only in (None, name) and kind in GIVES}
+        if metric is None or not about or any(metric.needs in GIVES[kind] for kind in about.values()):
+            continue
+        able = [kind for kind in KINDS if metric.needs in GIVES[kind]]
+        who = f"source {only!r} is" if only is not None else "every source is"
+        theirs = " or ".join(dict.fromkeys(about.values()))
+        summary = f"{metric.name} is of sources of kind {' or '.join(able)}, and {who} {theirs}"
+        remedy = f"another metric, or kind: {able[0]} at the source"
+        yield document.problem("CAL032", (*path, "metric"), summary, remedy)
+
+
+def _keys_of_whole(document: Document) -> Found:
+    """Metrics that are of the window alone have no baseline; those of the source as a whole have no labels either."""
+    for path, _ in document.listed("rules"):
+        metric = METRICS.get(str(document.get(*path, "metric")))
+        if metric is None or not (metric.needs in WHOLE or metric.name in TOTALS):
+            continue
+        total = metric.name in TOTALS
+        why = "adds up with the rows" if total else "is of the whole rows of the window, which are not kept"
+        if document.get(*path, "condition") == "increase":
+            summary = f"{metric.name} has no baseline: it {why}"
+            yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or condition: below")
+        if document.get(*path, "for") not in (None, 1):
+            summary = f"{metric.name} is of one window alone: it {why}"
+            yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
+        if not total:
+            yield from _subjects_of_whole(document, path, metric.name)
+
+
+def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
+    if document.get(*path, "where") in {"predicted", "automated"}:
+        yield document.problem("CAL024", (*path, "where"), f"{name} is of all rows", "where: all, or leave the key out")
+    if document.get(*path, "scope") == "labels":
+        summary = f"{name} belongs to the source as a whole, so scope: labels leaves nothing"
+        yield document.problem("CAL027", (*path, "scope"), summary, "scope: source, or leave the key out")
+
+
+def _repeated_entries(document: Document) -> Found:
+    lists = [(*source, key) for source, _ in document.named("sources") for key in ("segments", "features")]
+    lists += [(*rule, "actions") for rule, _ in document.listed("rules")]
+    for path in (*lists, ("automation", "operators")):
+        seen: set[object] = set()
+        for item, value in document.listed(*path):
+            if isinstance(value, str) and value in seen:
+                summary = f"{value!r} is written twice in {path[-1]}"
+                yield document.problem("CAL003", item, summary, f"{value!r} once")
+            seen.add(value if isinstance(value, str) else None)
+
+
+def _rule_ids(document: Document) -> Found:
+    lines: dict[str, int] = {}
+    for path, _ in document.listed("rules"):
+        name, at = document.get(*path, "id"), document.place((*path, "id"))
+        if not isinstance(name, str):
+            continue
+        if name in lines:
+            summary = f"the rule id {name!r} is used twice (first on line {lines[name]})"
+            yield document.problem("CAL022", (*path, "id"), summary, f"id: {name}-2, or another name")
+        lines.setdefault(name, at.line)
+
+
+def _measures(document: Document) -> Found:
+    for path, rule in document.listed("rules"):
+        if not isinstance(rule, dict):
+            continue
+        metric, test = rule.get("metric"), rule.get("test")
+        if metric is not None and test is not None:
+            remedy = "metric or test, and a second rule for the other"
+            yield document.problem(
+                "CAL023", (*path, "test"), "a rule has one of metric and test, not both", remedy, at_key=True
+            )
+        elif metric is None and test is None and not {(*path, "metric"), (*path, "test")} & document.broken:
+            summary = "the rule has neither metric nor test, so it measures nothing"
+            yield document.problem("CAL023", _head(document, path), summary, "metric: ece, or test: ks")
+
+
+def _fitting_keys(document: Document) -> Found:
+    for path, rule in document.listed("rules"):
+        if not isinstance(rule, dict):
+            continue
+        if rule.get("test") is not None and rule.get("metric") is None:
+            yield from _keys_of_test(document, path)
+        elif rule.get("test") is None and rule.get("column") is not None:
+            summary = "column belongs to shift tests, and this rule has none"
+            yield document.problem(
+                "CAL024", (*path, "column"), summary, "test: ks beside column, or no column", at_key=True
+            )
+        if rule.get("metric") == "false_negative_rate" and rule.get("where") in {"predicted", "automated"}:
+            summary = f"among {rule['where']} rows nothing is missed, so false_negative_rate is always 0 there"
+            yield document.problem("CAL024", (*path, "where"), summary, "where: all")
+
+
+def _keys_of_test(document: Document, path: Path) -> Found:
+    if document.get(*path, "condition") in {"increase", "below"}:
+        summary = "a shift test compares with the baseline already: it fires above its threshold"
+        yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or leave the key out")
+    if document.get(*path, "where") in {"predicted", "automated"}:
+        summary = "a shift test is of all rows"
+        yield document.problem("CAL024", (*path, "where"), summary, "where: all, or leave the key out")
+    yield from _column_of_test(document, path)
+
+
+def default_column(test: object) -> str:
+    """What a shift test is of where its rule names no column."""
+    return "label" if test == "chi_square" else "score"
+
+
+def _column_of_test(document: Document, path: Path) -> Found:
+    test, column = document.get(*path, "test"), document.get(*path, "column")
+    features = [name for source, _ in document.named("sources") for name in _names(document, (*source, "features"))]
+    known = tuple(dict.fromkeys((default_column(test), *features)))
+    if isinstance(column, str) and column not in known:
+        summary = f"unknown column {column!r}: {test} is of the {known[0]} or of one of the sources' features"
+        yield document.problem("CAL030", (*path, "column"), summary, meant(column, known, "column: {}"))
+    compared = column or known[0]
+    if compared != "score" and document.get(*path, "scope") == "labels":
+        summary = f"{test} of {compared} belongs to the source as a whole, so scope: labels leaves nothing"
+        yield document.problem("CAL027", (*path, "scope"), summary, "scope: source, or leave the key out")
+
+
+def _thresholds(document: Document) -> Found:
+    for path, rule in document.listed("rules"):
+        threshold = document.get(*path, "threshold")
+        if not isinstance(rule, dict) or not isinstance(threshold, int | float) or isinstance(threshold, bool):
+            continue
+        name = rule.get("metric") or rule.get("test")
+        low, high = _possible(str(name), rule.get("condition"))
+        if not low <= threshold <= high or math.isinf(threshold):
+            kind = f"an increase of {name}" if rule.get("condition") == "increase" else str(name or "the value")
+            span = _span(low, high)
+            percent = 2 <= threshold <= 100
+            remedy = f"threshold: {threshold / 100:g}" if percent else f"threshold: a number {span}".strip()
+            summary = f"impossible threshold {document.written[(*path, 'threshold')]}: {kind} is {span or 'finite'}"
+            yield document.problem("CAL025", (*path, "threshold"), summary, remedy)
+
+
+def _span(low: float, high: float) -> str:
+    if math.isinf(low):
+        return "" if math.isinf(high) else f"at most {high:.3g}"
+    return f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:.3g}"
+
+
+def _possible(measure: str, condition: object) -> tuple[float, float]:
+    """The values a threshold can be held against."""
+    low, high = (0.0, math.inf) if measure == "psi" else range_of(measure)
+    return (0.0, high - low) if condition == "increase" else (low, high)
+
+
+def _blocked_scores(document: Document) -> Found:
+    for path, rule in document.listed("rules"):
+        measure = (rule.get("metric") or rule.get("test")) if isinstance(rule, dict) else None
+        for action, kind in document.listed(*path, "actions"):
+            if kind == "block_scores" and measure is not None and measure not in {"ece", "mce"}:
+                summary = f"block_scores needs score ranges: mce and ece have them, {measure} has none"
+                yield document.problem("CAL026", action, summary, "disable_automation, or metric: mce")
+
+
+def _scopes(document: Document) -> Found:
+    for path, _ in document.listed("rules"):
+        whole = _of_the_whole(document, path)
+        if whole is None and document.get(*path, "scope") != "source":
+            continue
+        told = "scope: source is about" if whole is None else f"{whole} belongs to"
+        for key in ("label", "critical"):
+            wanted = document.get(*path, "match", key)
+            # a source as a whole is not critical: a match on that leaves it
+            if wanted is not None and not (whole and wanted is False):
+                summary = f"{told} the source as a whole, so matching {key!r} leaves nothing"
+                remedy = f"{'scope: labels, or ' if whole is None else ''}a match without {key}"
+                yield document.problem("CAL027", (*path, "match", key), summary, remedy, at_key=True)
+
+
+def _of_the_whole(document: Document, path: Path) -> str | None:
+    """What the rule looks at, where only a source as a whole has it."""
+    metric = METRICS.get(str(document.get(*path, "metric")))
+    if metric is not None:
+        return metric.name if metric.needs in WHOLE else None
+    test = document.get(*path, "test")
+    compared = document.get(*path, "column") or default_column(test)
+    return f"{test} of {compared}" if isinstance(test, str) and compared not in (None, "score") else None
+
+
+def _matched_sources(document: Document) -> Found:
+    known = [str(path[-1]) for path, _ in document.named("sources")]
+    for path, _ in (*document.listed("rules"), *document.listed("routes")):
+        name = document.get(*path, "match", "source")
+        if isinstance(name, str) and name not in known and known:
+            yield document.problem(
+                "CAL028", (*path, "match", "source"), f"unknown source {name!r}", meant(name, known, "source: {}")
+            )
+
+
+def _routed_rules(document: Document) -> Found:
+    ids = [document.get(*path, "id") for path, _ in document.listed("rules")]
+    known = list(dict.fromkeys(name for name in ids if isinstance(name, str)))
+    for path, _ in document.listed("routes"):
+        name = document.get(*path, "match", "rule")
+        if isinstance(name, str) and name not in known and known:
+            yield document.problem(
+                "CAL029", (*path, "match", "rule"), f"unknown rule {name!r}", meant(name, known, "rule: {}")
+            )
+
+
+def _names(document: Document, path: Path) -> tuple[str, ...]:
+    return tuple(value for _, value in document.listed(*path) if isinstance(value, str))
+
+
+def _head(document: Document, rule: Path) -> Path:
+    """Where a problem of a whole rule is shown: at its id, if it has one."""
+    return (*rule, "id") if document.get(*rule, "id") is not None else rule
+
+
+_CHECKS: tuple[Callable[[Document], Found], ...] = (
+    _time_zone,
+    _relations,
+    _empty_names,
+    _columns,
+    _keys_of_kind,
+    _score_methods,
+    _known_metrics,
+    _metrics_of_kinds,
+    _keys_of_whole,
+    _repeated_entries,
+    _rule_ids,
+    _measures,
+    _fitting_keys,
+    _thresholds,
+    _blocked_scores,
+    _scopes,
+    _matched_sources,
+    _routed_rules,
+)

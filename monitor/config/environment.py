@@ -1,0 +1,151 @@
+"""Reading one variable of the environment, itself or through a file; without pydantic, so that a gate stays light."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from monitor.core.redaction import remember
+
+PREFIX = "CALMON_"
+
+SECRETS = (
+    "warehouse_url",
+    "store_url",
+    "slack_bot_token",
+    "slack_app_token",
+    "heartbeat_url",
+    "watchdog_heartbeat_url",
+    "gate_token",
+)
+"""The fields that may hold a password or token, so each has a ``..._FILE`` variable and is masked when printed."""
+
+STORE_URL = "sqlite:///var/history.sqlite"
+GATE_TTL_S = 30
+_LONGEST_TTL_S = 3600
+
+
+class SettingsError(Exception):
+    """The environment cannot be used; the message names each variable and what to do, never a value."""
+
+
+def variable(field: str) -> str:
+    """The environment variable of a field.
+
+    >>> variable("store_url")
+    'CALMON_STORE_URL'
+    """
+    return f"{PREFIX}{field}".upper()
+
+
+def given(environ: Mapping[str, str], field: str) -> str | None:
+    """What the environment says about one field, itself or through a file; None where it says nothing.
+
+    A secret is hidden in every error from then on (:mod:`monitor.core.redaction`).
+
+    >>> given({"CALMON_CONFIG": " "}, "config") is None
+    True
+    """
+    found = _given(environ, field)
+    if found is not None and field in SECRETS:
+        remember(found)
+    return found
+
+
+def _given(environ: Mapping[str, str], field: str) -> str | None:
+    name = variable(field)
+    value = environ.get(name, "").strip()
+    path = environ.get(f"{name}_FILE", "").strip() if field in SECRETS else ""
+    if not path:
+        return value or None
+    if value:
+        raise SettingsError(f"{name} and {name}_FILE are both set; unset one of them")
+    return _read_secret(f"{name}_FILE", Path(path))
+
+
+def _read_secret(name: str, path: Path) -> str:
+    try:
+        secret = path.read_text("utf-8").strip()
+    except UnicodeDecodeError:
+        raise SettingsError(f"{name}: {path} is not UTF-8 text") from None  # the error would show its bytes
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise SettingsError(f"{name}: {path} cannot be read: {reason}") from error
+    if not secret:
+        raise SettingsError(f"{name}: {path} is empty; write the value into it")
+    return secret
+
+
+# What a value must be like. Each returns it, or raises ValueError with the rest of a sentence, without the value.
+
+
+def whole_seconds(value: object, longest: int, example: str) -> int:
+    """A whole number of seconds from 1 to ``longest``."""
+    text = str(value)
+    seconds = int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= seconds <= longest:
+        raise ValueError(f"is not a whole number of seconds from 1 to {longest}{example}")
+    return seconds
+
+
+def database_address(value: str) -> str:
+    """An SQLAlchemy address. One whose password is not percent-encoded would be read with half of it as the host."""
+    found = re.match(r"[a-z][a-z0-9_+]*://", value)
+    if not found:
+        raise ValueError(
+            "is not a database address; write it like sqlite:///var/history.sqlite or postgresql://user@host/database"
+        )
+    if not _has_plain_host(value[found.end() :]):
+        raise ValueError(
+            "cannot be read: percent-encode the user and password in it (@ as %40, : as %3A, / as %2F, ? as %3F, "
+            "% as %25), and write the port as a number"
+        )
+    return value
+
+
+def _has_plain_host(rest: str) -> bool:
+    """Whether what follows ``://`` is [user[:password]@]host[:port] and then /path or ?query; a file has none of it."""
+    if rest.startswith(("/", "?")) or not rest:
+        return True
+    first = rest.find("@")
+    behind = rest[first + 1 :]
+    place, path = re.match(r"([^/?#]*)([^?]*)", behind).groups()  # type: ignore[union-attr]  # it fits any text
+    if first >= 0 and ("@" in place or "@" in path):
+        return False
+    return re.fullmatch(r"(\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(:\d{0,5})?", place) is not None
+
+
+def web_address(value: str) -> str:
+    """An address of the web."""
+    if not re.match(r"https?://[^/\s]", value):
+        raise ValueError("is not a web address; it begins with https:// or http://")
+    try:
+        urlsplit(value).port  # noqa: B018 - raises where it is none
+    except ValueError:
+        raise ValueError("has a host or a port that cannot be one; write it like https://calmon.example.com") from None
+    return value
+
+
+def service_address(value: str) -> str:
+    """The address of calmon's own service, without a slash at its end.
+
+    >>> service_address("https://calmon.example.com/")
+    'https://calmon.example.com'
+    """
+    if re.search(r"[@?#\s]", web_address(value)):
+        raise ValueError("has more than a host, a port and a path; a token goes into CALMON_GATE_TOKEN")
+    return value.rstrip("/")
+
+
+def bearer_token(value: str) -> str:
+    """A token as an HTTP header can carry it."""
+    if not re.fullmatch(r"[!-~]+", value):
+        raise ValueError("holds spaces or characters that no token has")
+    return value
+
+
+def gate_ttl(value: object) -> int:
+    """How old, in seconds, what a gate knows may be."""
+    return whole_seconds(value, _LONGEST_TTL_S, " (an hour); write it like 30")

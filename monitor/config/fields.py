@@ -1,0 +1,349 @@
+"""The typed form made from a document: keys, types, choices and ranges, each error as a problem with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from monitor.config.checks import default_column
+from monitor.config.durations import LONGEST, nearest_duration, parse_duration
+from monitor.config.model import Config
+from monitor.config.problems import Problem, meant
+from monitor.config.relation import without_final_semicolon
+from monitor.config.sections import Pattern, known_keys, pattern
+from monitor.config.yaml_document import MERGE_KEY, Document, Path
+from monitor.metrics.registry import METRICS, WHOLE
+
+NO_DEFAULT = (
+    "automation.when_not_evaluated is missing, and has no default because both answers cost something: 'keep' lets the "
+    "classifier act without new evidence until its lease ends, 'disable' stops it in every quiet week"
+)
+
+# Words from other tools, and what they are called here.
+_SYNONYMS = MappingProxyType(
+    {
+        "chi2": "chi_square",
+        ">": "above", "gt": "above", "<": "below", "lt": "below", "rises": "increase", "page": "critical",
+        "error": "critical", "hourly": "daily", "monthly": "weekly", "disable": "disable_automation",
+        "block": "block_scores", "quantile": "equal_frequency", "uniform": "equal_width",
+    }
+)  # fmt: skip
+
+# Keys that people look for, and where they are.
+_ELSEWHERE: Mapping[Pattern, str] = MappingProxyType(
+    {
+        ("rules", "*", "for_windows"): "for",
+        **{("rules", "*", key): f"match: {{{key}: …}}" for key in ("source", "label", "critical")},
+        **{("routes", "*", key): f"match: {{{key}: …}}" for key in ("source", "label", "severity", "rule")},
+    }
+)
+
+_ID_OF_CHOICE = {
+    "test": "CAL013", "condition": "CAL014", "where": "CAL015",
+    "severity": "CAL016", "actions": "CAL017", "schedule": "CAL018",
+}  # fmt: skip
+
+_EXAMPLES = {
+    "version": "version: 1",
+    "sources": "sources: {tickets: {relation: resolved_tickets, score_is: probability_of_label}}",
+    "rules": "rules: [{id: ece-increase, metric: ece, condition: increase, threshold: 0.02}]",
+    "relation": "relation: the table, view or SELECT to read",
+    "score_is": "score_is: probability_of_label, or score_is: confidence_in_prediction",
+    "id": "id: a name such as ece-increase",
+    "threshold": "threshold: a number such as 0.05",
+    "channel": 'channel: "#ml-monitoring"',
+    "after": "after: 2",
+    "from": "from: token_logprobs",
+    "method": "method: mean_probability",
+}
+
+
+class Typing:
+    """One pass over a document; ``config`` is None where it has problems of this kind."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+        self._broken = set(document.broken)
+        self.config = self._validated(self._copy(document.data, ()))
+
+    def _copy(self, value: Any, path: Path) -> Any:
+        """Plain data as the model wants it: known keys only, durations read, defaults that depend filled in."""
+        convert = _CONVERSIONS.get(pattern(path))
+        if convert is not None:
+            return convert(self, value, path)
+        return self._inside(value, path)
+
+    def _inside(self, value: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            kept = [key for key in value if self._is_known(key, path)]
+            copied = {key: self._copy(value[key], (*path, key)) for key in kept}
+            return _DEFAULTS.get(pattern(path), _as_it_is)(copied)
+        if isinstance(value, tuple):
+            return tuple(self._copy(item, (*path, index)) for index, item in enumerate(value))
+        return value
+
+    def _is_known(self, key: str, path: Path) -> bool:
+        known = known_keys(path)
+        if known is None or key in known:
+            return True
+        place = f" of {_name(path)}" if path else ""
+        remedy = _ELSEWHERE.get((*pattern(path), key)) or meant(key, known)
+        self._note("CAL004", (*path, key), f"unknown key {key!r}{place}", remedy, at_key=True)
+        return False
+
+    def _duration(self, value: Any, path: Path) -> timedelta | None:
+        read = parse_duration(value) if isinstance(value, str) else None
+        if value is None or (read is not None and timedelta(0) < read <= LONGEST):
+            return read
+        written = self.document.written.get(path, "this")
+        if read is not None:
+            self._note("CAL020", path, f"{path[-1]} must be between 1m and 366d, not {written}", _example(path))
+            return None
+        why = " (a number needs its unit: m, h, d or w)" if isinstance(value, int | float) else ""
+        near = nearest_duration(written)
+        remedy = f"{path[-1]}: {near}" if near else _example(path)
+        self._note("CAL009", path, f"{written!r} is not a duration{why}", remedy)
+        return None
+
+    def _version_number(self, value: Any, path: Path) -> Any:
+        if isinstance(value, bool | float):  # to Python, true and 1.0 are the number 1
+            self._version(path)
+        return value
+
+    def _switch_word(self, value: Any, path: Path) -> Any:
+        return "off" if value is False else value  # YAML reads a bare off as false
+
+    def _relation(self, value: Any, path: Path) -> Any:
+        return without_final_semicolon(value) if isinstance(value, str) else value
+
+    def _filled(self, value: Any, path: Path) -> Any:
+        """Sources and rules: there must be one at least."""
+        if value in (None, {}, ()):
+            self._note("CAL010", path, f"no {path[0]}: nothing would be watched", _EXAMPLES[str(path[0])])
+        return self._inside(value, path)
+
+    def _validated(self, data: Any) -> Config | None:
+        try:
+            config = Config.model_validate(data, strict=True)
+        except ValidationError as error:
+            for found in error.errors():
+                self._translate(found)
+            return None
+        return None if self.problems else config
+
+    def _translate(self, found: ErrorDetails) -> None:
+        path = self._path(found["loc"])
+        if path is not None and path not in self._broken:
+            translate = _TRANSLATIONS.get(found["type"], Typing._wrong_type)
+            translate(self, path, found)
+
+    def _path(self, loc: tuple[str | int, ...]) -> Path | None:
+        """The place pydantic means; None for the branch of ``re_enable`` that was not chosen."""
+        if loc[:2] != ("automation", "re_enable") or len(loc) < 3:
+            return loc
+        is_mapping = isinstance(self.document.get("automation", "re_enable"), dict)
+        return None if is_mapping == (loc[2] != "ReEnableAfter") else (*loc[:2], *loc[3:])
+
+    def _missing(self, path: Path, found: ErrorDetails) -> None:
+        key = str(path[-1])
+        if path in {("automation",), ("automation", "when_not_evaluated")}:
+            remedy = "automation: {when_not_evaluated: keep}" if key == "automation" else "when_not_evaluated: keep"
+            self._note("CAL011", path[:1], NO_DEFAULT, f"{remedy} (or disable)", at_key=True)
+        elif (*path[:-1], MERGE_KEY) not in self._broken:  # with one, nobody knows which keys are missing
+            summary = f"{_name(path[:-1])} has no {key!r}"
+            self._note("CAL005", path[:-1], summary, _EXAMPLES.get(key, f"{key}: …"), at_key=True)
+
+    def _version(self, path: Path) -> None:
+        written = self.document.written.get(path, "of this kind")
+        self._note("CAL007", path, f"version {written} is not known: this program reads version 1", "version: 1")
+
+    def _choice(self, path: Path, found: ErrorDetails) -> None:
+        if path == ("version",):
+            self._version(path)
+            return
+        key, known = _key(path), re.findall(r"'([^']+)'", found["ctx"]["expected"])
+        written = self.document.written.get(path, "a list or mapping")
+        form = f"{key}: {{}}" if isinstance(path[-1], str) else "{}"
+        remedy = meant(_SYNONYMS.get(written.lower(), written), known, form)
+        if key == "re_enable":
+            remedy = "re_enable: manual, or re_enable: {after: 2}"
+        self._note(_ID_OF_CHOICE.get(key, "CAL019"), path, f"unknown {_singular(key)} {written!r}", remedy)
+
+    def _range(self, path: Path, found: ErrorDetails) -> None:
+        (bound,) = (float(value) for name, value in found["ctx"].items() if name in {"ge", "gt", "le", "lt"})
+        words = {"greater_than_equal": "at least", "greater_than": "above", "less_than_equal": "at most"}
+        limit = f"{words.get(found['type'], 'below')} {bound:g}"
+        value, inclusive = float(found["input"]), found["type"].endswith("equal")
+        remedy = f"{bound:g}" if inclusive else f"a number {limit}"
+        if bound <= 1 < value <= 100 and "less" in found["type"]:
+            remedy = f"{value / 100:g}"  # a percentage
+        written = self.document.written.get(path, found["input"])
+        self._note("CAL020", path, f"{_key(path)} must be {limit}, not {written}", f"{_key(path)}: {remedy}")
+
+    def _empty(self, path: Path, found: ErrorDetails) -> None:
+        self._note("CAL020", path, f"{_key(path)} is empty", f"a name for {_key(path)}")
+
+    def _rule_id(self, path: Path, found: ErrorDetails) -> None:
+        written = str(found["input"])
+        slug = re.sub(r"[^a-z0-9]+", "-", written.lower()).strip("-")[:80].rstrip("-") or "ece-increase"
+        rule = "lower-case letters, digits and '-', at most 80"
+        self._note("CAL021", path, f"{written!r} is not a rule id ({rule})", f"id: {slug}")
+
+    def _wrong_type(self, path: Path, found: ErrorDetails) -> None:
+        kind, example = _KINDS.get(found["type"], (found["msg"], "a value of that kind"))
+        written = self.document.written.get(path, "")
+        key = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
+        remedy = f"{key}{_rewritten(found['type'], written) or example}"
+        if key and _key(path) in _EXAMPLES and not _rewritten(found["type"], written):
+            remedy = _EXAMPLES[_key(path)]
+        if found["input"] is None:
+            remedy = f"{remedy}, or leave the key out"
+        summary = f"{_name(path)} must be {kind}, not {_described(found['input'], written)}"
+        self._note("CAL006", path, summary, remedy)
+
+    def _note(self, id: str, path: Path, summary: str, remedy: str, *, at_key: bool = False) -> None:
+        self._broken.add(path)
+        self.problems.append(self.document.problem(id, path, summary, remedy, at_key=at_key))
+
+
+_CONVERSIONS: Mapping[Pattern, Callable[[Typing, Any, Path], Any]] = MappingProxyType(
+    {
+        ("version",): Typing._version_number,
+        ("sources",): Typing._filled,
+        ("rules",): Typing._filled,
+        ("sources", "*", "relation"): Typing._relation,
+        ("automation", "lease"): Typing._duration,
+        ("automation", "initial"): Typing._switch_word,
+        ("routes", "*", "repeat"): Typing._duration,
+    }
+)
+
+_TRANSLATIONS: Mapping[str, Callable[[Typing, Path, ErrorDetails], None]] = MappingProxyType(
+    {
+        "missing": Typing._missing,
+        "literal_error": Typing._choice,
+        "greater_than": Typing._range,
+        "greater_than_equal": Typing._range,
+        "less_than": Typing._range,
+        "less_than_equal": Typing._range,
+        "string_too_short": Typing._empty,
+        "string_too_long": Typing._rule_id,
+        "string_pattern_mismatch": Typing._rule_id,
+    }
+)
+
+_KINDS = {
+    "string_type": ("text", "text"),
+    "float_type": ("a number", "a number such as 0.05"),
+    "int_type": ("a whole number", "a whole number"),
+    "bool_type": ("true or false", "true or false"),
+    "tuple_type": ("a list", "[a, b]"),
+    "mapping_type": ("keys with values", "{key: value}"),
+    "dict_type": ("keys with values", "{key: value}"),
+    "model_type": ("keys with values", "{key: value}"),
+    "time_delta_type": ("a duration", "a duration such as 24h"),
+}
+
+
+def _as_it_is(section: dict[str, Any]) -> dict[str, Any]:
+    return section
+
+
+def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
+    """A metric of whole rows belongs to the source as a whole; a shift test has defaults of its own."""
+    metric = METRICS.get(str(rule.get("metric")))
+    if metric is not None and metric.needs in WHOLE:
+        return {"scope": "source", **rule}
+    return _with_test_defaults(rule)
+
+
+def _with_kind_defaults(source: dict[str, Any]) -> dict[str, Any]:
+    """A source of numbers has no scores, so nobody need say what they are."""
+    return {"score_is": "probability_of_label", **source} if source.get("kind") == "regression" else source
+
+
+def _with_test_defaults(rule: dict[str, Any]) -> dict[str, Any]:
+    """A shift test is of the scores unless its column is named, chi-square of the label mix.
+
+    Scores are compared label by label; every other column belongs to the source as a whole.
+    """
+    if rule.get("test") is None:
+        return rule
+    column = rule.get("column") or default_column(rule["test"])
+    return {"scope": "labels" if column == "score" else "source", **rule, "column": column}
+
+
+_DEFAULTS: Mapping[Pattern, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType(
+    {("rules", "*"): _with_rule_defaults, ("sources", "*"): _with_kind_defaults}
+)
+
+
+def _key(path: Path) -> str:
+    """The key a value belongs to; for an item of a list, that of the list."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "the file")
+
+
+def _singular(key: str) -> str:
+    return {"actions": "action"}.get(key, key)
+
+
+def _name(path: Path) -> str:
+    """A path for people: ``rules[2].match``.
+
+    >>> _name(("rules", 2, "match")), _name(())
+    ('rules[3].match', 'the file')
+    """
+    text = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.lstrip(".") or "the file"
+
+
+def _example(path: Path) -> str:
+    return f"{path[-1]}: {'9d' if path[-1] == 'lease' else '24h'}"
+
+
+def _described(value: Any, written: str) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | tuple):
+        return "keys with values" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        return f"the text {written!r}"
+    return written if isinstance(value, bool) else f"the number {written}"
+
+
+def _rewritten(type_: str, written: str) -> str | None:
+    """The value in the type that is wanted, where that can be told from what was written."""
+    if not written:
+        return None
+    if type_ == "string_type":
+        return f'"{written}"'
+    if type_ == "tuple_type":
+        return f"[{written}]"
+    if type_ == "bool_type":
+        word = written.strip("\"'").lower()
+        return {"yes": "true", "1": "true", "true": "true", "no": "false", "0": "false", "false": "false"}.get(word)
+    number = _number(written) if type_ in {"float_type", "int_type"} else None
+    if number is None or (type_ == "int_type" and not number.is_integer()):
+        return None
+    return f"{number:.0f}" if type_ == "int_type" else f"{number:.6g}"
+
+
+def _number(written: str) -> float | None:
+    r"""The number meant by "5%", "0,05", "1e-2" or a quoted one.
+
+    >>> _number("5%"), _number("0,05"), _number("1e-2"), _number("many")
+    (0.05, 0.05, 0.01, None)
+    """
+    text = written.strip().replace(",", ".")
+    scale = 0.01 if text.endswith("%") else 1.0
+    try:
+        return float(text.rstrip("% ")) * scale
+    except ValueError:
+        return None

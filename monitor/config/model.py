@@ -1,0 +1,273 @@
+"""The typed form of alerts.yaml: what every other room reads. Parsing and its errors: ``load.py``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
+
+Condition = Literal["increase", "above", "below"]
+MetricName = Literal["ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
+"""The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
+SourceKind = Literal["multilabel", "multiclass", "top_k", "regression"]
+TestName = Literal["ks", "psi", "chi_square"]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+Name = Annotated[str, Field(min_length=1)]
+Cost = Annotated[float, Field(ge=0.0, le=1e9)]
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors; instances cannot be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Later(BaseModel):
+    """A section that keys were added to: ``_ADDED``, by name, are left out of its JSON where they say nothing.
+
+    So the revision of a file, and with it the id of every verdict, stays what it was before they existed.
+    """
+
+    _ADDED: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _said(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unsaid = {name for name in self._ADDED if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in plain(self).items() if name not in unsaid}
+
+
+class Costs(Strict):
+    """What a wrong decision costs, in any unit; only their ratio to each other matters for a threshold."""
+
+    false_negative: Cost = 5.0
+    false_positive: Cost = 1.0
+
+
+ScoreMethod = Literal[
+    "sequence_probability", "geometric_mean_probability", "mean_probability", "min_probability", "top_two_margin",
+    "entropy_confidence",
+]  # fmt: skip
+"""How a score is made; :data:`monitor.warehouse.score_construction.CONSTRUCTIONS` has the functions."""
+
+
+class ScoreFrom(Strict):
+    """How a score is made from a column of the relation: a JSON array of the log-probabilities of an answer's tokens.
+
+    ``method`` is one of :data:`ScoreMethod`.
+    """
+
+    source: Annotated[Literal["token_logprobs"], Field(alias="from")]
+    method: Name
+
+
+class LabelConfig(Later, Strict):
+    """What is special about one label of a source."""
+
+    _ADDED = frozenset({"costs"})
+
+    critical: bool = False
+    automate_at: Probability | None = None
+    costs: Costs | None = None
+
+
+class SourceConfig(Later, Strict):
+    """One relation of the warehouse and how to read it."""
+
+    _ADDED = frozenset({"kind", "score", "costs"})
+
+    relation: Name
+    score_is: ScoreIs
+    kind: SourceKind = "multilabel"
+    score: ScoreFrom | None = None
+    costs: Costs | None = None
+    columns: Mapping[str, str] = Field(default_factory=dict)
+    window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
+    segments: tuple[Name, ...] = ()
+    features: tuple[Name, ...] = ()
+    automate_at: Probability = 0.8
+    labels: Mapping[str, LabelConfig] = Field(default_factory=dict)
+
+    def automate_from(self, label: str | None) -> float:
+        """The score from which the classifier acts alone on ``label``."""
+        special = self.labels.get(label) if label is not None else None
+        return self.automate_at if special is None or special.automate_at is None else special.automate_at
+
+    def least_automate_at(self, label: str | None) -> float:
+        """The lowest score that acts alone on ``label``; for the source as a whole (None), on any of its labels."""
+        if label is not None:
+            return self.automate_from(label)
+        return min([self.automate_at, *(self.automate_from(name) for name in self.labels)])
+
+    def is_critical(self, label: str | None) -> bool:
+        """Whether a miss on ``label`` is worse than a false alarm."""
+        return label is not None and label in self.labels and self.labels[label].critical
+
+    def costs_of(self, label: str | None) -> Costs | None:
+        """What a wrong decision on ``label`` costs: its own costs, else the source's, else None."""
+        special = self.labels.get(label) if label is not None else None
+        return self.costs if special is None or special.costs is None else special.costs
+
+    @property
+    def any_critical(self) -> bool:
+        """Whether any label is critical: then so is the switch of the source, which stops them all."""
+        return any(label.critical for label in self.labels.values())
+
+
+class EvaluationConfig(Later, Strict):
+    """How numbers are computed, and from which share of rejected rows on nothing is judged."""
+
+    _ADDED = frozenset({"max_rejected"})
+
+    bins: Annotated[int, Field(ge=2, le=100)] = 15
+    binning: Literal["equal_frequency", "equal_width"] = "equal_frequency"
+    interval: Literal["bootstrap", "analytic", "percentile"] = "bootstrap"
+    resamples: Annotated[int, Field(ge=100, le=100_000)] = 1000
+    confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
+    false_discovery_rate: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
+    min_samples: Annotated[int, Field(ge=1)] = 500
+    pool_weeks: Annotated[int, Field(ge=1, le=52)] = 4
+    seed: Annotated[int, Field(ge=0)] = 20260101
+    max_rejected: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.02
+
+
+class BaselineConfig(Strict):
+    """What a baseline is made of."""
+
+    weeks: Annotated[int, Field(ge=1, le=104)] = 8
+    min_pairs: Annotated[int, Field(ge=1)] = 10_000
+
+
+class RuleMatch(Strict):
+    """Which subjects a rule is about; nothing given: all."""
+
+    source: str | None = None
+    label: str | None = None
+    critical: bool | None = None
+
+
+class Rule(Strict):
+    """One rule. Exactly one of ``metric`` and ``test`` is set."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
+    metric: Name | None = None
+    test: TestName | None = None
+    column: str | None = None
+    where: Where = "all"
+    condition: Condition = "above"
+    threshold: float
+    min_samples: Annotated[int, Field(ge=1)] | None = None
+    schedule: Schedule = "weekly"
+    for_windows: Annotated[int, Field(ge=1, le=30, alias="for")] = 1
+    severity: Severity = "warning"
+    actions: tuple[ActionKind, ...] = ("slack",)
+    scope: Literal["labels", "source"] = "labels"
+    match: RuleMatch = RuleMatch()
+
+    @property
+    def measure(self) -> str:
+        """The name of what is measured: the metric or the test."""
+        return self.metric or self.test or ""
+
+    @property
+    def acts(self) -> bool:
+        """Whether the rule may touch the switch."""
+        return bool({"disable_automation", "block_scores"} & set(self.actions))
+
+    def applies_to(self, source: str, label: str | None, *, critical: bool) -> bool:
+        """Whether the rule is about this subject."""
+        if (label is None) != (self.scope == "source"):
+            return False
+        wanted = self.match
+        return wanted.source in (None, source) and wanted.label in (None, label) and wanted.critical in (None, critical)
+
+
+class ReEnableAfter(Strict):
+    """Automation comes back by itself after so many good windows in a row."""
+
+    after: Annotated[int, Field(ge=1, le=52)]
+
+
+class AutomationConfig(Strict):
+    """How the switch behaves."""
+
+    when_not_evaluated: Literal["keep", "disable"]
+    lease: timedelta = timedelta(days=9)
+    initial: Literal["off", "on_first_ok"] = "off"
+    re_enable: Literal["manual"] | ReEnableAfter = "manual"
+    operators: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+class RouteMatch(Strict):
+    """Which incidents a route takes; nothing given: all."""
+
+    severity: Severity | None = None
+    source: str | None = None
+    label: str | None = None
+    rule: str | None = None
+
+
+class Route(Strict):
+    """Where incidents go. The first route that matches takes one."""
+
+    match: RouteMatch = RouteMatch()
+    channel: Name
+    mention: str | None = None
+    repeat: timedelta | None = None
+
+
+class Config(Strict):
+    """The whole of alerts.yaml."""
+
+    version: Literal[1]
+    timezone: str = "UTC"
+    sources: Mapping[str, SourceConfig]
+    evaluation: EvaluationConfig = EvaluationConfig()
+    baseline: BaselineConfig = BaselineConfig()
+    rules: tuple[Rule, ...]
+    automation: AutomationConfig
+    routes: tuple[Route, ...] = ()
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone in which weeks and days begin."""
+        return ZoneInfo(self.timezone)
+
+    @property
+    def revision(self) -> str:
+        """A hash of all that can change a verdict."""
+        parts = (self.evaluation, self.baseline, *self.rules, *self.sources.values())
+        text = "\n".join(part.model_dump_json() for part in parts) + self.timezone
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def thresholds(self) -> dict[tuple[str, str | None], float]:
+        """(source, label) -> the score from which it may act alone; label None for all other labels."""
+        found: dict[tuple[str, str | None], float] = {}
+        for name, source in self.sources.items():
+            found[name, None] = source.automate_at
+            found |= {(name, label): source.automate_from(label) for label in source.labels}
+        return found
+
+    def rules_for(self, schedule: Schedule) -> tuple[Rule, ...]:
+        """The rules that run on ``schedule``, in the order of the file."""
+        return tuple(rule for rule in self.rules if rule.schedule == schedule)
+
+    def route_for(self, *, severity: Severity, source: str, label: str | None, rule: str) -> Route | None:
+        """The first route whose match fits, or None."""
+        for route in self.routes:
+            m = route.match
+            if (
+                m.severity in (None, severity)
+                and m.source in (None, source)
+                and m.label in (None, label)
+                and m.rule in (None, rule)
+            ):
+                return route
+        return None

@@ -1,0 +1,72 @@
+"""Which keys may stand where in alerts.yaml: one model for each kind of mapping with fixed keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from monitor.config.model import (
+    AutomationConfig,
+    BaselineConfig,
+    Config,
+    Costs,
+    EvaluationConfig,
+    LabelConfig,
+    ReEnableAfter,
+    Route,
+    RouteMatch,
+    Rule,
+    RuleMatch,
+    ScoreFrom,
+    SourceConfig,
+    Strict,
+)
+from monitor.config.yaml_document import Path
+
+Pattern = tuple[str, ...]
+"""A path in which ``*`` stands for any name or position: ``("rules", "*", "match")``."""
+
+SECTIONS: Mapping[Pattern, type[Strict]] = MappingProxyType(
+    {
+        (): Config,
+        ("sources", "*"): SourceConfig,
+        ("sources", "*", "score"): ScoreFrom,
+        ("sources", "*", "costs"): Costs,
+        ("sources", "*", "labels", "*"): LabelConfig,
+        ("sources", "*", "labels", "*", "costs"): Costs,
+        ("evaluation",): EvaluationConfig,
+        ("baseline",): BaselineConfig,
+        ("rules", "*"): Rule,
+        ("rules", "*", "match"): RuleMatch,
+        ("automation",): AutomationConfig,
+        ("automation", "re_enable"): ReEnableAfter,
+        ("routes", "*"): Route,
+        ("routes", "*", "match"): RouteMatch,
+    }
+)
+
+_NAMES_BELOW = {("sources",), ("sources", "*", "labels"), ("sources", "*", "columns")}
+
+
+def pattern(path: Path) -> Pattern:
+    """The path with ``*`` for names that the file gives and for positions.
+
+    >>> pattern(("sources", "mail", "labels", "phishing", "critical"))
+    ('sources', '*', 'labels', '*', 'critical')
+    """
+    found: Pattern = ()
+    for step in path:
+        found = (*found, "*" if isinstance(step, int) or found in _NAMES_BELOW else step)
+    return found
+
+
+def known_keys(path: Path) -> tuple[str, ...] | None:
+    """The keys that may stand in the mapping at ``path``; None where any may.
+
+    >>> known_keys(("baseline",))
+    ('weeks', 'min_pairs')
+    """
+    model = SECTIONS.get(pattern(path))
+    if model is None:
+        return None
+    return tuple(field.alias or name for name, field in model.model_fields.items())

@@ -1,0 +1,65 @@
+"""What every operation works with: configuration, warehouse, history, Slack and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+from monitor.config.model import Config
+from monitor.config.settings import Settings
+from monitor.core.records import Delivery
+from monitor.history.store import Store
+from monitor.warehouse.reader import Warehouse
+
+ActMode = Literal["auto", "never", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Where a message stands: Slack's id of the channel and the message's timestamp in it (of a file: its id)."""
+
+    channel_id: str
+    ts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What ``auth.test`` said, for ``calmon check``: ``problem`` is empty where all is well."""
+
+    ok: bool
+    team: str = ""
+    user: str = ""
+    problem: str = ""
+    team_id: str = ""
+
+
+class Sender(Protocol):
+    """What the outbox needs of Slack (:class:`monitor.alerting.slack.client.SlackSender`)."""
+
+    def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
+        """Post, edit, reply or upload once, or raise TransportError; ``root`` is where its message stands."""
+
+    def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
+        """The message if it is there already, or raise TransportError."""
+
+    def check(self) -> Check:
+        """Whether the token is accepted."""
+
+
+def utc_now() -> datetime:
+    """The clock of production; tests and the demo hand in their own."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """The adapters and settings that every stage is given."""
+
+    config: Config
+    settings: Settings
+    warehouse: Warehouse
+    store: Store
+    sender: Sender | None
+    clock: Callable[[], datetime] = utc_now

@@ -1,0 +1,1 @@
+"""What every room uses: records, counts, windows, words."""

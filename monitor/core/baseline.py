@@ -1,0 +1,87 @@
+"""Baselines: what a label looked like when it was trusted, frozen with its bin edges.
+
+A baseline keeps the full cells, not just the numbers, so that any metric, any population and any
+later binning can be compared with it. Versions are never overwritten, and nothing is pinned by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from monitor.core.counts import Counts, equal_frequency_edges, equal_width_edges
+from monitor.core.records import WHERES, Where, Window
+
+
+class Binning(Protocol):
+    """How bins are made: their number, and ``equal_frequency`` or ``equal_width``."""
+
+    @property
+    def bins(self) -> int: ...  # noqa: D102 - said above
+
+    @property
+    def binning(self) -> Literal["equal_frequency", "equal_width"]: ...  # noqa: D102 - said above
+
+
+Edges = Mapping[Where, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """The frozen reference of one label (None: of the source as a whole)."""
+
+    source: str
+    label: str | None
+    version: int
+    start: datetime
+    end: datetime
+    first_window: str
+    last_window: str
+    counts: Counts
+    edges: Edges
+    pinned_at: datetime
+    pinned_by: str
+    reason: str
+
+    @property
+    def digest(self) -> str:
+        """A hash of the frozen cells."""
+        return self.counts.digest()
+
+    def overlaps(self, window: Window) -> bool:
+        """Whether the window lies, even in part, in the time the baseline was made from."""
+        return window.start < self.end and window.end > self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a label was not pinned."""
+
+    source: str
+    label: str | None
+    rows: int
+    needed: int
+
+    def __str__(self) -> str:
+        name = self.label if self.label is not None else "(all labels)"
+        return f"{self.source}/{name}: {self.rows:,} pairs, at least {self.needed:,} are needed"
+
+
+def population_edges(counts: Counts, evaluation: Binning) -> tuple[int, ...]:
+    """Bin edges of one population by the configured binning."""
+    if evaluation.binning == "equal_width":
+        return equal_width_edges(evaluation.bins)
+    return equal_frequency_edges(counts, evaluation.bins)
+
+
+def edges_of(counts: Counts, evaluation: Binning) -> dict[Where, tuple[int, ...]]:
+    """Bin edges of every population of one subject."""
+    return {where: population_edges(counts.where(where), evaluation) for where in WHERES}
+
+
+def refusal(source: str, label: str | None, counts: Counts, min_pairs: int) -> Refusal | None:
+    """Why these counts are too few for a baseline, or None where they suffice."""
+    return Refusal(source, label, counts.rows, min_pairs) if counts.rows < min_pairs else None

@@ -1,0 +1,359 @@
+"""Counts: the compressed sample that every metric reads.
+
+The warehouse groups the rows of a subject by cell = floor(score * 10000 + 0.5), by what the
+classifier decided (``predicted``) and by whether it acted alone (``automated``); only those groups
+leave it. A metric is a function of :class:`Counts` (or of the :class:`BinCounts` made from them),
+so that it costs the same for 200 rows and for 200 million.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.records import WHERES, ScoreIs, Where
+
+CELLS = 10_000
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+INDEPENDENT = (1.0, 1.0)
+
+_KEYS = ("cell", "predicted", "automated")
+_SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Counts:
+    """The groups of one subject in one window; every array has one entry a group, shape (K,).
+
+    ``cell`` 0..10000, ``predicted`` and ``automated`` are the keys, sorted and distinct; ``n``
+    counts rows; ``w, w2, ws, wy, wsy, ws2`` are the sums of w, w^2, w*s, w*y, w*s*y and w*s^2 with
+    the weight w, the score s and the outcome y. ``design_effect`` is how many rows weigh as one
+    because rows of one cluster are not independent (1: all independent), ``acting_effects`` the same
+    among the predicted and among the automated rows alone: copies often come with high scores, and
+    then the few rows that act are worth less than the label's effect says. ``score_is`` says whether y
+    is the truth of the label or whether the prediction was right.
+    """
+
+    cell: Ints
+    predicted: Bools
+    automated: Bools
+    n: Ints
+    w: Floats
+    w2: Floats
+    ws: Floats
+    wy: Floats
+    wsy: Floats
+    ws2: Floats
+    design_effect: float = 1.0
+    score_is: ScoreIs = "probability_of_label"
+    acting_effects: tuple[float, float] = INDEPENDENT
+
+    @property
+    def rows(self) -> int:
+        """The number of rows behind the counts."""
+        return int(self.n.sum())
+
+    @property
+    def positives(self) -> float:
+        """The weighted sum of outcomes."""
+        return float(self.wy.sum())
+
+    @property
+    def effective_rows(self) -> float:
+        """Kish's effective size, (sum w)^2 / sum w^2, over the design effect."""
+        squares = float(self.w2.sum())
+        return float(self.w.sum()) ** 2 / squares / self.design_effect if squares > 0 else 0.0
+
+    @property
+    def squared_residuals(self) -> float:
+        """Sum of w^2 (y - s - mean)^2 over the rows, the mean being that of all residuals.
+
+        From the sums of the groups: exact where the weights of a group are equal and outcomes are 0 or 1.
+        """
+        total = float(self.w.sum())
+        if not total > 0:
+            return 0.0
+        mean = float((self.wy - self.ws).sum()) / total
+        spread = self.ws2 - 2 * self.wsy + self.wy - 2 * mean * (self.wy - self.ws) + mean**2 * self.w
+        per_row = np.divide(self.w2 * spread, self.w, out=np.zeros_like(self.w), where=self.w > 0)
+        return max(0.0, float(per_row.sum()))
+
+    @property
+    def score(self) -> Floats:
+        """The mean score of each group (the score itself where scores are discrete)."""
+        return np.clip(self.ws / self.w, 0.0, 1.0)
+
+    @property
+    def rate(self) -> Floats:
+        """The share of outcomes that came true in each group."""
+        return np.clip(self.wy / self.w, 0.0, 1.0)
+
+    def take(self, mask: Bools) -> Counts:
+        """The groups where ``mask`` holds."""
+        return replace(self, **{name: getattr(self, name)[mask] for name in _KEYS + _SUMS})
+
+    def where(self, population: Where) -> Counts:
+        """The rows of one population: all, predicted, or automated.
+
+        Their design effect is the larger one of their own and of all rows': their own is measured on few.
+        """
+        if population == "all":
+            return self
+        chosen, own = (
+            (self.predicted, self.acting_effects[0])
+            if population == "predicted"
+            else (self.automated, self.acting_effects[1])
+        )
+        return self.take(chosen).with_design_effect(max(self.design_effect, own))
+
+    def with_design_effect(self, effect: float) -> Counts:
+        """The same rows with another design effect (at least 1)."""
+        return replace(self, design_effect=max(1.0, effect))
+
+    def by_cell(self) -> Counts:
+        """Predicted and automated groups of one cell put together; the keys become False."""
+        if len(self.cell) == 0 or not (np.diff(self.cell) == 0).any():
+            return replace(self, predicted=np.zeros_like(self.predicted), automated=np.zeros_like(self.automated))
+        cells, index = np.unique(self.cell, return_inverse=True)
+        sums: dict[str, Any] = {name: _sum_by(getattr(self, name), index, len(cells)) for name in _SUMS}
+        off = np.zeros(len(cells), dtype=bool)
+        return replace(self, cell=cells, predicted=off, automated=off, **sums)
+
+    def digest(self) -> str:
+        """A hash of the content: equal for equal rows, whichever engine counted them.
+
+        Sums are rounded to nine digits (decimals for those below 1), since engines may add in
+        different orders.
+        """
+        effects = [self.design_effect, *(self.acting_effects if self.acting_effects != INDEPENDENT else ())]
+        hashed = hashlib.sha256(f"{' '.join(f'{effect:.6g}' for effect in effects)} {self.score_is}".encode())
+        for name in (*_KEYS, "n"):
+            hashed.update(np.ascontiguousarray(getattr(self, name)).astype("<i8").tobytes())
+        for name in _SUMS[1:]:
+            hashed.update(_rounded(getattr(self, name)).tobytes())
+        return hashed.hexdigest()[:16]
+
+    def to_bytes(self) -> bytes:
+        """A compressed form for the history; :func:`counts_from_bytes` reads it back."""
+        buffer = io.BytesIO()
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in _KEYS + _SUMS}
+        effects: dict[str, Any] = {"design_effect": self.design_effect, "acting_effects": np.array(self.acting_effects)}
+        np.savez(buffer, score_is=np.array(self.score_is), **effects, **arrays)
+        return zlib.compress(buffer.getvalue(), 6)
+
+
+def _rounded(values: Floats) -> Floats:
+    """Nine significant digits, nine decimals below 1; -0 becomes 0."""
+    scale = 10.0 ** (9 - np.ceil(np.log10(np.maximum(np.abs(values), 1.0))))
+    return np.rint(values * scale) / scale + 0.0
+
+
+def _sum_by(values: npt.NDArray[Any], index: npt.NDArray[np.intp], size: int) -> npt.NDArray[Any]:
+    # bincount of nothing gives whole numbers, whatever the weights
+    total = np.bincount(index, weights=values.astype(np.float64), minlength=size).astype(np.float64, copy=False)
+    return np.rint(total).astype(np.int64) if values.dtype.kind == "i" else total
+
+
+def counts_from_bytes(data: bytes) -> Counts:
+    """The counts that :meth:`Counts.to_bytes` wrote."""
+    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in _KEYS + _SUMS}
+        # stored before acting rows had effects of their own: they have the label's
+        predicted, automated = stored.get("acting_effects", INDEPENDENT)
+        return Counts(
+            **arrays,
+            design_effect=float(stored["design_effect"]),
+            score_is=str(stored["score_is"]),  # type: ignore[arg-type]
+            acting_effects=(float(predicted), float(automated)),
+        )
+
+
+def empty_counts(score_is: ScoreIs = "probability_of_label") -> Counts:
+    """Counts of no row."""
+    return counts_from_rows([], [], score_is=score_is)
+
+
+def counts_from_groups(
+    columns: dict[str, npt.ArrayLike],
+    *,
+    design_effect: float = 1.0,
+    score_is: ScoreIs,
+    acting_effects: tuple[float, float] = INDEPENDENT,
+) -> Counts:
+    """Counts from grouped columns (the names of the fields), sorted; keys must be distinct."""
+    cell = np.asarray(columns["cell"], dtype=np.int64)
+    predicted = np.asarray(columns["predicted"], dtype=bool)
+    automated = np.asarray(columns["automated"], dtype=bool)
+    order = np.lexsort((automated, predicted, cell))
+    sums: dict[str, Any] = {name: np.asarray(columns[name], dtype=np.float64)[order] for name in _SUMS[1:]}
+    n = np.asarray(columns["n"], dtype=np.int64)[order]
+    return Counts(
+        cell=cell[order], predicted=predicted[order], automated=automated[order], n=n, **sums,
+        design_effect=design_effect, score_is=score_is, acting_effects=acting_effects,
+    )  # fmt: skip
+
+
+def counts_from_rows(
+    score: npt.ArrayLike,
+    outcome: npt.ArrayLike,
+    *,
+    predicted: npt.ArrayLike | None = None,
+    weight: npt.ArrayLike | None = None,
+    automate_at: float = 0.5,
+    design_effect: float = 1.0,
+    score_is: ScoreIs = "probability_of_label",
+) -> Counts:
+    """Counts of plain rows, for simulations and tests; the warehouse does the same in SQL.
+
+    ``score`` and ``outcome`` have shape (n,), values in [0, 1]; ``predicted`` defaults to
+    score >= 0.5, ``weight`` to 1.
+
+    >>> counts = counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0])
+    >>> counts.cell.tolist(), counts.n.tolist(), counts.wy.tolist()
+    ([2000, 9000], [1, 2], [0.0, 1.0])
+    """
+    s = np.asarray(score, dtype=np.float64)
+    y = np.asarray(outcome, dtype=np.float64)
+    w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
+    decided = (s >= 0.5) if predicted is None else np.asarray(predicted, dtype=bool)
+    acted = decided & (s >= automate_at)
+    cell = np.floor(s * CELLS + 0.5).astype(np.int64)
+    keys, index = np.unique(cell * 4 + decided * 2 + acted, return_inverse=True)
+    columns: dict[str, Any] = {"cell": keys // 4, "predicted": keys % 4 >= 2, "automated": keys % 2 == 1}
+    products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
+    columns["n"] = np.bincount(index, minlength=len(keys))
+    for name, values in products.items():
+        columns[name] = np.bincount(index, weights=values, minlength=len(keys))
+    return counts_from_groups(columns, design_effect=design_effect, score_is=score_is)
+
+
+def pool(parts: Iterable[Counts]) -> Counts:
+    """Several windows (or labels) as one sample.
+
+    Its design effect is what one measurement over all rows would give if no cluster had rows in two parts:
+    the mean of the parts' effects, each by its share of the squared residuals (:func:`_pooled_effect`).
+    A cluster that does reach into several windows makes the result slightly too small (docs/statistics.md).
+    Raises ValueError for no part at all.
+    """
+    kept = list(parts)
+    if not kept:
+        raise ValueError("nothing to pool: give at least one Counts")
+    if len(kept) == 1:
+        return kept[0]
+    keys = [part.cell * 4 + part.predicted * 2 + part.automated for part in kept]
+    distinct, index = np.unique(np.concatenate(keys), return_inverse=True)
+    columns: dict[str, Any] = {"cell": distinct // 4, "predicted": distinct % 4 >= 2, "automated": distinct % 2 == 1}
+    for name in _SUMS:
+        columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(distinct))
+    acting = kept[0].acting_effects
+    if len({(part.design_effect, part.acting_effects) for part in kept}) > 1:
+        predicted, automated = (_pooled_effect([part.where(where) for part in kept]) for where in WHERES[1:])
+        acting = (predicted, automated)
+    return counts_from_groups(
+        columns,
+        design_effect=_pooled_effect(kept),
+        score_is=kept[0].score_is,
+        acting_effects=acting,
+    )
+
+
+def _pooled_effect(parts: Sequence[Counts]) -> float:
+    """Sum of effect x squared residuals over sum of squared residuals.
+
+    An effect is a ratio of sums over clusters to sums over rows, so numerators and denominators add up.
+    Where no residual differs from its mean, parts count by their squared weights.
+    """
+    if len({part.design_effect for part in parts}) == 1:
+        return parts[0].design_effect  # the usual case, without a rounding error
+    shares = [part.squared_residuals for part in parts]
+    if not sum(shares) > 0:
+        shares = [float(part.w2.sum()) for part in parts]
+    total = sum(shares)
+    return sum(part.design_effect * share for part, share in zip(parts, shares, strict=True)) / total if total else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinCounts:
+    """Counts summed by bin; every array has shape (M,), empty bins included.
+
+    Bin m holds the cells in (upper[m-1], upper[m]] (the first from 0 on). ``n`` counts rows, ``w``,
+    ``ws``, ``wy`` sum weights, ``n_eff`` is the number of independent rows it is worth: Kish's
+    (sum w)^2 / sum w^2 over the design effect.
+    """
+
+    upper: Ints
+    n: Ints
+    w: Floats
+    ws: Floats
+    wy: Floats
+    n_eff: Floats
+
+    @property
+    def score(self) -> Floats:
+        """Mean score c_m of each bin (0 where empty)."""
+        return np.divide(self.ws, self.w, out=np.zeros_like(self.ws), where=self.w > 0)
+
+    @property
+    def rate(self) -> Floats:
+        """Hit rate y_m of each bin (0 where empty)."""
+        return np.divide(self.wy, self.w, out=np.zeros_like(self.wy), where=self.w > 0)
+
+    def filled(self) -> BinCounts:
+        """Only the bins that hold a row."""
+        keep = self.n > 0
+        return BinCounts(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+    def range_of(self, index: int) -> tuple[float, float]:
+        """The score range (lower, upper] of one bin, in scores."""
+        lower = self.upper[index - 1] / CELLS if index > 0 else 0.0
+        return float(lower), float(self.upper[index] / CELLS)
+
+
+def equal_frequency_edges(counts: Counts, bins: int) -> tuple[int, ...]:
+    """Upper edges (in cells) of at most ``bins`` bins of equal row numbers.
+
+    Each distinct cell goes to the bin in which its mid-rank lies, intervals (lower, upper], so that
+    ties are never torn. Fewer bins come out where fewer distinct cells exist; the last edge is
+    always 10000.
+
+    >>> equal_frequency_edges(counts_from_rows([0.1, 0.2, 0.3, 0.9], [0, 0, 1, 1]), 2)
+    (2000, 10000)
+    """
+    grouped = counts.by_cell()
+    if len(grouped.cell) == 0:
+        return (CELLS,)
+    ends = np.cumsum(grouped.n)
+    twice_mid_rank = 2 * ends - grouped.n
+    # ceil(mid / N * bins) - 1 in whole numbers: no rounding can move a cell to another bin
+    index = -((-twice_mid_rank * bins) // (2 * ends[-1])) - 1
+    last_of_bin = np.append(np.diff(index) > 0, True)
+    return (*(int(cell) for cell in grouped.cell[last_of_bin][:-1]), CELLS)
+
+
+def equal_width_edges(bins: int) -> tuple[int, ...]:
+    """Upper edges (in cells) of ``bins`` bins of equal width.
+
+    >>> equal_width_edges(4)
+    (2500, 5000, 7500, 10000)
+    """
+    return tuple(round(CELLS * (k + 1) / bins) for k in range(bins))
+
+
+def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
+    """The counts summed into bins with these upper edges, shape (len(edges),)."""
+    upper = np.asarray(edges, dtype=np.int64)
+    index = np.minimum(np.searchsorted(upper, counts.cell, side="left"), len(upper) - 1)
+    sums = {name: _sum_by(getattr(counts, name), index, len(upper)) for name in ("n", "w", "w2", "ws", "wy")}
+    w, w2 = sums["w"], sums["w2"]
+    n_eff = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0) / counts.design_effect
+    return BinCounts(upper=upper, n=sums["n"], w=w, ws=sums["ws"], wy=sums["wy"], n_eff=n_eff)

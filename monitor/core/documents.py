@@ -1,0 +1,40 @@
+"""The documents that ship with the program: the folder ``docs/`` of a checkout, or its copy in an installed wheel."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+_HERE = Path(__file__).parents[1]
+#: In a wheel ``setup.py`` has copied docs/ into the package; in a checkout it is beside it. One source of truth.
+_PLACES = (_HERE / "docs", _HERE.parent / "docs")
+
+
+@cache
+def folder() -> Path | None:
+    """Where the documents are; None where an installation has none."""
+    return next((place for place in _PLACES if (place / "runbook").is_dir()), None)
+
+
+@cache
+def pages() -> frozenset[str]:
+    """Every document by its name without ending, such as ``runbook/above_threshold``."""
+    place = folder()
+    if place is None:
+        return frozenset()
+    return frozenset(path.relative_to(place).with_suffix("").as_posix() for path in place.rglob("*.md"))
+
+
+def text_of(name: str) -> str | None:
+    """The Markdown of a document; None where there is none of that name."""
+    place = folder()
+    if place is None or name not in pages():  # only names that were listed: no path leads out of the folder
+        return None
+    return (place / f"{name}.md").read_text("utf-8")
+
+
+def picture_of(name: str) -> bytes | None:
+    """A picture of the documents by its path in their folder; None where there is none."""
+    place = folder()
+    known = {} if place is None else {p.relative_to(place).as_posix(): p for p in place.rglob("*.png")}
+    return known[name].read_bytes() if name in known else None

@@ -1,0 +1,573 @@
+"""The frozen records that pass between the stages.
+
+Everything a stage hands to the next is one of these, so the shape of the whole chain can be read
+here: a :class:`Window` says when, a :class:`Subject` says about what, an :class:`Estimate` is a
+number with its interval, a :class:`Comparison` is the evidence for one rule, a :class:`Verdict` is
+what was decided and why, and an :class:`Action` is what was done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Literal
+
+Where = Literal["all", "predicted", "automated"]
+Schedule = Literal["weekly", "daily"]
+Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
+Severity = Literal["info", "warning", "critical"]
+ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
+ActionKind = Literal["slack", "disable_automation", "block_scores"]
+
+WHERES: tuple[Where, ...] = ("all", "predicted", "automated")
+
+
+class Reason(StrEnum):
+    """Why a verdict has its outcome. Each has a page ``docs/runbook/<value>.md``."""
+
+    WITHIN_THRESHOLD = "within_threshold"
+    NOT_SIGNIFICANT_IN_FAMILY = "not_significant_in_family"
+    STREAK_INCOMPLETE = "streak_incomplete"
+    INCREASED = "increased"
+    TRAFFIC_MIX = "traffic_mix"
+    ABOVE_THRESHOLD = "above_threshold"
+    BELOW_THRESHOLD = "below_threshold"
+    DISTRIBUTION_SHIFTED = "distribution_shifted"
+    NO_BASELINE = "no_baseline"
+    IN_BASELINE = "in_baseline"
+    TOO_FEW_ROWS = "too_few_rows"
+    SCORES_MOVED = "scores_moved"
+    NO_ROWS = "no_rows"
+    REJECTED_ROWS = "rejected_rows"
+    RELATION_ERROR = "relation_error"
+    WAREHOUSE_FAILED = "warehouse_failed"
+
+
+class BadRow(StrEnum):
+    """Why a row of the warehouse was set aside. All are described in ``docs/bad-rows.md``."""
+
+    ITEM_MISSING = "item_missing"
+    LABEL_MISSING = "label_missing"
+    LABEL_TOO_LONG = "label_too_long"
+    SCORE_MISSING = "score_missing"
+    SCORE_NOT_A_NUMBER = "score_not_a_number"
+    SCORE_OUT_OF_RANGE = "score_out_of_range"
+    PREDICTION_INVALID = "prediction_invalid"
+    DEVIATION_INVALID = "deviation_invalid"
+    OUTCOME_MISSING = "outcome_missing"
+    OUTCOME_OUT_OF_RANGE = "outcome_out_of_range"
+    OUTCOME_NOT_FINITE = "outcome_not_finite"
+    PREDICTED_INVALID = "predicted_invalid"
+    WEIGHT_INVALID = "weight_invalid"
+    DATE_MISSING = "date_missing"
+    DATE_MALFORMED = "date_malformed"
+    DATE_IN_FUTURE = "date_in_future"
+    DUPLICATE = "duplicate"
+    NO_TRUE_LABEL = "no_true_label"
+    SEVERAL_TRUE_LABELS = "several_true_labels"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """A half-open span of time ``start <= t < end`` (both time zone aware) with its name.
+
+    >>> from datetime import UTC, datetime
+    >>> Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly").name
+    '2026-W46'
+    """
+
+    start: datetime
+    end: datetime
+    name: str
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """What a number is about: a label of a source, or the source as a whole (``label`` is None)."""
+
+    source: str
+    label: str | None
+    segment: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """For people: ``tickets/billing`` or ``tickets (all labels)``."""
+        name = f"{self.source}/{self.label}" if self.label is not None else f"{self.source} (all labels)"
+        return name if self.segment is None else f"{name} [{self.segment[0]}={self.segment[1]}]"
+
+
+LABEL_BYTES = 1_000
+"""The longest label, in UTF-8: it is part of keys, and PostgreSQL's index entries hold about 2,700 bytes."""
+
+DRILL_LABEL = "calmon-drill"
+"""The label that ``calmon automation drill`` switches: reserved, never judged, in no list of labels."""
+
+TOO_MANY_VALUES = "too_many_values"
+"""Said of a source of which a segment column was left out, since it has more values than a report can show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How many rows of a source were set aside for one reason, with a few of them to look at.
+
+    ``reason`` is a :class:`BadRow`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples.
+    """
+
+    source: str
+    reason: str
+    rows: int
+    examples: tuple[Mapping[str, str | None], ...] = ()
+
+
+class ScorePlace(IntEnum):
+    """Where the score of a rejected row is: 0 to 9 is its tenth of [0, 1], these are outside."""
+
+    ABOVE_1 = 10
+    ABOVE_100 = 11
+    BELOW_0 = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedCell:
+    """How many rows of a window were rejected alike. ``label`` is None where it cannot be read.
+
+    ``place`` is a tenth of [0, 1] or a :class:`ScorePlace`, None without a score. ``truth`` is 1 where the outcome can
+    be read (``hits`` sums these), -1 where it is coded -1, else None.
+    """
+
+    label: str | None
+    reason: str
+    place: int | None
+    truth: int | None
+    rows: int
+    hits: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A point with its confidence interval; None where the data do not define it.
+
+    ``value`` is the debiased point, ``plug_in`` the textbook one.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    plug_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One metric of one subject in one window, over one population of rows."""
+
+    subject: Subject
+    window: Window
+    metric: str
+    where: Where
+    interval: Interval
+    n: int
+    positives: float
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The evidence on one rule for one subject: what was seen, against what, how sure.
+
+    ``beyond`` says whether the debiased value (or change) is past the threshold in every window
+    the rule asks for; ``adequate`` whether the rows could have shown a change that matters;
+    ``problem`` is set where no evidence could be had. ``p_value`` is unadjusted.
+    """
+
+    subject: Subject
+    window: Window
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    plug_in: float | None = None
+    baseline: float | None = None
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+    p_value: float | None = None
+    p_rate: float | None = None
+    detectable: float | None = None
+    n: int = 0
+    windows: int = 1
+    beyond: bool = False
+    streak: bool = True
+    adequate: bool = False
+    problem: Reason | None = None
+    baseline_version: int | None = None
+    data_digest: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One rule on one subject in one window: the outcome, its named reason and its numbers."""
+
+    id: str
+    rule: str
+    subject: Subject
+    window: Window
+    metric: str
+    where: Where
+    outcome: Outcome
+    reason: Reason
+    severity: Severity
+    threshold: float
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    plug_in: float | None = None
+    baseline: float | None = None
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    detectable: float | None = None
+    n: int = 0
+    windows: int = 1
+    baseline_version: int | None = None
+    rules_revision: str = ""
+    data_digest: str = ""
+    actions: tuple[ActionKind, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a verdict asked for and what became of it."""
+
+    kind: ActionKind
+    source: str
+    label: str | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftResult:
+    """One distribution test of one subject in one window against its baseline.
+
+    ``statistic`` is the effect size that a rule's threshold is held against (KS distance, PSI,
+    Cramer's V); ``p_value`` is None where a test has none.
+    """
+
+    subject: Subject
+    window: Window
+    test: str
+    column: str
+    statistic: float | None
+    p_value: float | None
+    n: int
+    n_baseline: int
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+SwitchValue = Literal["never_set", "off", "on"]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """Whether automation may act for one label of a source (``label`` None: the source's own).
+
+    ``blocked`` are score ranges (low, high) in which it may not although it is on. ``lease_until``
+    is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's change
+    holds against runs. ``by_operator``: only a person may turn this off on again, since a person
+    turned it off or nobody ever turned it on. ``verdict`` is the one that turned it off or blocked; of
+    what an operator turned on, the one that stands against it. ``ok_streak`` counts good windows since
+    it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet. ``actor`` changed it
+    last; ``counts`` is the run whose good windows are counted, "" where that is the actor.
+    """
+
+    source: str
+    label: str | None
+    state: SwitchValue = "never_set"
+    blocked: tuple[tuple[float, float], ...] = ()
+    lease_until: datetime | None = None
+    hold_until: datetime | None = None
+    by_operator: bool = False
+    actor: str = ""
+    reason: str = ""
+    verdict: str | None = None
+    ok_streak: int = 0
+    last_window_end: datetime | None = None
+    changed_at: datetime | None = None
+    version: int = 0
+    counts: str = ""
+
+    @property
+    def counted_run(self) -> str:
+        """The run whose good windows bring it back, as far as it may come back by itself."""
+        return self.counts or self.actor
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOutcome:
+    """What an acting rule found in one evaluated window. ``blocked``: the score ranges that a breach names.
+
+    A breach without any turns automation off.
+    """
+
+    window_end: datetime
+    outcome: Outcome
+    verdict: str
+    blocked: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEvidence:
+    """What one acting rule says about one label (None: the source as a whole).
+
+    ``windows`` are the newest evaluated ones, newest first, whether their run might act or not. ``judged_until`` is the
+    end of the newest window of a run that might act of which there is any verdict but a failure to read, ``since`` when
+    a run first asked for the rule; ``version`` makes updates conditional: 0 is a row that does not exist yet.
+    """
+
+    source: str
+    label: str | None
+    rule: str
+    schedule: Schedule
+    windows: tuple[WindowOutcome, ...] = ()
+    judged_until: datetime | None = None
+    since: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchEvent:
+    """One change of a switch. ``key`` makes it happen once, however often it is tried.
+
+    ``kind`` is one of: disabled, blocked, enabled, renewed, not_renewed (evaluated, but the lease stays), held,
+    unblocked, counted (a good window on the way back, or a breach that starts the count again); in a dry run also
+    would_disable, would_block, would_enable, would_unblock and would_hold, which change nothing but the lease.
+    ``waits_for`` is the acting rule that was not judged for too long, so that the lease is shorter than it would be.
+    """
+
+    key: str
+    source: str
+    label: str | None
+    at: datetime
+    kind: str
+    from_state: str
+    to_state: str
+    actor: str
+    reason: str
+    blocked: tuple[tuple[float, float], ...] = ()
+    lease_until: datetime | None = None
+    until: datetime | None = None
+    verdict: str | None = None
+    waits_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a history has come: its id, the epoch that operators raise, and the version that each change raises."""
+
+    history: str
+    epoch: int
+    version: int
+
+    def is_older_than(self, seen: Mark) -> bool:
+        """Whether this one must not follow ``seen``: it went back, or is another history that nobody has confirmed.
+
+        >>> Mark("a", 1, 7).is_older_than(Mark("a", 1, 8)), Mark("b", 2, 0).is_older_than(Mark("a", 1, 8))
+        (True, False)
+        """
+        if self.epoch != seen.epoch:
+            return self.epoch < seen.epoch
+        return self.history != seen.history or self.version < seen.version
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What this machine has recorded of a history: how far it had come, and what was in it then ("": not recorded)."""
+
+    mark: Mark
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which history it is. Not ``confirmed``: an older copy was put back, and every gate is closed.
+
+    ``newest_at`` is the newest date of a switch change since the last confirmation, ``why`` and the two after it say
+    who doubted or confirmed last. ``seen`` is what this machine has recorded beside the history, None for nothing.
+    ``content`` sums up switches and thresholds of a SQLite file: each change of one makes another, and a version has
+    only one; "" where it is not known.
+    """
+
+    mark: Mark
+    confirmed: bool = True
+    newest_at: datetime | None = None
+    why: str = ""
+    changed_by: str = ""
+    changed_at: datetime | None = None
+    seen: Recorded | None = None
+    content: str = ""
+
+    @property
+    def went_back(self) -> bool:
+        """Whether an older copy, or a part of one, was put back behind everybody's back."""
+        return self.seen is not None and (self.mark.is_older_than(self.seen.mark) or self.is_mixed)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it holds what another copy held: of SQLite, an old file under the journal (-wal) of a newer one."""
+        seen = self.seen
+        return seen is not None and seen.mark == self.mark and "" != seen.content != self.content != ""
+
+
+IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
+
+MONITOR_RULE = "monitor:"
+"""How the ``rule`` of an incident of the monitor itself begins; no rule of alerts.yaml has a colon in its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A run of breaches of one rule on one subject, from the first to resolved.
+
+    ``root`` is the delivery id of the living message that tells of it (None: no route took it).
+    ``ok_windows`` counts good windows in a row since the last breach, ``reopened`` how often it came back.
+    ``silenced_until`` is when a silence ends by itself. ``version`` makes updates conditional: 1 is as opened.
+    """
+
+    id: str
+    rule: str
+    source: str
+    label: str | None
+    severity: Severity
+    state: IncidentState
+    schedule: Schedule
+    opened_at: datetime
+    opened_window: str
+    first_verdict: str
+    last_verdict: str
+    last_window_start: datetime
+    breaches: int
+    reason: str
+    resolved_at: datetime | None = None
+    resolved_window: str | None = None
+    resolved_by: str | None = None
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str | None = None
+    silenced_until: datetime | None = None
+    silenced_by: str | None = None
+    ok_windows: int = 0
+    reopened: int = 0
+    root: str | None = None
+    version: int = 1
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes two breaches the same incident."""
+        return f"{self.rule}\x1f{self.source}\x1f{self.label or ''}"
+
+    @property
+    def is_of_monitor(self) -> bool:
+        """Whether it is about the monitor itself: then no verdict belongs to it."""
+        return self.rule.startswith(MONITOR_RULE)
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentEvent:
+    """One thing that happened to an incident. ``key`` makes it happen once, however often it is tried.
+
+    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, held_back,
+    refused (somebody asked for what they may not do); ``reason`` is the named reason of the decision.
+    """
+
+    key: str
+    incident: str
+    at: datetime
+    kind: str
+    reason: str
+    actor: str
+    window: str = ""
+    verdict: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent", "superseded"]
+DeliveryKind = Literal["incidents", "monitor", "test"]
+Operation = Literal["post", "edit", "reply", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message, or one change of one, and what became of it. ``id`` is the same however often it is composed.
+
+    ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or put a *file*
+    into it. What has a root waits until that is sent. ``sequence`` orders the edits of one root: a later one
+    makes those before it *superseded*.
+    """
+
+    id: str
+    kind: DeliveryKind
+    channel: str
+    payload: Mapping[str, Any]
+    created_at: datetime
+    state: DeliveryState = "pending"
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+    claimed_at: datetime | None = None
+    claimed_by: str | None = None
+    sent_at: datetime | None = None
+    external_channel: str | None = None
+    external_id: str | None = None
+    error: str | None = None
+    operation: Operation = "post"
+    root: str | None = None
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a flow leaves for ``calmon health`` and the watchdog: one a ``key``, the newest replaces it."""
+
+    key: str
+    at: datetime
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class IncidentReason(StrEnum):
+    """Why an incident is as it is now, or why nothing happened to it. All are in ``docs/alerts.md``."""
+
+    FIRST_BREACH = "first breach"
+    STILL_BREACHING = "still breaching"
+    STILL_ACKNOWLEDGED = "still breaching, acknowledged"
+    STILL_SILENCED = "still breaching, silenced"
+    WITHIN_AGAIN = "within threshold again"
+    STEADY_AGAIN = "within threshold again, and steady"
+    HELD_BACK = "held back: flapping"
+    REOPENED = "came back: reopened"
+    REOPENED_SILENCED = "came back while silenced"
+    ALREADY_COUNTED = "already counted"
+    OLDER_WINDOW = "older window"
+    NOT_EVALUATED_OPEN = "not evaluated: stays open"
+    DISAPPEARED = "label disappeared: not evaluated, stays open"
+    WITHIN = "within threshold"
+    NOT_EVALUATED = "not evaluated"
+    UNCONFIRMED_OPEN = "above the limit, not confirmed: stays open"
+    UNCONFIRMED = "above the limit, not confirmed"
+    NEWEST_WITHIN_OPEN = "the newest window alone is within the threshold: stays open"
+    NEWEST_WITHIN = "the newest window alone is within the threshold"
+    ACKNOWLEDGED = "acknowledged"
+    SILENCED = "silenced"
+    SILENCE_ENDED = "the silence has ended"
+    RESOLVED_BY_HAND = "resolved by hand"
+    ALREADY_ACKNOWLEDGED = "already acknowledged"
+    ALREADY_SILENCED = "already silenced as long"
+    ALREADY_RESOLVED = "already resolved"
+    NOT_OVER = "no silence is over"
+    NAME_MISSING = "a name is needed"
+    REASON_MISSING = "a reason is needed"
+    END_NOT_AHEAD = "a silence must end in the future"
+    NOT_WATCHED = "no rule watches it any more"
+    ENDS_BY_ITSELF = "ends by itself once it is over: acknowledge or silence it"

@@ -1,0 +1,397 @@
+"""Whether the rows that were set aside may have decided what the others say. Pure.
+
+What is left of a feed that lost its wrong answers looks perfect. So a subject is not judged where more than
+``max_rejected`` of its rows were rejected, where rejection depends on the score or on the outcome, or where a column
+holds one value only. docs/bad-rows.md has the formulas and the levels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.baseline import Baseline
+from monitor.core.counts import CELLS, Counts
+from monitor.core.records import BadRow, RejectedCell, ScorePlace
+
+FEWEST = 3
+"""Rejected rows below which nothing is concluded from a share or a test."""
+LEVEL = 1e-4
+"""The level of the tests of dependence on score and outcome, over all tables of all labels of a reading."""
+CONSTANT_ROWS = 50
+"""Independent rows below which a column of one value says nothing."""
+CONSTANT_CHANCE = 1e-6
+"""The chance, at most, that a column has one value where it is called constant (over all labels)."""
+OVERCONFIDENCE_ALLOWED = 10
+"""Without a baseline: by how much scores may overstate the rate of an outcome that never comes."""
+NAMED_LABELS = 5
+
+NOT_REJECTED = frozenset({BadRow.DUPLICATE.value})
+"""Reasons that lose no evidence: of duplicates the latest stays. Every other row of the window counts as rejected, a
+NULL truth too. Rows without a usable date lie in no window, and are in no :class:`RejectedCell`."""
+
+Ints = npt.NDArray[np.int64]
+
+
+class Why(StrEnum):
+    """What was found of one subject."""
+
+    SHARE = "share"
+    BY_SCORE = "by_score"
+    BY_OUTCOME = "by_outcome"
+    LABEL_UNREADABLE = "label_unreadable"
+    SCALE = "scale"
+    CONSTANT = "constant"
+
+
+class Cause(StrEnum):
+    """What most of the rejected rows have in common, or which column holds one value only."""
+
+    SCORE_IN_PERCENT = "score_in_percent"
+    TRUTH_MINUS_ONE = "truth_minus_one"
+    TRUTH_MISSING = "truth_missing"
+    SCORE_MISSING = "score_missing"
+    LABEL_MISSING = "label_missing"
+    ITEM_CONSTANT = "item_constant"
+    SCORE_CONSTANT = "score_constant"
+    TRUTH_CONSTANT = "truth_constant"
+    OTHER = "other"
+
+
+_OF_REASON = {
+    BadRow.OUTCOME_MISSING.value: Cause.TRUTH_MISSING,
+    BadRow.SCORE_MISSING.value: Cause.SCORE_MISSING,
+    BadRow.LABEL_MISSING.value: Cause.LABEL_MISSING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why one subject is not judged. ``rejected`` of ``rows`` rows were set aside, most of them for ``reason``.
+
+    ``local`` is the share in the part where rejection is most frequent, ``p_value`` that of the test, ``part`` the
+    scores (from, to) of that part or the outcome; all None where the share over all rows decided.
+    """
+
+    why: Why
+    cause: Cause
+    rejected: int
+    rows: int
+    reason: str | None = None
+    local: float | None = None
+    p_value: float | None = None
+    part: tuple[float, float] | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of the rows that was rejected."""
+        return self.rejected / self.rows if self.rows else 0.0
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What a verdict keeps of it."""
+        part = None if self.part is None else list(self.part)
+        found = {"why": self.why.value, "cause": self.cause.value, "reason": self.reason, "rejected": self.rejected}
+        return found | {"rows": self.rows, "local": self.local, "p_value": self.p_value, "part": part}
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """What was found of one source in one window; ``everywhere`` holds for each of its subjects."""
+
+    subjects: Mapping[str | None, Rejection] = field(default_factory=dict)
+    everywhere: Rejection | None = None
+
+    def of(self, label: str | None) -> Rejection | None:
+        """Why this label (None: the source as a whole) is not judged, or None."""
+        return self.subjects.get(label, self.everywhere)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels with a finding of their own."""
+        return tuple(sorted(label for label in self.subjects if label is not None))
+
+    @property
+    def gravest(self) -> Rejection | None:
+        """What the source's incident says: what concerns all of it, else its own finding, else the label with most."""
+        own = max(self.subjects.values(), key=lambda each: each.rejected, default=None)
+        return self.everywhere or self.subjects.get(None) or own
+
+
+def as_json(cells: Sequence[RejectedCell], found: Rejections) -> dict[str, Any]:
+    """What the history keeps of the rejected rows of a reading; {} of none."""
+    if not cells and found == Rejections():
+        return {}
+    everywhere = found.everywhere.detail if found.everywhere else None
+    return {
+        "cells": [[c.label, c.reason, c.place, c.truth, c.rows, c.hits] for c in cells],
+        "subjects": [[label, each.detail] for label, each in found.subjects.items()],
+        "everywhere": everywhere,
+    }
+
+
+def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...], Rejections]:
+    """What :func:`as_json` made; nothing of readings from before rejected rows were kept."""
+    kept = kept or {}
+    cells = tuple(RejectedCell(*cell) for cell in kept.get("cells", ()))
+    subjects = {label: from_detail(detail) for label, detail in kept.get("subjects", ())}
+    everywhere = kept.get("everywhere")
+    return cells, Rejections(subjects, from_detail(everywhere) if everywhere else None)
+
+
+def from_detail(detail: Mapping[str, Any]) -> Rejection:
+    """What :attr:`Rejection.detail` was made of."""
+    part = detail["part"]
+    return Rejection(
+        Why(detail["why"]), Cause(detail["cause"]), detail["rejected"], detail["rows"], detail["reason"],
+        detail["local"], detail["p_value"], None if part is None else (part[0], part[1]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """What a reading gives to be looked at: rejected rows, kept counts (None: the source), kept rows, duplicates.
+
+    ``labelled`` is False for a source of numbers, which is judged as a whole only.
+    """
+
+    cells: Sequence[RejectedCell]
+    labels: Mapping[str | None, Counts]
+    rows: int
+    repeated: int = 0
+    labelled: bool = True
+
+
+def rejections(read: Read, baselines: Mapping[str | None, Baseline], most: float) -> Rejections:
+    """What keeps the subjects of one source in one window from being judged; ``most`` is ``max_rejected``."""
+    read = replace(read, cells=[cell for cell in read.cells if cell.reason not in NOT_REJECTED])
+    by_label: dict[str | None, list[RejectedCell]] = {}
+    for cell in read.cells if read.labelled else ():
+        by_label.setdefault(cell.label, []).append(cell)
+    nameless = by_label.pop(None, [])
+    subjects: dict[str | None, Rejection] = {}
+    for label, cells in by_label.items():
+        found = _of_subject(cells, read.labels.get(label), 0, most, len(by_label) + 1)
+        if found is not None:
+            subjects[label] = found
+    whole = _of_subject(read.cells, read.labels.get(None), read.rows, most, len(by_label) + 1)
+    if whole is not None:
+        subjects[None] = whole
+    constant = _constant_column(read, baselines.get(None))
+    left = {label: counts for label, counts in read.labels.items() if label is not None and label not in subjects}
+    subjects |= {} if constant else _constant_labels(left, baselines)
+    return Rejections(subjects, constant or _everywhere(whole, nameless, read, most))
+
+
+def _everywhere(whole: Rejection | None, nameless: Sequence[RejectedCell], read: Read, most: float) -> Rejection | None:
+    """What no label is free of: labels that cannot be read, and scores on another scale."""
+    lost, total = _rows(nameless), _rows(read.cells) + read.rows
+    if lost >= FEWEST and lost > most * total:
+        return Rejection(Why.LABEL_UNREADABLE, cause_of(nameless), lost, total, _reason(nameless))
+    if whole is not None and whole.cause is Cause.SCORE_IN_PERCENT:
+        return Rejection(Why.SCALE, whole.cause, whole.rejected, whole.rows, whole.reason)
+    return None
+
+
+def _of_subject(
+    cells: Sequence[RejectedCell], counts: Counts | None, kept: int, most: float, subjects: int
+) -> Rejection | None:
+    lost = _rows(cells)
+    kept = counts.rows if counts is not None else kept
+    if lost < FEWEST:
+        return None
+    if lost > most * (lost + kept):
+        return Rejection(Why.SHARE, cause_of(cells), lost, lost + kept, _reason(cells))
+    return _dependent(cells, counts, most, LEVEL / subjects) if counts is not None else None
+
+
+# --- dependence on score and outcome
+
+
+def _dependent(cells: Sequence[RejectedCell], counts: Counts, most: float, level: float) -> Rejection | None:
+    """Rejection that is more frequent than ``most`` in a range of scores or with an outcome, and surely so there."""
+    lost = _rows(cells)
+    for why, tables in ((Why.BY_SCORE, _by_score(cells, counts)), (Why.BY_OUTCOME, _by_outcome(cells, counts))):
+        found = _worst(tables, most, level)
+        if found is not None:
+            part, local, p_value = found
+            reason, cause = _reason(cells), cause_of(cells)
+            return Rejection(why, cause, lost, lost + counts.rows, reason, local, p_value, part)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows in a part and in all: rejected and kept."""
+
+    part: tuple[float, float]
+    rejected: int
+    kept: int
+    all_rejected: int
+    all_kept: int
+
+
+def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[float, float], float, float] | None:
+    """The part with the smallest p-value where it holds: (part, share, p); None where none does."""
+    from scipy import stats  # noqa: PLC0415 - takes long to import, and messages need the records of this module only
+
+    found = []
+    for table in tables:
+        rows = table.rejected + table.kept
+        if table.rejected >= FEWEST and table.rejected > most * rows:
+            p = float(stats.hypergeom.sf(
+                table.rejected - 1, table.all_rejected + table.all_kept, table.all_rejected, rows
+            ))  # fmt: skip
+            found.append((p, table.part[1] - table.part[0], table.part, table.rejected / rows))
+    best = min(found, default=None)  # of equal p-values the narrowest part
+    if best is None or best[0] >= level / max(1, len(tables)):
+        return None
+    p_value, _, part, local = best
+    return part, local, p_value
+
+
+def _by_score(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:
+    """Each tenth of the scores, and all from each tenth on, of the rejected rows whose score can be read."""
+    effect = counts.design_effect
+    lost, kept = np.zeros(10, dtype=np.int64), np.zeros(10, dtype=np.int64)
+    for cell in cells:
+        if cell.place is not None and cell.place < len(lost):
+            lost[cell.place] += cell.rows
+    np.add.at(kept, np.minimum(counts.cell * 10 // CELLS, 9), counts.n)
+    lost, kept = (np.floor(rows / effect).astype(np.int64) for rows in (lost, kept))
+    parts = [(k, k + 1) for k in range(10)] + [(k, 10) for k in range(1, 9)]
+    return [
+        _Table((a / 10, b / 10), int(lost[a:b].sum()), int(kept[a:b].sum()), int(lost.sum()), int(kept.sum()))
+        for a, b in parts
+    ]
+
+
+def _by_outcome(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:
+    """Hits and misses of the rejected rows whose outcome can be read."""
+    known = [cell for cell in cells if cell.truth == 1]
+    hits, rows = sum(cell.hits for cell in known), sum(cell.rows for cell in known)
+    kept_hits = float((counts.rate * counts.n).sum())
+    pairs = ((0.0, rows - hits, counts.rows - kept_hits), (1.0, hits, kept_hits))
+    whole = [(y, int(lost / counts.design_effect), int(kept / counts.design_effect)) for y, lost, kept in pairs]
+    all_lost, all_kept = sum(lost for _, lost, _ in whole), sum(kept for _, _, kept in whole)
+    return [_Table((y, y), lost, kept, all_lost, all_kept) for y, lost, kept in whole]
+
+
+# --- columns of one value
+
+
+def _constant_column(read: Read, baseline: Baseline | None) -> Rejection | None:
+    """Item, score or truth with one value in the whole source."""
+    counts = read.labels.get(None)
+    if counts is None or not counts.rows:
+        return None
+    most = max((part.rows for label, part in read.labels.items() if label is not None), default=0)
+    causes = (
+        (most == 1 and read.repeated >= CONSTANT_ROWS, Cause.ITEM_CONSTANT),
+        (_independent(counts) >= CONSTANT_ROWS and len(np.unique(counts.cell)) == 1, Cause.SCORE_CONSTANT),
+        (_one_truth(counts, baseline), Cause.TRUTH_CONSTANT),
+    )
+    cause = next((cause for holds, cause in causes if holds), None)
+    lost = _rows(read.cells)
+    return None if cause is None else Rejection(Why.CONSTANT, cause, lost, lost + counts.rows)
+
+
+def _constant_labels(
+    labels: Mapping[str, Counts], baselines: Mapping[str | None, Baseline]
+) -> dict[str | None, Rejection]:
+    """Labels whose scores are all the same, which by the baseline can be no chance.
+
+    With p the share of that score in the baseline, n independent rows all have it with probability p^n.
+    """
+    found: dict[str | None, Rejection] = {}
+    for label, counts in labels.items():
+        baseline, rows = baselines.get(label), _independent(counts)
+        if baseline is None or rows < CONSTANT_ROWS or counts.cell[0] != counts.cell[-1]:
+            continue
+        then = baseline.counts
+        same = int(then.n[then.cell == counts.cell[0]].sum())
+        if _chance(same, then.rows, rows) < log(CONSTANT_CHANCE / len(labels)):
+            found[label] = Rejection(Why.CONSTANT, Cause.SCORE_CONSTANT, 0, counts.rows)
+    return found
+
+
+def _one_truth(counts: Counts, baseline: Baseline | None) -> bool:
+    """Whether the truth has one value in all rows, where by the baseline, or else by the scores, it would not."""
+    rows = _independent(counts)
+    if rows < CONSTANT_ROWS:
+        return False
+    actual = _actual(counts)
+    if np.ptp(actual) > 1e-9:
+        return False
+    value = float(actual[0])
+    if 1e-9 < value < 1 - 1e-9:
+        return len(np.unique(counts.cell)) >= 20  # a soft share that no group of rows differs in
+    if value > 0.5 and not (~counts.predicted).sum():
+        return False  # each row is of a label that was given, and each was right: a perfect week
+    return _truth_chance(counts, baseline, value, rows) < log(CONSTANT_CHANCE)
+
+
+def _truth_chance(counts: Counts, baseline: Baseline | None, value: float, rows: float) -> float:
+    """The logarithm of the chance that all rows have this truth."""
+    if baseline is not None:
+        then = baseline.counts
+        true = float((_actual(then) * then.n).sum())
+        return _chance(true if value > 0.5 else then.rows - true, then.rows, rows)
+    claimed = counts.score if counts.score_is == "probability_of_label" else _claimed(counts)
+    other = float(((claimed if value < 0.5 else 1 - claimed) * counts.n).sum()) / counts.rows
+    return rows * log(max(1 - other / OVERCONFIDENCE_ALLOWED, 1e-9))
+
+
+def _actual(counts: Counts) -> npt.NDArray[np.float64]:
+    """The rate of the truth itself in each group, whatever the outcome is."""
+    if counts.score_is == "probability_of_label":
+        return counts.rate
+    return np.where(counts.predicted, counts.rate, 1 - counts.rate)
+
+
+def _claimed(counts: Counts) -> npt.NDArray[np.float64]:
+    return np.where(counts.predicted, counts.score, 1 - counts.score)
+
+
+def _chance(same: float, of: int, rows: float) -> float:
+    """The logarithm of p^rows with p = (same + 1) / (of + 2)."""
+    return rows * log((same + 1) / (of + 2))
+
+
+def _independent(counts: Counts) -> float:
+    return counts.rows / counts.design_effect
+
+
+# --- causes
+
+
+def _rows(cells: Iterable[RejectedCell]) -> int:
+    return sum(cell.rows for cell in cells)
+
+
+def _reason(cells: Iterable[RejectedCell]) -> str:
+    """The reason of most rows."""
+    by_reason: Counter[str] = Counter()
+    for cell in cells:
+        by_reason[cell.reason] += cell.rows
+    return max(sorted(by_reason), key=lambda reason: by_reason[reason])
+
+
+def cause_of(cells: Sequence[RejectedCell]) -> Cause:
+    """What more than half of the rejected rows have in common."""
+    half = _rows(cells) / 2
+    percent = _rows(c for c in cells if c.reason == BadRow.SCORE_OUT_OF_RANGE and c.place == ScorePlace.ABOVE_1)
+    minus_one = _rows(c for c in cells if c.reason == BadRow.OUTCOME_OUT_OF_RANGE and c.truth == -1)
+    if percent > half:
+        return Cause.SCORE_IN_PERCENT
+    if minus_one > half:
+        return Cause.TRUTH_MINUS_ONE
+    reason = _reason(cells)
+    return _OF_REASON.get(reason, Cause.OTHER) if _rows(c for c in cells if c.reason == reason) > half else Cause.OTHER

@@ -1,0 +1,92 @@
+"""What is said of rejected rows: what was found, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from monitor.core.rejection import NAMED_LABELS, Cause, Rejection, Rejections, Why
+
+_CAUSES: Mapping[Cause, str] = {
+    Cause.SCORE_IN_PERCENT: ": most of their scores are between 1 and 100, as percentages are",
+    Cause.TRUTH_MINUS_ONE: ": most of their truths (`actual`) are -1",
+    Cause.TRUTH_MISSING: ": most of their truths (`actual`) are NULL",
+    Cause.SCORE_MISSING: ": most of their scores are NULL",
+    Cause.LABEL_MISSING: ": most of them have no label",
+}
+_CONSTANT: Mapping[Cause, str] = {
+    Cause.ITEM_CONSTANT: "every row has the same item",
+    Cause.SCORE_CONSTANT: "every score is the same",
+    Cause.TRUTH_CONSTANT: "every truth (`actual`) is the same",
+}
+_REMEDIES: Mapping[Cause, str] = {
+    Cause.SCORE_IN_PERCENT: "Write `score / 100` in the view, then run the same window again.",
+    Cause.TRUTH_MINUS_ONE: "Find out what -1 means. Where it is a wrong answer, make it 0 in the view; where nobody "
+    "knows the truth, leave the row out until somebody does. Then run the same window again.",
+    Cause.TRUTH_MISSING: "If these items are resolved, fix the join that loses their truth; if not, leave them out of "
+    "the view until they are (`WHERE actual IS NOT NULL`). Then run the same window again.",
+    Cause.SCORE_MISSING: "Find out whether the classifier failed on these items; rows that were never scored do not "
+    "belong in the view. Then run the same window again.",
+    Cause.LABEL_MISSING: "Fix the column `label` of the view, then run the same window again.",
+    Cause.ITEM_CONSTANT: "Check which column `item` is mapped to: of rows with one item and label only the latest "
+    "counts. Then run the same window again.",
+    Cause.SCORE_CONSTANT: "Check that the view has the score of each item, and that the classifier still gives one; a "
+    "default often replaces it after a failure. Then run the same window again.",
+    Cause.TRUTH_CONSTANT: "Check the join that gives the truth. If the truths are right, the classifier is wrong in "
+    "all of these rows: turn automation off. Else fix the view and run the same window again.",
+}  # fmt: skip
+_OTHER = (
+    "`calmon report` names the reasons with their rows, docs/bad-rows.md says what to do for each. Then run the same "
+    "window again."
+)
+
+
+def fact(rejection: Rejection) -> str:
+    """What was found, without a full stop.
+
+    >>> fact(Rejection(Why.SHARE, Cause.TRUTH_MISSING, 50, 100, "outcome_missing"))
+    '50 of 100 rows (50.0%) were rejected: most of their truths (`actual`) are NULL'
+    """
+    if rejection.why is Why.CONSTANT:
+        return _CONSTANT[rejection.cause]
+    lost = f"{rejection.rejected:,} of {rejection.rows:,} rows"
+    if rejection.why is Why.LABEL_UNREADABLE:
+        return f"{lost} have no label that can be read"
+    if rejection.local is None or rejection.part is None:
+        return f"{lost} ({rejection.share:.1%}) were rejected{_cause(rejection)}"
+    low, high = rejection.part
+    scores = rejection.why is Why.BY_SCORE
+    part = f"scores {low:.1f} to {high:.1f}" if scores else f"outcome {low:.0f}"
+    on = "score" if scores else "outcome"
+    found = f"{rejection.local:.1%} of the rows with {part} were rejected ({lost} in all)"
+    return f"rejection depends on the {on}: {found}{_cause(rejection)}"
+
+
+def remedy(rejection: Rejection) -> str:
+    """What to do, in full sentences."""
+    return _REMEDIES.get(rejection.cause, _OTHER)
+
+
+def concerned(found: Rejections) -> str:
+    """Which subjects are not judged: "all labels", or the names of some."""
+    if found.everywhere is not None:
+        return "all labels"
+    names = [*found.labels, *(["the source as a whole"] if None in found.subjects else [])]
+    return _listed(names)
+
+
+def sentence(found: Rejections) -> str:
+    """Cause, subjects and remedy of one source in one window; "" of none."""
+    gravest = found.gravest
+    if gravest is None:
+        return ""
+    return f"not judged: {concerned(found)}: {fact(gravest)}. {remedy(gravest)}"
+
+
+def _cause(rejection: Rejection) -> str:
+    reason = (rejection.reason or "").replace("_", " ")
+    return _CAUSES.get(rejection.cause, f": most of them for {reason}" if reason else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown, more = ", ".join(names[:NAMED_LABELS]), len(names) - NAMED_LABELS
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,187 @@
+"""Windows of time: ISO weeks and days in the configured time zone, and when they are ready."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from monitor.core.records import Schedule, Window
+
+SETTLE = timedelta(hours=6)
+
+_OTHER_ZONE = timedelta.max
+FIRST_YEAR, LAST_YEAR = 1970, 9000
+"""Years of windows: far from the ends of the calendar, where "the week before" would be no date."""
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_WEEK = re.compile(r"([0-9]{4})-W([0-9]{2})")
+
+
+class WindowError(ValueError):
+    """The text does not name a window; the message says how to write one."""
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime.combine(day, time(), zone).astimezone(UTC)
+
+
+def _check_year(year: int) -> None:
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        raise WindowError(f"the year {year:04d} is out of range: from {FIRST_YEAR} to {LAST_YEAR}")
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 40 else f"{name[:40]}…")
+
+
+def week(name: str, zone: ZoneInfo) -> Window:
+    """The ISO week ``2026-W46``: Monday 00:00 to Monday 00:00 in ``zone``, as UTC instants.
+
+    Raises :class:`WindowError` where the text is not such a name or the year has no such week.
+
+    >>> week("2026-W46", ZoneInfo("Europe/Berlin")).start.isoformat()
+    '2026-11-08T23:00:00+00:00'
+    """
+    monday = first_day("weekly", name)
+    return Window(_midnight(monday, zone), _midnight(monday + timedelta(days=7), zone), name.strip(), "weekly")
+
+
+def day(name: str, zone: ZoneInfo) -> Window:
+    """The day ``2026-11-16`` in ``zone``, as UTC instants (23 or 25 hours where clocks change).
+
+    >>> day("2026-10-25", ZoneInfo("Europe/Berlin")).end - day("2026-10-25", ZoneInfo("Europe/Berlin")).start
+    datetime.timedelta(days=1, seconds=3600)
+    """
+    start = first_day("daily", name)
+    return Window(_midnight(start, zone), _midnight(start + timedelta(days=1), zone), start.isoformat(), "daily")
+
+
+def named(schedule: Schedule, name: str, zone: ZoneInfo) -> Window:
+    """The window of that name on that schedule."""
+    return week(name, zone) if schedule == "weekly" else day(name, zone)
+
+
+def containing(schedule: Schedule, moment: datetime, zone: ZoneInfo) -> Window:
+    """The window of ``schedule`` in which ``moment`` (time zone aware) lies."""
+    local = moment.astimezone(zone).date()
+    if schedule == "daily":
+        return day(local.isoformat(), zone)
+    year, number, _ = local.isocalendar()
+    return week(f"{year}-W{number:02d}", zone)
+
+
+def previous(window: Window, zone: ZoneInfo) -> Window:
+    """The window just before."""
+    return containing(window.schedule, window.start - timedelta(seconds=1), zone)
+
+
+def following(window: Window, zone: ZoneInfo) -> Window:
+    """The window just after."""
+    return containing(window.schedule, window.end, zone)
+
+
+def last_ready(schedule: Schedule, now: datetime, zone: ZoneInfo, settle: timedelta = SETTLE) -> Window:
+    """The newest window that ended at least ``settle`` before ``now``.
+
+    >>> last_ready("weekly", datetime(2026, 11, 16, 5, 59, tzinfo=UTC), ZoneInfo("UTC")).name
+    '2026-W45'
+    >>> last_ready("weekly", datetime(2026, 11, 16, 6, 0, tzinfo=UTC), ZoneInfo("UTC")).name
+    '2026-W46'
+    """
+    return previous(containing(schedule, now - settle, zone), zone)
+
+
+def span(first: Window, last: Window, zone: ZoneInfo) -> list[Window]:
+    """Every window from ``first`` to ``last``, both included, oldest first.
+
+    Raises :class:`WindowError` where the first is later than the last.
+    """
+    if first.start > last.start:
+        raise WindowError(f"{first.name} is later than {last.name}; give the earlier one first")
+    windows = [first]
+    while windows[-1].start < last.start:
+        windows.append(following(windows[-1], zone))
+    return windows
+
+
+def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
+    """The ``count`` windows before ``window``, newest first."""
+    windows: list[Window] = []
+    current = window
+    for _ in range(count):
+        current = previous(current, zone)
+        windows.append(current)
+    return windows
+
+
+def distance(schedule: Schedule, first: str, last: str) -> int:
+    """How many windows ``last`` is after ``first``, by their names; 0 where they are the same or the wrong way round.
+
+    >>> distance("weekly", "2025-W51", "2026-W02"), distance("daily", "2026-02-27", "2026-03-01")
+    (3, 2)
+    """
+    begins = [named(schedule, name, ZoneInfo("UTC")).start for name in (first, last)]
+    return max((begins[1] - begins[0]) // timedelta(days=7 if schedule == "weekly" else 1), 0)
+
+
+def nominal(window: Window) -> date:
+    """The first day of a window by its name, whatever the time zone it was made in."""
+    return first_day(window.schedule, window.name)
+
+
+def first_day(schedule: Schedule, name: str) -> date:
+    """The first day that a window's name stands for; no time zone is needed. Raises :class:`WindowError`.
+
+    >>> first_day("weekly", "2026-W46"), first_day("daily", "2026-11-16")
+    (datetime.date(2026, 11, 9), datetime.date(2026, 11, 16))
+    """
+    if schedule == "daily":
+        if not _DAY.fullmatch(name.strip()):
+            raise WindowError(f"{_shown(name)} is not a date; write it like 2026-11-16")
+        try:  # not ISO's other forms: "2026-W46" is a week, and no day of it
+            day = datetime.strptime(name.strip(), "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
+        except ValueError as error:
+            raise WindowError(f"{_shown(name)} is not a date; write it like 2026-11-16") from error
+        _check_year(day.year)
+        return day
+    found = _WEEK.fullmatch(name.strip())
+    if not found:
+        raise WindowError(f"{_shown(name)} is not an ISO week; write it like 2026-W46")
+    _check_year(int(found[1]))
+    try:
+        return date.fromisocalendar(int(found[1]), int(found[2]), 1)
+    except ValueError as error:
+        raise WindowError(f"{name!r}: the year {found[1]} has no week {found[2]}") from error
+
+
+def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
+    """Windows of one schedule as series of one time zone each, every series oldest first, the newest series first.
+
+    Windows of one zone follow each other without a gap or an overlap (apart from missing ones); those made in another
+    zone do not. Where windows are missing in between, an hour is allowed for, since clocks may have changed.
+
+    >>> utc = [week(f"2026-W{k}", ZoneInfo("UTC")) for k in (30, 31, 33)]
+    >>> berlin = [week(f"2026-W{k}", ZoneInfo("Europe/Berlin")) for k in (34, 35)]
+    >>> [[each.name for each in series] for series in series_of([*utc, *berlin])]
+    [['2026-W34', '2026-W35'], ['2026-W30', '2026-W31', '2026-W33']]
+    """
+    series: list[list[Window]] = []
+    for window in sorted(set(found)):
+        near = [(_misfit(each[-1], window), place) for place, each in enumerate(series)]
+        misfit, place = min(near, default=(_OTHER_ZONE, 0))
+        if misfit < _OTHER_ZONE:
+            series[place].append(window)
+        else:
+            series.append([window])
+    return sorted((tuple(each) for each in series), key=lambda each: each[-1].start, reverse=True)
+
+
+def _misfit(before: Window, after: Window) -> timedelta:
+    """How far the later window is from where the earlier one's time zone would have it."""
+    days = 7 if before.schedule == "weekly" else 1
+    missing = nominal(after) - nominal(before) - timedelta(days=days)
+    misfit = abs(after.start - before.end - missing)
+    allowed = timedelta(0) if not missing else timedelta(hours=1)
+    return misfit if missing >= timedelta(0) and misfit <= allowed else _OTHER_ZONE

@@ -1,0 +1,526 @@
+"""A verdict in plain words, and what to do about it. Pure; shared by Slack, the terminal and the report.
+
+Nothing here is escaped for any medium: :mod:`monitor.alerting.slack.message` does that for Slack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from monitor.core import windows
+from monitor.core.records import Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
+from monitor.core.rejection import from_detail
+from monitor.core.rejection_words import fact, remedy
+
+LABEL_LENGTH = 80
+
+#: Metrics whose numbers are shares, told in per cent or percentage points.
+_SHARES = frozenset({"ece", "mce", "shortfall", "accuracy", "false_negative_rate"})
+_TITLES = {
+    "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
+    "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
+    "ace": "ACE", "equal_width_ece": "ECE, equal width", "brier_reliability": "Brier, reliability",
+    "brier_resolution": "Brier, resolution", "brier_uncertainty": "Brier, uncertainty",
+    "class_weighted_nll": "log loss, class-weighted", "cohens_d": "Cohen's d", "point_biserial": "point-biserial r",
+    "f1": "F1", "macro_f1": "F1, macro", "weighted_f1": "F1, weighted", "micro_f1": "F1, micro", "aurc": "AURC",
+    "e_aurc": "E-AURC", "multiclass_mcc": "MCC", "mse": "MSE", "rmse": "RMSE", "mae": "MAE", "r_squared": "R²",
+    "auc_ovo": "ROC AUC, one-vs-one", "auc_ovr_macro": "ROC AUC, one-vs-rest", "kappa": "Cohen's kappa",
+    "imcp_area": "IMCP area",
+    "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
+}  # fmt: skip
+_AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
+UNCONFIRMED = "above the limit, not confirmed"
+_HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
+_R = IncidentReason
+#: Not "automated items": whether automation was on then, the verdict does not say.
+_ROWS = {
+    "all": "all items", "predicted": "items given this label", "automated": "items with scores from automate_at on",
+}  # fmt: skip
+
+
+def title(metric: str) -> str:
+    """The name people know a metric by.
+
+    >>> title("roc_auc"), title("ece_at_3"), title("balanced_error")
+    ('ROC AUC', 'ECE@3', 'balanced error')
+    """
+    ranked = _AT.fullmatch(metric)
+    return f"{title(ranked[1])}@{ranked[2]}" if ranked else _TITLES.get(metric, metric.replace("_", " "))
+
+
+def clean(text: str, length: int = LABEL_LENGTH) -> str:
+    """Foreign text made fit to stand in a sentence: one line, printable, not longer than ``length``.
+
+    Control characters and the invisible ones that reorder text (right-to-left overrides) go, since
+    they could make a message read as something else.
+
+    >>> clean("spam\\u202egnp.exe\\n")
+    'spamgnp.exe'
+    >>> clean("x" * 10, length=4)
+    'xxx…'
+    """
+    line = " ".join(text.split())
+    printable = "".join(c for c in line if c.isprintable())
+    return printable if len(printable) <= length else printable[: length - 1] + "…"
+
+
+def who(subject: Subject) -> str:
+    """The subject as a sentence begins with it.
+
+    >>> who(Subject("tickets", "billing")), who(Subject("tickets", None))
+    ('billing', 'tickets (all labels)')
+    """
+    return clean(subject.label) if subject.label is not None else f"{clean(subject.source)} (all labels)"
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent, with a decimal only where it tells something.
+
+    >>> percent(0.59), percent(0.0213), percent(None)
+    ('59%', '2.1%', 'unknown')
+    """
+    if value is None:
+        return "unknown"
+    number = 100 * value
+    return f"{number:.1f}%" if abs(number) < 10 else f"{number:.0f}%"
+
+
+def points(value: float | None) -> str:
+    """A difference of shares in percentage points.
+
+    >>> points(0.32), points(0.061)
+    ('32 points', '6.1 points')
+    """
+    if value is None:
+        return "an unknown number of points"
+    number = abs(100 * value)
+    return f"{number:.1f} points" if number < 10 else f"{number:.0f} points"
+
+
+def count_of(number: int, what: str) -> str:
+    """A number with its noun.
+
+    >>> count_of(1, "finding"), count_of(3, "finding")
+    ('1 finding', '3 findings')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def moment(at: datetime) -> str:
+    """A time as messages tell it.
+
+    >>> moment(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
+    '2026-11-16 06:03 UTC'
+    """
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def stamp(at: datetime) -> str:
+    """A time with its weekday, as the lines about the switch say it.
+
+    >>> stamp(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
+    'Mon 2026-11-16 06:03 UTC'
+    """
+    return f"{at.astimezone(UTC):%a %Y-%m-%d %H:%M} UTC"
+
+
+def standing(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
+    """The state of an incident, as one sentence without its full stop; "" where it has just been opened.
+
+    ``breach`` is its last breach, ``last`` what happened to it last.
+    """
+    if incident.state == "resolved":
+        return _ended(incident, last)
+    so_far = [by_whom(incident), in_breach(incident, breach.window.name), _latest(incident, last)]
+    told = "; ".join(part for part in so_far if part)
+    return told[:1].upper() + told[1:]
+
+
+def news(incident: Incident, last: IncidentEvent | None) -> str:
+    """What has just happened to an incident, by the named reason of the decision."""
+    reason = reason_of(last)
+    window = clean(last.window) if last is not None and last.window else "the last window"
+    unit = "day" if incident.schedule == "daily" else "week"
+    known = {
+        _R.FIRST_BREACH: "new",
+        _R.STILL_BREACHING: "still in breach",
+        _R.STILL_ACKNOWLEDGED: f"still in breach, acknowledged by {clean(incident.acknowledged_by or 'somebody')}",
+        _R.STILL_SILENCED: "still in breach, silenced",
+        _R.REOPENED: "back in breach: reopened",
+        _R.REOPENED_SILENCED: "back in breach, silenced",
+        _R.WITHIN_AGAIN: f"resolved: within the limit in {window}",
+        _R.STEADY_AGAIN: f"resolved: within the limit {incident.ok_windows} {unit}s in a row",
+        _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
+        _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}: stays open",
+        _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not: stays open",
+        _R.NOT_EVALUATED_OPEN: f"not judged in {window}: stays open",
+        _R.DISAPPEARED: f"no outcome of this label arrived in {window}: stays open",
+        _R.RESOLVED_BY_HAND: f"resolved by {clean(incident.resolved_by or 'somebody')}",
+        _R.NOT_WATCHED: "resolved: no rule watches it any more",
+    }  # fmt: skip
+    return known.get(reason, last.reason if last is not None else incident.state) if reason else incident.state
+
+
+def reason_of(event: IncidentEvent | None) -> IncidentReason | None:
+    """The named reason of an event; None where a later version wrote one that this one does not know."""
+    known = {each.value: each for each in IncidentReason}
+    return None if event is None else known.get(event.reason)
+
+
+def by_whom(incident: Incident) -> str:
+    """Who has it, or who silenced it until when; "" where nobody did."""
+    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
+        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
+    if incident.state == "silenced" and incident.silenced_until is not None:
+        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    return ""
+
+
+def in_breach(incident: Incident, newest: str) -> str:
+    """For how long: ``newest`` is the window of its last breach; "" where there was only one.
+
+    >>> from dataclasses import replace
+    >>> from datetime import UTC, datetime
+    >>> day = datetime(2026, 1, 19, tzinfo=UTC)
+    >>> found = Incident("i", "r", "s", "l", "info", "open", "weekly", day, "2026-W03", "v", "v", day, 2, "increased")
+    >>> in_breach(found, "2026-W04")
+    'in breach for 2 weeks (since 2026-W03)'
+    >>> in_breach(replace(found, breaches=3, reopened=1), "2026-W07")
+    'in breach in 3 of 5 weeks since 2026-W03, last in 2026-W07; came back once'
+    """
+    came_back = {0: "", 1: "came back once", 2: "came back twice"}.get(
+        incident.reopened, f"came back {incident.reopened} times"
+    )
+    if incident.breaches < 2:
+        return came_back
+    unit, since = "day" if incident.schedule == "daily" else "week", incident.opened_window
+    span = windows.distance(incident.schedule, since, newest) + 1
+    if incident.breaches >= span:  # a window that late truths turned round counts twice
+        many = f"in breach for {count_of(span, unit)} (since {since})"
+    else:
+        many = f"in breach in {incident.breaches} of {span} {unit}s since {since}, last in {newest}"
+    return many + (f"; {came_back}" if came_back else "")
+
+
+def _latest(incident: Incident, last: IncidentEvent | None) -> str:
+    """What the last evaluation saw, where it saw no breach."""
+    reason, window = reason_of(last), clean(last.window) if last is not None and last.window else "the last window"
+    unit = "day" if incident.schedule == "daily" else "week"
+    told = {
+        _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
+        _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not",
+        _R.NOT_EVALUATED_OPEN: f"not judged in {window}",
+        _R.DISAPPEARED: f"no outcome of this label arrived in {window}",
+        _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
+    }
+    return told.get(reason, "") if reason else ""
+
+
+def _ended(incident: Incident, last: IncidentEvent | None) -> str:
+    if incident.resolved_by is not None:
+        why = clean(str(last.detail.get("why", "")), 300) if last is not None else ""
+        return f"Resolved by {clean(incident.resolved_by)}" + (f": {why}" if why else "")
+    unit = "day" if incident.schedule == "daily" else "week"
+    good = "within the limit" if incident.ok_windows < 2 else f"within the limit {incident.ok_windows} {unit}s in a row"
+    return f"Resolved in {incident.resolved_window}: {good}, after {count_of(incident.breaches, unit)} in breach"
+
+
+def plain_words(verdict: Verdict) -> str:
+    """What the verdict says, in one sentence that needs no knowledge of the metric.
+
+    ``verdict.detail`` may hold ``promised`` (mean score) and ``kept`` (hit rate): overconfidence (called
+    *shortfall* in rules) is then described with both.
+
+    >>> from datetime import UTC, datetime
+    >>> from monitor.core.records import Window
+    >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+    >>> plain_words(Verdict("v1", "automated-shortfall", Subject("tickets", "billing"), week, "shortfall", "automated",
+    ...     "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32, detail={"promised": 0.91, "kept": 0.59}))
+    'billing is overconfident: 59% correct, scores claimed 91%'
+    """
+    return f"{who(verdict.subject)} {ending(verdict)}{_pooled(verdict)}"
+
+
+def ending(verdict: Verdict) -> str:
+    """The same sentence without its subject, and without how many windows were pooled."""
+    if verdict.outcome == "breach":
+        return _breach(verdict)
+    told = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)
+    tell = told.get(verdict.reason)
+    return tell(verdict) if tell else verdict.reason.value.replace("_", " ")
+
+
+def pooled(verdict: Verdict) -> str:
+    """Said wherever a value is not of its window alone; "" where it is."""
+    unit = "days" if verdict.window.schedule == "daily" else "weeks"
+    judged = verdict.outcome != "not_evaluated"
+    return f"{verdict.windows} {unit} pooled" if verdict.windows > 1 and judged else ""
+
+
+def _pooled(verdict: Verdict) -> str:
+    found = pooled(verdict)
+    return f" ({found})" if found else ""
+
+
+def amount(verdict: Verdict, value: float | None) -> str:
+    """A value of the verdict's metric: percentage points for shares, the bare number otherwise."""
+    if value is None:
+        return "unknown"
+    return points(value) if verdict.metric in _SHARES else f"{value:.3g}"
+
+
+def level(verdict: Verdict, value: float | None) -> str:
+    """A value of the verdict's metric as sentences name it: ECE 0.12, ROC AUC 0.74, 12 points, 4.1%."""
+    if value is None:
+        return "unknown"
+    if verdict.metric == "shortfall":
+        return points(value)
+    if verdict.metric in ("false_negative_rate", "accuracy"):
+        return percent(value)
+    return f"{value:.3f}" if verdict.metric in _SHARES else f"{value:.3g}"
+
+
+def _breach(verdict: Verdict) -> str:
+    if verdict.reason == Reason.DISTRIBUTION_SHIFTED:
+        return _shifted(verdict)
+    if verdict.reason == Reason.TRAFFIC_MIX:
+        return (
+            f"has more traffic where scores were already wrong: {_now_and_then(verdict)}; "
+            "at equal scores no change was found"
+        )
+    rose = verdict.reason == Reason.INCREASED
+    return _rise(verdict) if rose else _level(verdict) + _streak(verdict.detail, verdict)
+
+
+def _named(verdict: Verdict, value: float | None) -> str:
+    """A value with its metric: "ECE 0.120", "overconfident by 12 points" (called *shortfall* in rules)."""
+    if verdict.metric == "shortfall" and value is not None:
+        return f"{'under' if value < 0 else 'over'}confident by {points(value)}"
+    return f"{title(verdict.metric)} {level(verdict, value)}"
+
+
+def _now_and_then(verdict: Verdict) -> str:
+    now = _named(verdict, verdict.value)
+    if verdict.metric == "shortfall" and verdict.baseline is not None:
+        return f"{now}, {_named(verdict, verdict.baseline)} in the baseline"
+    return f"{now}, was {level(verdict, verdict.baseline)} in the baseline"
+
+
+def _rise(verdict: Verdict) -> str:
+    now, then = level(verdict, verdict.value), level(verdict, verdict.baseline)
+    told = {
+        "ece": f"calibration got worse: {_now_and_then(verdict)}",
+        "mce": f"{_worst(verdict)} (baseline {amount(verdict, verdict.baseline)})",
+        "shortfall": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
+        "false_negative_rate": f"misses more than before: {now} of true items not found, was {then} in the baseline",
+    }
+    return told.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
+
+
+def _worst(verdict: Verdict) -> str:
+    """Where the largest gap is, how large, and in which direction."""
+    where, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
+    if where is None or gap is None:
+        return f"has scores that are {amount(verdict, verdict.value)} off in their worst range"
+    direction = "too high" if gap < 0 else "too low"
+    return f"is worst in scores {where[0]:.2f} to {where[1]:.2f}: {amount(verdict, verdict.value)} {direction}"
+
+
+def _level(verdict: Verdict) -> str:
+    if verdict.metric == "shortfall":
+        return _overconfident(verdict)
+    now, limit = level(verdict, verdict.value), level(verdict, verdict.threshold)
+    if verdict.reason == Reason.BELOW_THRESHOLD:
+        return _too_low(verdict, now, limit)
+    told = {
+        "ece": f"calibration is poor: ECE {now}, at most {limit} allowed",
+        "mce": f"{_worst(verdict)}, at most {amount(verdict, verdict.threshold)} allowed",
+        "false_negative_rate": f"misses too many: {now} of true items not found, at most {limit} allowed",
+    }
+    return told.get(verdict.metric, f"is worse than allowed: {title(verdict.metric)} {now}, at most {limit} allowed")
+
+
+def _too_low(verdict: Verdict, now: str, limit: str) -> str:
+    if verdict.metric in ("roc_auc", "pr_auc"):
+        return f"separates right from wrong poorly: {title(verdict.metric)} {now}, at least {limit} required"
+    if verdict.metric == "accuracy":
+        return f"is correct too rarely: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
+    return f"is lower than allowed: {title(verdict.metric)} {now}, at least {limit} required"
+
+
+def _overconfident(verdict: Verdict) -> str:
+    promised, kept = verdict.detail.get("promised"), verdict.detail.get("kept")
+    of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # what most messages are about
+    if promised is None or kept is None:
+        return f"is overconfident: {points(verdict.value)} less{of} correct than scores claimed"
+    return f"is overconfident: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
+
+
+def _shifted(verdict: Verdict) -> str:
+    what = {
+        "ks": "scores are distributed differently than in the baseline",
+        "psi": "scores are distributed differently than in the baseline",
+        "chi_square": "labels come in other proportions than in the baseline",
+    }
+    told = what.get(verdict.metric, "data are distributed differently than in the baseline")
+    now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
+    return f"{told}: {title(verdict.metric)} {now}, at most {limit} allowed"
+
+
+def _beyond(verdict: Verdict) -> str:
+    """The number that the rule looks at, and its limit."""
+    now, is_share = _named(verdict, verdict.value), verdict.metric == "shortfall"
+    if verdict.detail.get("condition") == "increase" and verdict.change is not None:
+        change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
+        limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
+        return f"{now}, {change} from the baseline (limit {limit})"
+    return f"{now} (limit {level(verdict, verdict.threshold)})"
+
+
+def _not_significant(verdict: Verdict) -> str:
+    p = "unknown" if verdict.p_adjusted is None else format(verdict.p_adjusted, ".2g")
+    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, adjusted p {p}"
+
+
+def _streak_incomplete(verdict: Verdict) -> str:
+    unit = "days" if verdict.window.schedule == "daily" else "weeks"
+    asks = verdict.detail.get("asks", 1)
+    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, but not yet {asks} {unit} in a row"
+
+
+def _within(verdict: Verdict) -> str:
+    return (
+        f"is within the limit: {_beyond(verdict)}"
+        if verdict.value is not None
+        else (f"is within the limit: {title(verdict.metric)}")
+    )
+
+
+def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
+    asks = detail.get("asks", 1)
+    if asks <= 1:
+        return ""
+    unit = "days" if verdict.window.schedule == "daily" else "weeks"
+    longest = max((group["windows"] for group in detail.get("groups", [])), default=1)
+    return f", {asks} {unit} in a row" if longest == 1 else f", {asks} times in a row in {longest} {unit} together"
+
+
+def _too_few(verdict: Verdict) -> str:
+    needed, condition = verdict.detail.get("rows_needed", 0), verdict.detail.get("condition")
+    rows = f"{verdict.n:,} rows" + (f" ({needed:,} are needed)" if verdict.n < needed else "")
+    if verdict.value is None and "kept" in verdict.detail:
+        return f"was not judged: {title(verdict.metric)} is undefined for its {rows}"
+    if verdict.detectable is None:
+        return f"was not judged: {rows} are too few"
+    least = f"{amount(verdict, verdict.detectable)} or more"
+    what = f"a value {least} past the threshold" if condition in ("above", "below") else f"a change of {least}"
+    return f"was not judged: with {rows} only {what} would show"
+
+
+def _no_rows(verdict: Verdict) -> str:
+    if verdict.where == "all" or not verdict.n:
+        return "was not judged: no item with a known outcome arrived"
+    what = {"predicted": "was given this label", "automated": "has a score from automate_at on"}[verdict.where]
+    return f"was not judged: {verdict.n:,} outcomes arrived, but none of an item that {what}"
+
+
+def _rejected(verdict: Verdict) -> str:
+    found = verdict.detail.get("rejected")
+    return fact(from_detail(found)) if found else "too many of its rows were rejected"
+
+
+_NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
+    Reason.NO_BASELINE: lambda _: "was not judged: there is no baseline to compare with yet",
+    Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
+    Reason.TOO_FEW_ROWS: _too_few,
+    Reason.SCORES_MOVED: lambda _: "was not judged: its scores moved, too few are comparable with the baseline",
+    Reason.NO_ROWS: _no_rows,
+    Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
+    Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
+    Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
+}
+
+_UNCONFIRMED: dict[Reason, Callable[[Verdict], str]] = {
+    Reason.NOT_SIGNIFICANT_IN_FAMILY: _not_significant,
+    Reason.STREAK_INCOMPLETE: _streak_incomplete,
+}
+
+_FINE: dict[Reason, Callable[[Verdict], str]] = {Reason.WITHIN_THRESHOLD: _within}
+
+
+def unconfirmed_words(verdict: Verdict) -> str:
+    """The outcome ``unconfirmed`` for people: on which side of its limit the value is, and that this is no proof."""
+    side = "below" if verdict.detail.get("condition") == "below" else "above"
+    return f"{side} the limit, not confirmed"
+
+
+def advice(verdict: Verdict) -> str:
+    """What to do now, by the verdict's reason: one or two sentences."""
+    if verdict.reason == Reason.NO_ROWS and verdict.where != "all" and verdict.n:
+        return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
+    if verdict.reason == Reason.REJECTED_ROWS and verdict.detail.get("rejected"):
+        return remedy(from_detail(verdict.detail["rejected"]))
+    if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
+        return _LEVEL_ADVICE.get(verdict.metric, _LOOK)
+    return _ADVICE[verdict.reason]
+
+
+_RANKING = (
+    "Recalibration cannot fix this: the ranking itself is poor. "
+    "Check for a new model version or new kinds of items, and retrain."
+)
+_LOOK = "Read the trend and some of the wrong items, then recalibrate or retrain."
+
+_LEVEL_ADVICE = {
+    "shortfall": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or recalibrate "
+    "before automation is turned on again.",
+    "mce": "Let people decide the items in this score range. If the range stays wrong in the next window, recalibrate.",
+    "ece": "Recalibrate the scores, then pin a new baseline. Until then, do not read a score as a probability.",
+    "roc_auc": _RANKING,
+    "pr_auc": _RANKING,
+    "false_negative_rate": "Look through recent items for missed ones and handle them by hand. "
+    "Lower the decision threshold or retrain.",
+    "accuracy": "Read some of the wrong items: they show whether the threshold or the model is the cause.",
+}
+
+_ADVICE = {
+    Reason.ABOVE_THRESHOLD: _LOOK,
+    Reason.BELOW_THRESHOLD: _LOOK,
+    Reason.INCREASED: "Find what changed since the baseline: a model version, a prompt, a channel. "
+    "Roll that back, or recalibrate and pin a new baseline.",
+    Reason.TRAFFIC_MIX: "Compare model versions, channels and languages with the baseline's. "
+    "Recalibrate where scores were already wrong.",
+    Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well. "
+    "If the new traffic is here to stay, pin a new baseline.",
+    Reason.WITHIN_THRESHOLD: "Nothing to do.",
+    Reason.NOT_SIGNIFICANT_IN_FAMILY: "Not confirmed: look again after the next window.",
+    Reason.STREAK_INCOMPLETE: "Not confirmed: the next window decides.",
+    Reason.NO_BASELINE: "Pin a baseline: `calmon baseline pin`.",
+    Reason.IN_BASELINE: "Nothing to do: a baseline is not compared with itself.",
+    Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "
+    "pool more weeks (`pool_weeks`), or have more items checked by people.",
+    Reason.SCORES_MOVED: "If the new scores are meant (a new model version), pin a new baseline.",
+    Reason.NO_ROWS: "Check whether outcomes still reach the warehouse for this label.",
+    Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
+    Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
+    Reason.WAREHOUSE_FAILED: "Check that the warehouse is up, then run the same command again.",
+}
+
+
+def tomorrow(verdict: Verdict) -> str:
+    """What the team does in working hours: find the cause, then fix it. ``verdict`` is a breach."""
+    if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD) and verdict.metric in _TOMORROW:
+        return _TOMORROW[verdict.metric]
+    return advice(verdict)
+
+
+_TOMORROW = {
+    "shortfall": "Read some wrong items (`calmon examples`), then raise `automate_at` or recalibrate, and turn "
+    "automation on.",
+    "mce": "Recalibrate if the range is wrong in the next window too.",
+    "false_negative_rate": "Lower the decision threshold or retrain.",
+}

@@ -1,0 +1,1 @@
+"""Counts to estimates, comparisons and verdicts."""

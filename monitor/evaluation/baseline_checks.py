@@ -1,0 +1,223 @@
+"""Is a span of weeks one thing, and is it like the weeks around it? Asked before a baseline is made of it. Pure.
+
+Each label is compared with itself: the first half of the weeks with the second, the rows of each model version with
+the others, and the whole with the weeks before and after. Two things are looked at: calibration (the ECE, either way)
+and the distribution of scores. What is reported is significant over all labels and as large as a rule would call a
+change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from monitor.config.model import Config, EvaluationConfig
+from monitor.core.baseline import population_edges
+from monitor.core.counts import BinCounts, Counts, bin_counts, pool
+from monitor.core.records import Subject, Window
+from monitor.core.rejection import Rejection
+from monitor.core.rejection_words import fact
+from monitor.evaluation.shift.counts_tests import MIN_ROWS, ks
+from monitor.inference.change import ece_increase, ece_increase_ps
+from monitor.inference.multiplicity import adjust
+
+AROUND = 4
+"""Weeks before, and weeks after, that a span is compared with."""
+ECE_CHANGE, SCORE_SHIFT = 0.02, 0.1
+"""Changes that matter where no rule of alerts.yaml names one: of the ECE, and the KS distance of scores."""
+NAMED_VERSIONS = 3
+
+
+class Between(StrEnum):
+    """What was compared."""
+
+    HALVES = "halves"
+    VERSIONS = "versions"
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeekSeen:
+    """One week of one label; ``versions`` are the model versions of the source in that week, with their rows."""
+
+    window: Window
+    counts: Counts
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpanSeen:
+    """The weeks of one label that are to be a baseline, oldest first, those around it, and its counts by version."""
+
+    subject: Subject
+    inside: Sequence[WeekSeen]
+    before: Sequence[WeekSeen] = ()
+    after: Sequence[WeekSeen] = ()
+    by_version: Mapping[str, Counts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """A change that speaks against a baseline; ``week`` is where it begins, "" where no week is named.
+
+    ``what`` is "calibration" (``change`` is the rise of the ECE), "scores" (the KS distance) or "rejected".
+    """
+
+    subject: Subject
+    what: str
+    between: Between
+    week: str = ""
+    change: float = 0.0
+    p_adjusted: float | None = None
+    versions: tuple[str, str] = ("", "")
+    rejection: Rejection | None = None
+
+    def __str__(self) -> str:
+        if self.rejection is not None:
+            return f"{self.subject.name}: {self.week}: {fact(self.rejection)}"
+        told = f"{self.subject.name}: {_WHAT[self.what].format(abs(self.change), _WAY[self.change > 0])}"
+        where = _WHERE[self.between].format(week=self.week, version=self.versions[1])
+        known = self.between is not Between.VERSIONS and all(self.versions)
+        versions = " → ".join(dict.fromkeys(self.versions))
+        return f"{told} {where}" + (f"; model version {versions}" if known else "")
+
+
+_WHAT = {
+    "calibration": "ECE {1} by {0:.3f}",
+    "scores": "scores are distributed differently (KS distance {0:.2f})",
+}
+_WAY = {True: "higher", False: "lower"}
+_WHERE = {
+    Between.HALVES: "within the span, from {week} on",
+    Between.VERSIONS: "in the rows of model version {version}",
+    Between.BEFORE: "than in the weeks before, from {week} on",
+    Between.AFTER: "after the span, from {week} on",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From which size on a change is reported."""
+
+    ece: float = ECE_CHANGE
+    scores: float = SCORE_SHIFT
+
+    @classmethod
+    def of(cls, config: Config) -> Limits:
+        """As the most sensitive rule of each kind says."""
+        rises = [r.threshold for r in config.rules if r.metric == "ece" and r.condition == "increase"]
+        shifts = [r.threshold for r in config.rules if r.test == "ks"]
+        return cls(min(rises, default=ECE_CHANGE), min(shifts, default=SCORE_SHIFT))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pair:
+    """Two samples of one subject: earlier and later."""
+
+    span: SpanSeen
+    between: Between
+    then: Counts
+    now: Counts
+    week: str
+    versions: tuple[str, str]
+
+
+def concerns(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationConfig) -> list[Concern]:
+    """Every change that is significant over all labels, and large, by subject."""
+    pairs = [pair for span in spans for pair in _pairs(span) if _enough(pair.then) and _enough(pair.now)]
+    shifts = [ks(pair.now, pair.then) for pair in pairs]
+    tables = [_tables(pair, evaluation) for pair in pairs]
+    rises, falls = ece_increase_ps(tables), ece_increase_ps([(then, now) for now, then in tables])
+    moved = [min(1.0, 2 * min(both)) for both in zip(rises, falls, strict=True)]
+    adjusted = adjust([*(1.0 if s.p_value is None else s.p_value for s in shifts), *moved], 1)
+    rate = evaluation.false_discovery_rate
+    found: list[Concern] = []
+    for place, pair in enumerate(pairs):
+        p_scores, p_ece = adjusted[place], adjusted[place + len(pairs)]
+        size = shifts[place].statistic or 0.0
+        if p_scores < rate and size > limits.scores:
+            found.append(_concern(pair, "scores", size, p_scores))
+        change = _change(*tables[place]) if p_ece < rate else 0.0
+        if abs(change) > limits.ece:
+            found.append(_concern(pair, "calibration", change, p_ece))
+    return found
+
+
+def _concern(pair: _Pair, what: str, change: float, p_adjusted: float) -> Concern:
+    week, versions = pair.week, pair.versions
+    if pair.between is Between.HALVES:
+        at = _begins(pair.span.inside, what)
+        week = pair.span.inside[at].window.name
+        versions = _versions(pair.span.inside[:at]), _versions(pair.span.inside[at:])
+    return Concern(pair.span.subject, what, pair.between, week, change, p_adjusted, versions)
+
+
+def _enough(counts: Counts) -> bool:
+    return counts.rows > 0 and counts.effective_rows >= MIN_ROWS
+
+
+def _pairs(span: SpanSeen) -> Iterator[_Pair]:
+    inside, half = list(span.inside), len(span.inside) // 2
+    whole = _pooled(inside)
+    if half:
+        yield _pair(span, Between.HALVES, inside[:half], inside[half:])
+    if len(span.by_version) > 1:
+        for version, counts in sorted(span.by_version.items()):
+            others = pool(other for name, other in span.by_version.items() if name != version)
+            yield _Pair(span, Between.VERSIONS, others, counts, "", ("", version))
+            if len(span.by_version) == 2:
+                break  # the other one is the same comparison
+    if span.before:
+        yield _Pair(span, Between.BEFORE, _pooled(span.before), whole, inside[0].window.name,
+                    (_versions(span.before), _versions(inside)))  # fmt: skip
+    if span.after:
+        yield _Pair(span, Between.AFTER, whole, _pooled(span.after), span.after[0].window.name,
+                    (_versions(inside), _versions(span.after)))  # fmt: skip
+
+
+def _pair(span: SpanSeen, between: Between, then: Sequence[WeekSeen], now: Sequence[WeekSeen]) -> _Pair:
+    return _Pair(
+        span, between, _pooled(then), _pooled(now), now[0].window.name, (_versions(then), _versions(now))
+    )  # fmt: skip
+
+
+def _pooled(weeks: Sequence[WeekSeen]) -> Counts:
+    return pool(week.counts for week in weeks)
+
+
+def _tables(pair: _Pair, evaluation: EvaluationConfig) -> tuple[BinCounts, BinCounts]:
+    """(now, then) through bins of both together."""
+    edges = population_edges(pool([pair.then, pair.now]), evaluation)
+    return bin_counts(pair.now, edges), bin_counts(pair.then, edges)
+
+
+def _change(now: BinCounts, then: BinCounts) -> float:
+    return ece_increase(now, then).change or 0.0
+
+
+def _begins(weeks: Sequence[WeekSeen], what: str) -> int:
+    """The week from which on the rest differs most from what was before: of scores the distance, else the hit rate."""
+
+    def distance(at: int) -> float:
+        then, now = _pooled(weeks[:at]), _pooled(weeks[at:])
+        weight = math.sqrt(then.rows * now.rows)  # the later the week, the less a distance is worth
+        if what == "scores":
+            return float(ks(now, then).statistic or 0.0) * weight
+        gaps = [float((part.wy - part.ws).sum()) / max(float(part.w.sum()), 1e-9) for part in (then, now)]
+        return abs(gaps[1] - gaps[0]) * weight
+
+    return max(range(1, len(weeks)), key=distance)
+
+
+def _versions(weeks: Sequence[WeekSeen]) -> str:
+    """The model versions of some weeks, that of most rows first."""
+    rows: Counter[str] = Counter()
+    for week in weeks:
+        rows.update(week.versions)
+    names = [name for name, _ in rows.most_common()]
+    more = f" and {len(names) - NAMED_VERSIONS} more" if len(names) > NAMED_VERSIONS else ""
+    return ", ".join(names[:NAMED_VERSIONS]) + more

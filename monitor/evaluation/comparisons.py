@@ -1,0 +1,254 @@
+"""(rule, counts, baseline) -> evidence: what was seen, against what, and how sure one can be.
+
+A :class:`~monitor.core.records.Comparison` says nothing about other labels: the family-wise adjustment
+and the outcome are the work of ``verdicts.py``. Here windows are chosen and pooled; what is seen
+in them is the work of ``looks.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import ref
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.baseline import Baseline
+from monitor.core.counts import Counts, pool
+from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
+from monitor.evaluation.rule_metrics import Look, Seen, beyond_alone, looked_at, past, rows_of, see
+from monitor.inference.memory import kept_with
+from monitor.metrics.selective import OF_AUTOMATED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """All that a rule may look at for one subject.
+
+    ``counts`` are newest first: the window itself, then the windows before it that may be pooled
+    with it (not past the baseline's end, not across model versions). ``problem`` says why there is
+    nothing to look at, ``detail`` what else is known of it.
+    """
+
+    subject: Subject
+    window: Window
+    counts: tuple[Counts, ...] = ()
+    baseline: Baseline | None = None
+    shifts: tuple[ShiftResult, ...] = ()
+    problem: Reason | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def in_baseline(self) -> bool:
+        """Whether the window lies in the time its own baseline was made from."""
+        return self.baseline is not None and self.baseline.overlaps(self.window)
+
+
+def compare(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
+    """The evidence for one rule on one subject: :func:`compare_family` of one."""
+    return compare_family(rule, [material], evaluation)[0]
+
+
+def compare_family(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConfig) -> list[Comparison]:
+    """The evidence for one rule on each of several subjects, worked out together.
+
+    Windows are pooled until the rows could show a change that matters; where even all of them
+    could not, the evidence of all of them is returned with ``adequate`` False. What is found of a subject does not
+    depend on the others.
+    """
+    found: dict[int, Comparison] = {}
+    for place, material in enumerate(materials):
+        problem = _problem(rule, material)
+        if problem is not None:
+            found[place] = _without_evidence(material, problem)
+        elif rule.test is not None:
+            found[place] = _shift_evidence(rule, material, evaluation)
+    left = [place for place in range(len(materials)) if place not in found]
+    looks = _looks(rule, [materials[place] for place in left], evaluation)
+    chosen = {place: look for place, look in zip(left, looks, strict=True) if look is not None}
+    found |= dict(zip(chosen, _evidence([(look, materials[at]) for at, look in chosen.items()]), strict=True))
+    return [
+        found[place] if place in found else _without_evidence(material, Reason.NO_ROWS)
+        for place, material in enumerate(materials)
+    ]
+
+
+def _looks(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConfig) -> list[Look | None]:
+    """What was looked at of each subject in the end: as few windows as suffice, or all there are; None: no rows."""
+    deepest = [max(1, len(material.counts) // rule.for_windows) for material in materials]
+    found: list[Look | None] = [None] * len(materials)
+    open_ = set(range(len(materials)))
+    for depth in range(1, max(deepest, default=0) + 1):
+        tried = {
+            place: look
+            for place in sorted(open_)
+            for look in [_tried(rule, materials[place], evaluation, depth, last=depth == deepest[place])]
+            if look is not None
+        }
+        seen = looked_at(list(tried.values()), [depth == deepest[place] for place in tried])
+        for place, look in zip(tried, seen, strict=True):
+            if look.adequate or depth == deepest[place]:
+                found[place] = look
+                open_.discard(place)
+        open_ = {place for place in open_ if deepest[place] > depth}
+    return found
+
+
+def _tried(rule: Rule, material: Material, evaluation: EvaluationConfig, depth: int, *, last: bool) -> Look | None:
+    """So many pooled windows for each one that the rule asks for; None where they are not worth a look.
+
+    Rows without weight say nothing, and too few rows nothing where more of them can be had.
+    """
+    sample = rows_of(rule, pooled(material.counts[: depth * rule.for_windows]))
+    look = Look(sample, rule, material.subject, material.window, material.baseline, evaluation, depth)
+    return look if sample.w.any() and (last or look.enough) else None
+
+
+def pooled(counts: Sequence[Counts]) -> Counts:
+    """The windows as one sample, pooled once for all rules."""
+    newest, *older = counts
+    if not older:
+        return newest
+    # weak references: what is kept with a window must not keep the windows before it
+    return kept_with(newest, ("pool", *map(ref, older)), lambda: pool(counts))
+
+
+def _problem(rule: Rule, material: Material) -> Reason | None:
+    if material.problem is not None:
+        return material.problem
+    if not any(rows_of(rule, counts).w.any() for counts in material.counts):
+        return Reason.NO_ROWS
+    if material.in_baseline:
+        return Reason.IN_BASELINE
+    # Only comparisons need a baseline: a level rule goes on protecting people without one.
+    compares = rule.condition == "increase" or rule.test is not None
+    return Reason.NO_BASELINE if compares and material.baseline is None else None
+
+
+def _without_evidence(material: Material, problem: Reason) -> Comparison:
+    rows = material.counts[0].rows if material.counts else 0
+    return Comparison(
+        material.subject, material.window, n=rows, problem=problem,
+        baseline_version=material.baseline.version if material.baseline else None,
+        data_digest=digest_of(material.counts[:1]), detail=material.detail,
+    )  # fmt: skip
+
+
+def digest_of(counts: Sequence[Counts]) -> str:
+    """A hash of the cells of several windows."""
+    return hashlib.sha256(" ".join(kept_with(c, "digest", c.digest) for c in counts).encode()).hexdigest()[:16]
+
+
+def _evidence(chosen: Sequence[tuple[Look, Material]]) -> list[Comparison]:
+    """All that is said of the windows that were chosen."""
+    used = [material.counts[: look.depth * look.rule.for_windows] for look, material in chosen]
+    usable = [place for place, (look, _) in enumerate(chosen) if look.usable]
+    seen = dict(zip(usable, see([chosen[place][0] for place in usable]), strict=True))
+    alone = dict(zip(usable, _alone([(chosen[place][0], used[place]) for place in usable]), strict=True))
+    newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
+    return [
+        _seen_evidence(look, material, used[place], seen[place], {"groups": alone[place], **newest.get(place, {})})
+        if place in seen
+        else _moved_evidence(look, material, used[place])
+        for place, (look, material) in enumerate(chosen)
+    ]
+
+
+def _moved_evidence(look: Look, material: Material, used: Sequence[Counts]) -> Comparison:
+    """Scores that cannot be compared with the baseline's."""
+    found = replace(_without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
+    if look.aligned is None:
+        return found
+    return replace(found, detail={"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable})
+
+
+def _seen_evidence(
+    look: Look, material: Material, used: Sequence[Counts], seen: Seen, parts: dict[str, Any]
+) -> Comparison:
+    rule, now, then, alone = look.rule, seen.now, seen.then, parts["groups"]
+    return Comparison(
+        material.subject, material.window,
+        value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
+        baseline=then.value if then is not None else None,
+        change=seen.change, change_low=seen.limits[0], change_high=seen.limits[1],
+        p_value=seen.p_value, p_rate=seen.p_rate, detectable=look.detectable,
+        n=look.sample.rows, windows=len(used), beyond=past(rule, now, then),
+        streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
+        adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
+        data_digest=digest_of(used),
+        detail={
+            **seen.detail, **_asked(look), **_behind(look.sample, rule.measure), "asks": rule.for_windows, **parts,
+        },
+    )  # fmt: skip
+
+
+def _asked(look: Look) -> dict[str, Any]:
+    return {"confidence": look.evaluation.confidence, "rows_needed": look.minimum, "seen_at_most": look.largest_allowed}
+
+
+def _behind(sample: Counts, metric: str) -> dict[str, Any]:
+    """What stands behind every number of a sample, kept so that a verdict can be explained years later.
+
+    What was promised and kept is of the rows that the metric looks at: ``of`` says so where these are not all.
+    """
+    acted = sample.where("automated") if metric in OF_AUTOMATED else sample
+    told = acted if acted.w.any() else sample
+    total = float(told.w.sum())
+    return {
+        "promised": float(told.ws.sum()) / total,
+        "kept": float(told.wy.sum()) / total,
+        "effective_rows": sample.effective_rows,
+        "design_effect": sample.design_effect,
+        **({} if told is sample else {"of": "automated"}),
+    }
+
+
+def _alone(chosen: Sequence[tuple[Look, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
+    """Each of the windows, or groups of windows, that a `for` rule looks at: is it past the threshold by itself?"""
+    groups = [
+        [] if look.rule.for_windows == 1 else [used[i : i + look.depth] for i in range(0, len(used), look.depth)]
+        for look, used in chosen
+    ]
+    found = iter(
+        beyond_alone([(look, pooled(group)) for (look, _), own in zip(chosen, groups, strict=True) for group in own])
+    )
+    return [[{"windows": len(group), **next(found)} for group in own] for own in groups]
+
+
+def _newest_alone(looks: Mapping[int, tuple[Look, Counts, Seen]]) -> dict[int, dict[str, Any]]:
+    """Of what is beyond the threshold in pooled windows: what the newest window says by itself.
+
+    ``too_few`` where it has fewer rows than the rule asks for, or no value: then it says nothing.
+    """
+    asked = {
+        place: (look, counts)
+        for place, (look, counts, seen) in looks.items()
+        if look.depth > 1 and past(look.rule, seen.now, seen.then)
+    }
+    found = zip(asked.items(), beyond_alone(list(asked.values())), strict=True)
+    return {
+        place: {"newest_alone": {**alone, "too_few": alone["n"] < look.minimum or alone["value"] is None}}
+        for (place, (look, _)), alone in found
+    }
+
+
+def _shift_evidence(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
+    """A rule on a distribution test: the effect size against the threshold."""
+    column = rule.column or "score"
+    found = [s for s in material.shifts if s.test == rule.test and s.column == column]
+    if not found or found[0].statistic is None:
+        return _without_evidence(material, Reason.TOO_FEW_ROWS)
+    result, statistic = found[0], found[0].statistic
+    minimum = rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+    return Comparison(
+        material.subject, material.window, value=statistic, plug_in=statistic,
+        p_value=result.p_value, n=result.n, beyond=_past(statistic, rule), adequate=result.n >= minimum,
+        baseline_version=material.baseline.version if material.baseline else None,
+        data_digest=digest_of(material.counts[:1]),
+        detail={**result.detail, "rows_needed": minimum, "n_baseline": result.n_baseline},
+    )  # fmt: skip
+
+
+def _past(statistic: float, rule: Rule) -> bool:
+    return statistic < rule.threshold if rule.condition == "below" else statistic > rule.threshold

@@ -1,0 +1,179 @@
+"""Counts -> estimates: every metric of every subject in every population, with its interval."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monitor.config.model import EvaluationConfig
+from monitor.core.baseline import Edges, population_edges
+from monitor.core.counts import BinCounts, Counts, bin_counts
+from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
+from monitor.inference.intervals import MceInterval, ece_intervals, mce_intervals
+from monitor.inference.levels import interval as level_interval
+from monitor.metrics.calibration import BINS
+from monitor.metrics.registry import CONTRACT, GIVES, METRICS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The counts of one subject in one window, with the bin edges it is looked at through."""
+
+    subject: Subject
+    counts: Counts
+    edges: Edges
+
+    @property
+    def populations(self) -> tuple[Where, ...]:
+        """Segments are shown for all rows only; their other populations are too thin to read."""
+        return WHERES if self.subject.segment is None else ("all",)
+
+    def bins(self, where: Where) -> BinCounts:
+        """The counts of one population, in bins."""
+        return bin_counts(self.counts.where(where), self.edges[where])
+
+
+def generator(seed: int, subject: Subject, metric: str, window_name: str) -> np.random.Generator:
+    """The random numbers of one (seed, source, label, metric, window): the same in every run.
+
+    >>> one = generator(1, Subject("tickets", "billing"), "ece all", "2026-W46").random()
+    >>> one == generator(1, Subject("tickets", "billing"), "ece all", "2026-W46").random()
+    True
+    """
+    parts = (seed, subject.source, subject.label, subject.segment, metric, window_name)
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+
+
+def ece_of(
+    tables: Sequence[BinCounts], rngs: Sequence[np.random.Generator], evaluation: EvaluationConfig
+) -> list[Interval]:
+    """The configured interval of the expected calibration error of each table."""
+    return ece_intervals(
+        tables,
+        rngs,
+        confidence=evaluation.confidence,
+        form=evaluation.interval,
+        resamples=evaluation.resamples,
+    )
+
+
+def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
+    """The metrics of the contract, of every sample, in the order of the samples, populations and metrics.
+
+    An estimate is of the window alone, whatever its number of rows; where the rows do not define a
+    metric (no row, one class only) its numbers are None.
+    """
+    keys = [(sample, where) for sample in samples for where in sample.populations]
+    tables = [sample.bins(where) for sample, where in keys]
+    rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
+    eces = _ece_by_form(keys, tables, rngs, evaluation)
+    mces = mce_intervals(tables, confidence=evaluation.confidence)
+    found: list[Estimate] = []
+    for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
+        found += _of_population(sample, where, ece, mce, window, evaluation.confidence)
+    return found
+
+
+def further(
+    samples: Sequence[Sample],
+    wanted: Sequence[tuple[str, Where]],
+    window: Window,
+    evaluation: EvaluationConfig,
+    named: Callable[[str, str | None], str] = lambda metric, _: metric,
+) -> list[Estimate]:
+    """More metrics of counts than the contract's, in the order of the samples and of ``wanted`` (metric, population).
+
+    Of samples without a segment. ``named`` says by which name a label's metric is computed: one of cost carries the
+    costs of its label.
+    """
+    others = other_binning(evaluation)
+    keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in wanted]
+    binned = _in_other_bins([key for key in keys if key[1] in others], window, others)
+    found = []
+    for sample, metric, where in keys:
+        counts = sample.counts.where(where) if where != "all" else sample.counts
+        interval = binned.get((sample.subject, metric, where))
+        if interval is None:
+            interval = level_interval(named(metric, sample.subject.label), counts, evaluation.confidence)
+        found.append(Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives))
+    return found
+
+
+def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
+    """The further metrics of counts of a source's labels: all that its kind can give of all rows, and ``named`` ones.
+
+    >>> wanted_of("regression"), wanted_of("multilabel")[0], len(wanted_of("multilabel", [("f1", "predicted")]))
+    ([], ('ace', 'all'), 28)
+    """
+    mine = [m.name for m in METRICS.values() if m.needs in {"counts", "bins"} & GIVES[kind] and m.name not in CONTRACT]
+    extra = [(name, where) for name, where in named if name in mine and where != "all"]
+    return [*((name, WHERES[0]) for name in mine), *dict.fromkeys(extra)]
+
+
+def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
+    """The metrics that are an ECE through bins of their own, whatever is configured."""
+    return {
+        "ace": evaluation.model_copy(update={"binning": "equal_frequency", "bins": BINS}),
+        "equal_width_ece": evaluation.model_copy(update={"binning": "equal_width", "bins": BINS}),
+    }
+
+
+def _in_other_bins(
+    keys: Sequence[tuple[Sample, str, Where]], window: Window, others: Mapping[str, EvaluationConfig]
+) -> dict[tuple[Subject, str, Where], Interval]:
+    found: dict[tuple[Subject, str, Where], Interval] = {}
+    for name, evaluation in others.items():
+        mine = [(sample, where) for sample, metric, where in keys if metric == name]
+        tables = [bin_counts(c, population_edges(c, evaluation)) for s, where in mine for c in [s.counts.where(where)]]
+        # the random numbers are those that a rule draws, which sees it as an ECE
+        rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in mine]
+        values = ece_of(tables, rngs, evaluation) if mine else []
+        found |= {(s.subject, name, where): value for (s, where), value in zip(mine, values, strict=True)}
+    return found
+
+
+def _ece_by_form(
+    keys: Sequence[tuple[Sample, Where]],
+    tables: Sequence[BinCounts],
+    rngs: Sequence[np.random.Generator],
+    evaluation: EvaluationConfig,
+) -> list[Interval]:
+    # Segments are many and decide nothing: they take the analytic form, labels the configured one.
+    analytic = evaluation.model_copy(update={"interval": "analytic"})
+    found: list[Interval | None] = [None] * len(keys)
+    for config, chosen in (
+        (evaluation, [i for i, (s, _) in enumerate(keys) if s.subject.segment is None]),
+        (analytic, [i for i, (s, _) in enumerate(keys) if s.subject.segment is not None]),
+    ):
+        values = ece_of([tables[i] for i in chosen], [rngs[i] for i in chosen], config) if chosen else []
+        for i, value in zip(chosen, values, strict=True):
+            found[i] = value
+    return [value for value in found if value is not None]
+
+
+def _of_population(
+    sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float
+) -> Iterable[Estimate]:
+    counts = sample.counts.where(where)
+    for metric in CONTRACT:
+        detail: Mapping[str, Any] = {}
+        if metric == "ece":
+            interval = ece
+        elif metric == "mce":
+            interval = mce.interval
+            detail = worst_bin(mce.worst_range, mce.worst_n, mce.worst_gap)
+        else:
+            interval = level_interval(metric, counts, confidence)
+        yield Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives, detail)
+
+
+def worst_bin(score_range: tuple[float, float] | None, n: int, gap: float | None) -> dict[str, Any]:
+    """The worst bin as plain data: its score range, rows, and hit rate minus mean score."""
+    if score_range is None or n == 0:
+        return {}
+    return {"worst_range": list(score_range), "worst_n": n, "worst_gap": gap}

@@ -1,0 +1,282 @@
+"""One source in one window, from counts to verdicts. Pure: what it needs is handed in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from math import isfinite
+
+from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
+from monitor.config.switching import gives
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts
+from monitor.core.records import Comparison, Estimate, Interval, Quality, Reason, ShiftResult, Subject, Verdict, Window
+from monitor.core.rejection import Rejections
+from monitor.evaluation.comparisons import Material, compare_family
+from monitor.evaluation.estimates import Sample, estimate, further, generator, wanted_of
+from monitor.evaluation.row_comparisons import WholeSource, costly, estimates_of_whole, special
+from monitor.evaluation.shift.counts_tests import source_shifts
+from monitor.evaluation.verdicts import decide
+from monitor.metrics import cost
+from monitor.metrics.discrimination import factor_correlations
+from monitor.recalibration.gain import gains
+
+ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
+DAYS_POOLED = 7
+EVERYTHING_UP_TO = 1_000
+"""Labels of a source above which they get the metrics of the contract and of rules only; the source gets all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowCounts:
+    """What one source held in one window; ``versions`` maps model version -> rows.
+
+    ``whole`` is what its kind gives beside the counts of labels: known of the judged window only. ``rejected`` says
+    which subjects are not judged, since too many of their rows were set aside.
+    """
+
+    window: Window
+    labels: ByLabel = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    whole: WholeSource = field(default_factory=WholeSource)
+    rejected: Rejections = field(default_factory=Rejections)
+
+    @property
+    def main_version(self) -> str | None:
+        """The model version most rows came from (None where the relation does not tell)."""
+        return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceData:
+    """All that is known of one source when a window is judged.
+
+    ``earlier`` holds the windows before, newest first; ``switched`` the labels that have a switch or an open incident;
+    ``problem`` is set where the source could not be read, with ``error`` saying why in words.
+    """
+
+    name: str
+    current: WindowCounts
+    earlier: tuple[WindowCounts, ...] = ()
+    segments: Mapping[tuple[str, str], Mapping[str, Counts]] = field(default_factory=dict)
+    baselines: Mapping[str | None, Baseline] = field(default_factory=dict)
+    quality: tuple[Quality, ...] = ()
+    rows: int = 0
+    problem: Reason | None = None
+    error: str = ""
+    switched: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluated:
+    """What judging one source in one window gave."""
+
+    source: str
+    window: Window
+    estimates: tuple[Estimate, ...]
+    verdicts: tuple[Verdict, ...]
+    shifts: tuple[ShiftResult, ...]
+    quality: tuple[Quality, ...]
+    problem: Reason | None = None
+    error: str = ""
+    rejected: Rejections = field(default_factory=Rejections)
+
+
+def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, ...] = ()) -> Evaluated:
+    """Estimates, shift tests and verdicts of one source in one window.
+
+    ``extra_shifts`` are tests that need rows (drift of feature samples), done by the caller.
+    """
+    window = data.current.window
+    estimates = () if data.problem else tuple(estimates_of(data, config))
+    shifts = (
+        () if data.problem else (*source_shifts(data.name, window, data.current.labels, data.baselines), *extra_shifts)
+    )
+    verdicts = [
+        verdict for rule in config.rules_for(window.schedule) for verdict in verdicts_of(rule, data, config, shifts)
+    ]  # fmt: skip
+    return Evaluated(
+        data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error,
+        data.current.rejected,
+    )  # fmt: skip
+
+
+def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
+    """Every metric that the source can give: the contract's first, then the others of labels, then those of the whole.
+
+    Of more than :data:`EVERYTHING_UP_TO` labels the others are computed only where a rule names them.
+    """
+    source, window, evaluation = config.sources[data.name], data.current.window, config.evaluation
+    samples = samples_of(data, config)
+    rules = [(rule.metric, rule.where) for rule in config.rules if rule.metric is not None]
+    every = wanted_of(source.kind, rules)
+    few = len(data.current.labels) <= EVERYTHING_UP_TO + 1
+    of_labels = every if few else [pair for pair in every if pair in rules]
+    labelled = [sample for sample in samples if sample.subject.label is not None]
+    whole = [sample for sample in samples if sample.subject.label is None]
+
+    def named(metric: str, label: str | None) -> str:
+        costs = source.costs_of(label)
+        return metric if costs is None or metric not in cost.ON_GROUPS else costly(metric, costs)
+
+    return [
+        *estimate(samples, window, evaluation),
+        *further(labelled, of_labels, window, evaluation, named),
+        *further(whole, every, window, evaluation, named),
+        *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
+        *(_gains_of(labelled, window, evaluation) if few else ()),
+        *(_correlations(data) if few else ()),
+    ]
+
+
+def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
+    """What recalibration would gain each label, weekly: a day holds too few rows to tell."""
+    whole = [sample for sample in samples if sample.subject.segment is None]
+    if window.schedule != "weekly" or not whole:
+        return []
+    rngs = [generator(evaluation.seed, sample.subject, "recalibration", window.name) for sample in whole]
+    return gains(whole, window, evaluation, rngs)
+
+
+def _correlations(data: SourceData) -> Iterator[Estimate]:
+    """Where scores say least: the correlation of score and outcome of each label in each segment, without limits."""
+    by_column: dict[str, dict[str, dict[str, Counts]]] = {}
+    for (column, value), labels in sorted(data.segments.items()):
+        for label, counts in labels.items():
+            by_column.setdefault(column, {}).setdefault(label, {})[value] = counts
+    for column, parts in by_column.items():
+        matrix = factor_correlations(column, parts)
+        for label, line in zip(matrix.labels, matrix.correlation.tolist(), strict=True):
+            for value, r in zip(matrix.values, line, strict=True):
+                if isfinite(r):
+                    of, counts = Subject(data.name, label, (column, value)), parts[label][value]
+                    found = Interval(r, None, None, r)
+                    window = data.current.window
+                    yield Estimate(of, window, "point_biserial", "all", found, counts.rows, counts.positives)
+
+
+def samples_of(data: SourceData, config: Config) -> list[Sample]:
+    """One sample a label, one for the source as a whole, one a (segment, label).
+
+    Bins are the baseline's where there is one, else the window's own; a segment is looked at
+    through its label's bins.
+    """
+    edges = {
+        label: data.baselines[label].edges if label in data.baselines else edges_of(counts, config.evaluation)
+        for label, counts in data.current.labels.items()
+    }
+    whole = [
+        Sample(Subject(data.name, label), counts, edges[label])
+        for label, counts in sorted(data.current.labels.items(), key=_label_order)
+    ]
+    parts = [
+        Sample(Subject(data.name, label, segment), counts, edges[label])
+        for segment, labels in sorted(data.segments.items())
+        for label, counts in sorted(labels.items())
+        if label in edges
+    ]
+    return whole + parts
+
+
+def _label_order(item: tuple[str | None, object]) -> tuple[bool, str]:
+    return item[0] is None, item[0] or ""
+
+
+def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
+    """Every label that is there or was rejected, was there when a baseline was pinned, is configured, or may act alone.
+
+    Without the last, automation of a label that vanished would go on with no verdict saying so.
+    """
+    known = {*data.current.labels, *data.current.rejected.labels, *data.baselines, *source.labels, *data.switched, None}
+    return sorted(known, key=lambda label: (label is None, label or ""))
+
+
+def verdicts_of(
+    rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...], *, outcomes_only: bool = False
+) -> list[Verdict]:
+    """The verdicts of one rule on all that it applies to, whatever else is judged: its family is whole.
+
+    With ``outcomes_only``, for those who count outcomes over many windows: the interval of an ECE is of the analytic
+    form wherever the configured one could not make the outcome another (a breach needs an adjusted p-value below the
+    rate, and p-values, detectable changes and pooling are the same with every form). Outcomes are the same then;
+    the reason of an ``ok``, and the interval beside it, may be another.
+    """
+    source = config.sources[data.name]
+    if not gives(rule, source.kind):
+        return []
+    labels = [
+        label
+        for label in subjects(data, source)
+        if rule.applies_to(data.name, label, critical=source.is_critical(label))
+    ]
+    materials = [material_of(data, config, label, shifts) for label in labels]
+    family = special(rule, materials, data.current.whole, source, config.evaluation)
+    if not labels and data.problem and rule.match.source in (None, data.name):
+        # nothing is known of its labels: one verdict for the source says that it was not evaluated
+        materials = [material_of(data, config, None, shifts)]
+    if family:
+        return _decided(rule, family, data, config)
+    if outcomes_only and rule.metric == "ece" and config.evaluation.interval != "analytic":
+        return _outcomes(rule, materials, data, config)
+    return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
+
+
+def _outcomes(rule: Rule, family: Sequence[Material], data: SourceData, config: Config) -> list[Verdict]:
+    """Verdicts on an ECE with the configured interval only of those labels that may be a breach."""
+    quick = compare_family(rule, family, config.evaluation.model_copy(update={"interval": "analytic"}))
+    adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
+    rate = config.evaluation.false_discovery_rate
+    sure = [place for place, p in enumerate(adjusted) if p is not None and p < rate]
+    exact = dict(zip(sure, compare_family(rule, [family[at] for at in sure], config.evaluation), strict=True))
+    return _decided(rule, [exact.get(place, found) for place, found in enumerate(quick)], data, config)
+
+
+def _decided(rule: Rule, family: Sequence[Comparison], data: SourceData, config: Config) -> list[Verdict]:
+    rules = sum(r.metric is not None for r in config.rules_for(data.current.window.schedule))
+    rate, source = config.evaluation.false_discovery_rate, config.sources[data.name]
+    return decide(
+        rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at
+    )
+
+
+def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> Material:
+    """What a rule may look at for one label."""
+    baseline = data.baselines.get(label)
+    window, rejection = data.current.window, data.current.rejected.of(label)
+    earlier = takewhile(lambda part: part.rejected.of(label) is None, poolable(data, baseline, config))
+    chain = [data.current, *earlier] if label in data.current.labels else []
+    counts = tuple(part.labels[label] for part in chain if label in part.labels)
+    mine = tuple(s for s in shifts if s.subject == Subject(data.name, label))
+    problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
+    detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
+    return Material(Subject(data.name, label), window, counts, baseline, mine, problem, detail)
+
+
+def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:
+    """The windows before that may be pooled with this one, newest first.
+
+    Pooling crosses neither the baseline's end nor a change of the main model version, and of one label no window in
+    which its rows were rejected (:func:`material_of`).
+    """
+    most = windows_needed(config, data.current.window) - 1
+    kept: list[WindowCounts] = []
+    for part in data.earlier[:most]:
+        if baseline is not None and part.window.start < baseline.end:
+            break
+        if part.versions and part.main_version != data.current.main_version:
+            break
+        kept.append(part)
+    return kept
+
+
+def windows_needed(config: Config, window: Window) -> int:
+    """How many windows, with the judged one, a run of this schedule looks at."""
+    pooled = config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
+    return max([pooled, *(rule.for_windows for rule in config.rules_for(window.schedule))])
+
+
+def summary(evaluated: Evaluated) -> Counter[str]:
+    """How many verdicts had each outcome."""
+    return Counter(verdict.outcome for verdict in evaluated.verdicts)

@@ -1,0 +1,175 @@
+"""The state of a label for people, from its verdicts: worst first, with the rules and reasons behind it. Pure.
+
+The one function behind the page, the terminal, Markdown, the exports, the run's summary, the dashboard and /metrics.
+A label is ``ok`` only where every one of its rules was evaluated and is within its threshold. The handbook's traffic
+light is something else: a band of the numbers, shown as "level" (:mod:`monitor.report.conclusions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.core.records import Outcome, Severity, Subject, Verdict
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+
+
+class State(StrEnum):
+    """The states, worst first."""
+
+    BREACH = "breach"
+    UNCONFIRMED = "unconfirmed"
+    NOT_EVALUATED = "not_evaluated"
+    OK = "ok"
+    NO_RULE = "no_rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One thing that the rules say: ``what`` in words, ``which`` the rules with their reasons."""
+
+    state: State
+    what: str
+    which: str = ""
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelState:
+    """The state of one subject, and the verdicts behind it: each group the most severe first, then by rule."""
+
+    state: State
+    breaches: tuple[Verdict, ...] = ()
+    unconfirmed: tuple[Verdict, ...] = ()
+    not_evaluated: tuple[Verdict, ...] = ()
+    ok: tuple[Verdict, ...] = ()
+
+    @property
+    def severity(self) -> Severity | None:
+        """That of the worst breach, else of the worst unconfirmed verdict; None where there is neither."""
+        found = self.breaches or self.unconfirmed
+        return found[0].severity if found else None
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether any rule could be judged."""
+        return bool(self.breaches or self.unconfirmed or self.ok)
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """What the rules say, worst first: all that is not within its threshold is named."""
+        return tuple(_clauses(self))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The clauses as texts.
+
+        >>> state_of([]).lines
+        ('no rule',)
+        """
+        return tuple(f"{clause.what}: {clause.which}" if clause.which else clause.what for clause in self.clauses)
+
+    @property
+    def words(self) -> str:
+        """The lines in one."""
+        return "; ".join(self.lines)
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Its place among others: the worse, the lower."""
+        severity = len(SEVERITIES) if self.severity is None else SEVERITIES.index(self.severity)
+        return list(State).index(self.state), severity
+
+
+def state_of(verdicts: Iterable[Verdict]) -> LabelState:
+    """The state of the subject whose verdicts these are, in one window or in the newest of each schedule."""
+    of: dict[Outcome, list[Verdict]] = {"breach": [], "unconfirmed": [], "not_evaluated": [], "ok": []}
+    for verdict in sorted(verdicts, key=_place):
+        of[verdict.outcome].append(verdict)
+    worst = next((outcome for outcome, found in of.items() if found), "no_rule")
+    return LabelState(State(worst), *(tuple(found) for found in of.values()))
+
+
+def states_of(verdicts: Iterable[Verdict]) -> dict[Subject, LabelState]:
+    """The state of every label, and of every source as a whole, that has a verdict; by name."""
+    found: dict[Subject, list[Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault(Subject(verdict.subject.source, verdict.subject.label), []).append(verdict)
+    by_name = sorted(found.items(), key=lambda item: (item[0].source, item[0].label is not None, item[0].label or ""))
+    return {subject: state_of(mine) for subject, mine in by_name}
+
+
+def counted(states: Iterable[LabelState]) -> dict[State, int]:
+    """How many are in each state, worst first, states without any included."""
+    seen = [each.state for each in states]
+    return {state: seen.count(state) for state in State}
+
+
+def counts_text(states: Sequence[LabelState]) -> str:
+    """How many labels are in which state, as a sentence begins with it; the number in breach is always said.
+
+    >>> counts_text([state_of([]), state_of([])])
+    '0 of 2 labels in breach; 2 without a rule'
+    """
+    of = counted(states)
+    what = {
+        State.UNCONFIRMED: "beyond the limit, not confirmed", State.NOT_EVALUATED: "with rules not evaluated",
+        State.OK: "ok", State.NO_RULE: "without a rule",
+    }  # fmt: skip
+    parts = [f"{of[State.BREACH]:,} of {len(states):,} {'label' if len(states) == 1 else 'labels'} in breach"]
+    return "; ".join(parts + [f"{of[state]:,} {words}" for state, words in what.items() if of[state]])
+
+
+def not_confirmed(verdict: Verdict) -> str:
+    """What an unconfirmed verdict says of its value: rules with ``below`` have a lower limit."""
+    side = "below" if verdict.detail.get("condition") == "below" else "above"
+    return f"{side} the limit, not confirmed"
+
+
+def outcome_text(verdict: Verdict) -> str:
+    """One verdict's outcome in words."""
+    return not_confirmed(verdict) if verdict.outcome == "unconfirmed" else verdict.outcome.replace("_", " ")
+
+
+def reasons_text(verdicts: Iterable[Verdict]) -> str:
+    """Why rules were not evaluated: each reason with its rules.
+
+    >>> reasons_text([])
+    ''
+    """
+    by_reason: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        by_reason.setdefault(verdict.reason.value, []).append(_rule(verdict))
+    return ", ".join(f"{reason} ({', '.join(dict.fromkeys(rules))})" for reason, rules in by_reason.items())
+
+
+def _clauses(found: LabelState) -> Iterable[Clause]:
+    for severity in SEVERITIES:
+        mine = [v for v in found.breaches if v.severity == severity]
+        if mine:
+            yield Clause(State.BREACH, f"{severity} breach", _named(mine), severity)
+    for words in dict.fromkeys(not_confirmed(v) for v in found.unconfirmed):
+        mine = [v for v in found.unconfirmed if not_confirmed(v) == words]
+        yield Clause(State.UNCONFIRMED, words, _named(mine), mine[0].severity)
+    if found.not_evaluated:
+        yield Clause(State.NOT_EVALUATED, "not evaluated", reasons_text(found.not_evaluated))
+    if found.state is State.OK:
+        many = len(found.ok)
+        yield Clause(State.OK, "ok", "its rule was evaluated" if many == 1 else f"all {many} rules were evaluated")
+    elif found.state is State.NO_RULE:
+        yield Clause(State.NO_RULE, "no rule")
+
+
+def _named(verdicts: Iterable[Verdict]) -> str:
+    return ", ".join(f"{_rule(v)} ({v.reason.value})" for v in verdicts)
+
+
+def _rule(verdict: Verdict) -> str:
+    segment = verdict.subject.segment
+    return verdict.rule if segment is None else f"{verdict.rule} [{segment[0]}={segment[1]}]"
+
+
+def _place(verdict: Verdict) -> tuple[int, str]:
+    return SEVERITIES.index(verdict.severity), verdict.rule

@@ -1,0 +1,223 @@
+"""Evidence for metrics that the ordinary path does not know, as the same :class:`~monitor.core.records.Comparison`.
+
+Three kinds. Metrics of *ranks* are ordinary metrics of other counts: those of the k highest-scored labels of each
+item. An ECE of a *binning of its own* is the ordinary ECE seen through other bins, a *cost* the registered metric with
+the costs of its label. Metrics of *whole rows* and of *numbers* have their spread from a bootstrap of items.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+import numpy as np
+
+from monitor.config.model import Costs, EvaluationConfig, Rule, SourceConfig, SourceKind
+from monitor.core.baseline import edges_of, population_edges
+from monitor.core.counts import Counts, bin_counts
+from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Window
+from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.evaluation.comparisons import Material, compare
+from monitor.evaluation.estimates import ece_of, generator, other_binning
+from monitor.inference.levels import interval as level_interval
+from monitor.inference.registered import largest_allowed, with_costs
+from monitor.inference.rows_bootstrap import ItemSpread, row_spreads
+from monitor.metrics import cost
+from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
+
+POWER = 0.8
+Rows = ProbabilityRows | RegressionRows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeSource:
+    """What a source as a whole gives beside the counts of its labels, in one window.
+
+    ``ranked`` are counts of the k highest-scored labels of each item, by k; ``rows`` whole rows of probabilities, or of
+    numbers.
+    """
+
+    ranked: Mapping[int, Counts] = field(default_factory=dict)
+    rows: Rows | None = None
+
+    def digest(self) -> str:
+        """A hash of the rows, or else of the ranked counts: equal for equal rows; "" of nothing."""
+        if self.rows is not None:
+            return _digest(self.rows)
+        return " ".join(f"{rank}:{counts.digest()}" for rank, counts in sorted(self.ranked.items()))
+
+    @property
+    def design_effect(self) -> float:
+        """How many items weigh as one where they come in clusters: that of their highest-scored labels."""
+        return self.ranked[1].design_effect if 1 in self.ranked else 1.0
+
+
+def special(
+    rule: Rule, materials: Sequence[Material], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
+) -> list[Comparison] | None:
+    """The evidence of one rule for each of the materials; None where the ordinary path has it."""
+    metric = METRICS.get(rule.metric or "")
+    if metric is None:
+        return None
+    any_costs = any(source.costs_of(material.subject.label) for material in materials)
+    ways: tuple[tuple[bool, Callable[[Material], Comparison]], ...] = (
+        (metric.needs == "ranked", lambda m: _of_ranks(rule, m, whole, evaluation)),
+        (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
+        (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
+        (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),
+        (metric.name in cost.ON_GROUPS and any_costs, lambda m: compare(_costed(rule, source, m), m, evaluation)),
+    )
+    way = next((each for holds, each in ways if holds), None)
+    return None if way is None else [way(material) for material in materials]
+
+
+def _costed(rule: Rule, source: SourceConfig, material: Material) -> Rule:
+    """The rule on its metric with the costs of the material's label."""
+    costs = source.costs_of(material.subject.label)
+    return rule if costs is None else rule.model_copy(update={"metric": costly(rule.measure, costs)})
+
+
+def costly(name: str, costs: Costs) -> str:
+    """The name of a metric of cost with these costs."""
+    return with_costs(name, cost.Costs(false_negative=costs.false_negative, false_positive=costs.false_positive))
+
+
+# --- other bins
+
+
+def _in_other_bins(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
+    """The ECE through bins that are another metric's: those of the baseline are made anew from its cells."""
+    mine = other_binning(evaluation)[rule.measure]
+    baseline = material.baseline
+    if baseline is not None:
+        material = replace(material, baseline=replace(baseline, edges=edges_of(baseline.counts, mine)))
+    return compare(rule.model_copy(update={"metric": "ece"}), material, mine)
+
+
+# --- ranks
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The ordinary metric of ranked counts that a ranked metric is, and the binning of its bins."""
+
+    metric: str
+    binning: Literal["equal_width", "equal_frequency"]
+
+
+_ORDINARY = {
+    "ece": _Ranked("ece", "equal_width"),
+    "ace": _Ranked("ece", "equal_frequency"),
+    "brier": _Ranked("brier", "equal_frequency"),
+    "nll": _Ranked("nll", "equal_frequency"),
+    "precision": _Ranked("prevalence", "equal_frequency"),  # both are the share of hits
+}
+
+
+def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
+    found = _ORDINARY[name.split("_at_", maxsplit=1)[0]]
+    return found.metric, evaluation.model_copy(update={"binning": found.binning, "bins": 15})
+
+
+def _of_ranks(rule: Rule, material: Material, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
+    name, seen = _ordinary(rule.measure, evaluation)
+    counts = whole.ranked.get(METRICS[rule.measure].rank or 0)
+    # no baseline is of ranks, but in the time of the source's own nothing is judged
+    baseline = material.baseline if material.in_baseline else None
+    alone = replace(material, counts=() if counts is None else (counts,), baseline=baseline)
+    return compare(rule.model_copy(update={"metric": name}), alone, seen)
+
+
+# --- whole rows and numbers
+
+
+def _of_rows(rule: Rule, material: Material, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
+    """A level of the rows of the window alone."""
+    rows = whole.rows
+    found = Comparison(material.subject, material.window, data_digest=whole.digest())
+    if material.problem is not None or rows is None:
+        return replace(found, problem=material.problem or Reason.NO_ROWS, detail=material.detail)
+    if material.in_baseline:
+        return replace(found, problem=Reason.IN_BASELINE, n=rows.items)
+    spread = _spreads(rows, [rule.measure], whole, material.subject, material.window, evaluation)[rule.measure]
+    minimum = rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+    asked = {"confidence": evaluation.confidence, "rows_needed": minimum}
+    if spread is None:
+        return replace(found, n=rows.items, detail=asked)
+    side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
+    low, high = spread.interval(evaluation.confidence)
+    detectable = spread.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
+    allowed = largest_allowed(rule.measure, rule.threshold)
+    return replace(
+        found, value=spread.value, low=low, high=high, plug_in=spread.plug_in, n=rows.items,
+        p_value=spread.p_value(rule.threshold, side), detectable=detectable,
+        beyond=spread.value < rule.threshold if side == "below" else spread.value > rule.threshold,
+        adequate=rows.items >= minimum and detectable is not None and detectable <= allowed,
+        detail=asked | {"seen_at_most": allowed, "asks": 1, "groups": []},
+    )  # fmt: skip
+
+
+def _spreads(
+    rows: Rows, names: Iterable[str], whole: WholeSource, subject: Subject, window: Window, evaluation: EvaluationConfig
+) -> dict[str, ItemSpread | None]:
+    """The spread of each metric, items in clusters counting for less; the same whatever else is asked."""
+    rng = generator(evaluation.seed, subject, "whole rows", window.name)
+    found = row_spreads(rows, names, rng, resamples=evaluation.resamples)
+    wider = math.sqrt(whole.design_effect)
+    return {
+        name: None if spread is None else replace(spread, se=spread.se * wider, skew=spread.skew * wider)
+        for name, spread in found.items()
+    }
+
+
+# --- estimates
+
+
+def estimates_of_whole(
+    whole: WholeSource, kind: SourceKind, subject: Subject, window: Window, evaluation: EvaluationConfig
+) -> list[Estimate]:
+    """Every metric of ranks, of whole rows or of numbers that the source can give, in the order of the registry."""
+    mine = [metric for metric in METRICS.values() if metric.needs in WHOLE & GIVES[kind]]
+    by_rows = [metric.name for metric in mine if metric.needs != "ranked"]
+    spreads = {} if whole.rows is None else _spreads(whole.rows, by_rows, whole, subject, window, evaluation)
+    found = []
+    for metric in mine:
+        counts = whole.ranked.get(metric.rank or 0)
+        if metric.needs != "ranked":
+            interval, n = _interval(spreads.get(metric.name), evaluation), 0 if whole.rows is None else whole.rows.items
+        else:
+            interval, n = _ranked_interval(metric.name, counts, subject, window, evaluation)
+        found.append(Estimate(subject, window, metric.name, "all", interval, n, counts.positives if counts else 0.0))
+    return found
+
+
+def _ranked_interval(
+    name: str, counts: Counts | None, subject: Subject, window: Window, evaluation: EvaluationConfig
+) -> tuple[Interval, int]:
+    if counts is None:
+        return _interval(None, evaluation), 0
+    metric, seen = _ordinary(name, evaluation)
+    if metric != "ece":
+        return level_interval(metric, counts, seen.confidence), counts.rows
+    # the random numbers are those of a rule's look at one window, so that both show the same limits
+    rng = generator(seen.seed, subject, "ece all", window.name)
+    return ece_of([bin_counts(counts, population_edges(counts, seen))], [rng], seen)[0], counts.rows
+
+
+def _interval(spread: ItemSpread | None, evaluation: EvaluationConfig) -> Interval:
+    if spread is None:
+        return Interval(None, None, None, None)
+    low, high = spread.interval(evaluation.confidence)
+    return Interval(spread.value, low, high, spread.plug_in)
+
+
+def _digest(rows: Rows) -> str:
+    hashed = hashlib.sha256(f"{rows.items} {getattr(rows, 'labels', ())!r}".encode())
+    for each in fields(rows):
+        value = getattr(rows, each.name)
+        if isinstance(value, np.ndarray):
+            hashed.update(np.ascontiguousarray(value, dtype="<f8").tobytes())
+    return hashed.hexdigest()[:16]

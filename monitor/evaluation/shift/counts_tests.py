@@ -1,0 +1,189 @@
+"""Tests of shift on counts: the scores against the baseline's, and the mix of predicted labels.
+
+They answer "is the traffic, or the classifier's confidence, another than it was", never "are the
+scores still right": scores may move and stay calibrated. Each gives an effect size, which a rule's
+threshold is held against and which does not grow with the number of rows, and, where there is one,
+a p-value on effective rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
+from monitor.core.records import ShiftResult, Subject, Window
+
+MIN_ROWS = 100  # effective rows on either side; below that an effect size is mostly noise
+MIN_EXPECTED = 5.0  # Cochran's rule for a cell of a chi-square test
+PSI_BINS = 10
+
+Rows = tuple[int, int]  # of the window, of the baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one test found: the effect size and its p-value (None where undefined, see ``detail``)."""
+
+    statistic: float | None
+    p_value: float | None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Frozen(Protocol):
+    """Whatever holds the counts of a baseline."""
+
+    @property
+    def counts(self) -> Counts:
+        """The frozen cells."""
+
+
+def ks(window: Counts, baseline: Counts) -> Effect:
+    """The Kolmogorov-Smirnov distance of two score distributions, in [0, 1].
+
+    The largest difference of the two (weighted) distribution functions over the cells; the p-value
+    is the asymptotic two-sided one of ``scipy.stats.ks_2samp`` at n1 n2 / (n1 + n2) effective rows.
+    With discrete scores it is conservative. ``detail["at_score"]`` is where the two differ most.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> low, high = counts_from_rows([0.2, 0.6] * 200, [0] * 400), counts_from_rows([0.6, 0.9] * 200, [0] * 400)
+    >>> found = ks(high, low)
+    >>> found.statistic, found.detail["at_score"], found.p_value < 1e-30
+    (0.5, 0.2, True)
+    """
+    thin = _too_thin(window, baseline)
+    if thin is not None:
+        return thin
+    # the cells of both, in order: ten times as fast as np.union1d
+    cells = np.flatnonzero(np.bincount(np.concatenate([window.cell, baseline.cell])))
+    gap = np.abs(_distribution(window, cells) - _distribution(baseline, cells))
+    n1, n2 = window.effective_rows, baseline.effective_rows
+    p_value = float(stats.kstwo.sf(float(gap.max()), round(n1 * n2 / (n1 + n2))))
+    return Effect(float(gap.max()), p_value, {"at_score": float(cells[int(gap.argmax())]) / 10_000})
+
+
+def _distribution(counts: Counts, cells: npt.NDArray[np.int64]) -> Floats:
+    cumulated = np.concatenate([[0.0], np.cumsum(counts.w)])
+    return np.asarray(cumulated[np.searchsorted(counts.cell, cells, side="right")] / cumulated[-1])
+
+
+def psi(window: Counts, baseline: Counts, bins: int = PSI_BINS) -> Effect:
+    """The population stability index of the scores: sum (p - q) ln(p / q) over the baseline's quantile bins.
+
+    p and q are the shares of the window and of the baseline, each with half an effective row added
+    to every bin, so that an empty bin does not make it infinite. It has no p-value;
+    ``detail["if_unchanged"]`` is what it would be on average if nothing had changed, about
+    (bins - 1)(1/n1 + 1/n2) (Yurdakul 2018). Rule of thumb: .1 is noticeable, .25 is large.
+    """
+    thin = _too_thin(window, baseline)
+    if thin is not None:
+        return thin
+    edges = equal_frequency_edges(baseline, bins)
+    p, q = (_smoothed_shares(counts, edges) for counts in (window, baseline))
+    expected = (len(edges) - 1) * (1.0 / window.effective_rows + 1.0 / baseline.effective_rows)
+    return Effect(float(np.sum((p - q) * np.log(p / q))), None, {"bins": len(edges), "if_unchanged": expected})
+
+
+def _smoothed_shares(counts: Counts, edges: Sequence[int]) -> Floats:
+    weights = bin_counts(counts, edges).w
+    effective = weights / weights.sum() * counts.effective_rows + 0.5
+    return np.asarray(effective / effective.sum())
+
+
+def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts]) -> Effect:
+    """Whether the mix of predicted labels is another: the share of each among all predicted rows.
+
+    Pearson's chi-square of the two-row table of effective rows; labels expected fewer than five times
+    on either side are put together (``detail["merged"]``). The effect size is Cramer's V of that table.
+    Since V shrinks when one side is much larger than the other, ``detail["v_at_equal_size"]`` gives
+    what it would be with both sides alike; ``detail["moved_most"]`` is the label whose share moved most.
+    """
+    names = sorted({*window, *baseline})
+    table = np.array([_predicted_rows([side.get(name) for name in names]) for side in (window, baseline)])
+    if not names or table.sum(axis=1).min() < MIN_ROWS:
+        return Effect(None, None, {"reason": "too_few_rows", "needed": MIN_ROWS})
+    merged, kept = _merge_rare(table, names)
+    if merged.shape[1] < 2:
+        return Effect(None, None, {"reason": "one_label"})
+    result = stats.chi2_contingency(merged, correction=False)
+    shares = merged / merged.sum(axis=1, keepdims=True)
+    moved = shares[0] - shares[1]
+    worst = int(np.abs(moved).argmax())
+    detail = {
+        "v_at_equal_size": float(np.sqrt(0.5 * np.sum(moved**2 / shares.sum(axis=0)))),
+        "moved_most": kept[worst], "moved_by": float(moved[worst]), "merged": [n for n in names if n not in kept],
+    }  # fmt: skip
+    return Effect(float(np.sqrt(result.statistic / merged.sum())), float(result.pvalue), detail)
+
+
+def _predicted_rows(labels: Sequence[Counts | None]) -> Floats:
+    """The predicted rows of each label, scaled so that they add up to the effective rows of all.
+
+    One scale for all labels: a design effect is an estimate, and must not move the mix by itself.
+    """
+    predicted = [counts.where("predicted") if counts is not None else None for counts in labels]
+    weight = np.array([float(counts.w.sum()) if counts is not None else 0.0 for counts in predicted])
+    effective = sum(counts.effective_rows for counts in predicted if counts is not None)
+    return weight * (effective / weight.sum()) if weight.sum() > 0 else weight
+
+
+def _merge_rare(table: Floats, names: Sequence[str]) -> tuple[Floats, list[str]]:
+    """The table with its rare labels in one column, left out where even that is too rare."""
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
+    common = expected.min(axis=0) >= MIN_EXPECTED
+    rest = table[:, ~common].sum(axis=1, keepdims=True)
+    kept = [name for name, keep in zip(names, common, strict=True) if keep]
+    if expected[:, ~common].sum(axis=1).min() < MIN_EXPECTED:
+        return table[:, common], kept
+    return np.hstack([table[:, common], rest]), [*kept, "(rare labels)"]
+
+
+def _too_thin(window: Counts, baseline: Counts) -> Effect | None:
+    if min(window.effective_rows, baseline.effective_rows) >= MIN_ROWS:
+        return None
+    return Effect(None, None, {"reason": "too_few_rows", "needed": MIN_ROWS})
+
+
+def source_shifts(
+    source: str,
+    window: Window,
+    labels: Mapping[str | None, Counts],
+    baselines: Mapping[str | None, Frozen],
+) -> list[ShiftResult]:
+    """KS and PSI of the scores of every label with a baseline and of the source as a whole, and the label mix.
+
+    ``labels`` are the window's counts, None the source as a whole; results come in the order of the
+    labels, the whole last. The label mix is over the labels that have a baseline.
+    """
+    both = sorted(set(labels) & set(baselines), key=lambda label: (label is None, label or ""))
+    results = []
+    for label in both:
+        now, then = labels[label], baselines[label].counts
+        subject = Subject(source, label)
+        for test, effect in (("ks", ks(now, then)), ("psi", psi(now, then))):
+            results.append(_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
+    mix = {label: (labels[label], baselines[label].counts) for label in both if label is not None}
+    if mix:
+        results.append(_label_mix(source, window, mix))
+    return results
+
+
+def _label_mix(source: str, window: Window, mix: Mapping[str, tuple[Counts, Counts]]) -> ShiftResult:
+    now, then = ({label: pair[side] for label, pair in mix.items()} for side in (0, 1))
+    return _result(
+        Subject(source, None), window, "chi_square", "label",
+        effect=chi_square(now, then), rows=(_all_predicted(now), _all_predicted(then)),
+    )  # fmt: skip
+
+
+def _all_predicted(side: Mapping[str, Counts]) -> int:
+    return sum(counts.where("predicted").rows for counts in side.values())
+
+
+def _result(subject: Subject, window: Window, test: str, column: str, *, effect: Effect, rows: Rows) -> ShiftResult:
+    return ShiftResult(subject, window, test, column, effect.statistic, effect.p_value, *rows, effect.detail)

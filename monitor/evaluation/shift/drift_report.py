@@ -1,0 +1,229 @@
+"""Drift of the feature columns: Evidently's report on two samples, and missing values tested by ourselves.
+
+Evidently drops missing values before it compares (a column that lost a third of its values shows "no
+drift"), raises for a whole report because of one empty column, and picks its tests by sample size, so
+that its numbers are p-values one week and distances the next. So: columns it cannot take are
+left out and named, missing values are tested here, and the two methods are fixed distances, where
+more is always more drift.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from monitor.core.records import ShiftResult, Subject, Window
+from monitor.evaluation.shift.feature_tests import column_tests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+MIN_ROWS = 100  # with few rows a distance is mostly noise
+MOST_CATEGORIES = 200  # more distinct values than that is free text or an id, not a category
+DRIFT_THRESHOLD = 0.1
+METHODS: Mapping[str, str] = {"numerical": "wasserstein", "categorical": "jensenshannon"}
+MISSING = "missing"
+
+Kind = Literal["numerical", "categorical"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One feature made ready: its kind and its values now and then; ``problem`` where it must be left out."""
+
+    name: str
+    now: pd.Series[Any]
+    then: pd.Series[Any]
+    kind: Kind = "categorical"
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Drift:
+    statistic: float | None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def feature_drift(
+    source: str, window: Window, current: pd.DataFrame, reference: pd.DataFrame, *, html: Path | None = None
+) -> list[ShiftResult]:
+    """How far every feature column moved from the reference sample, as results of the source as a whole.
+
+    Several results a column, in the order of the columns of ``current``:
+
+    - ``missing``: the change of the share of missing values, in [-1, 1]; the p-value is that of a
+      chi-square test of the two shares;
+    - ``ks`` (numbers) or ``chi_square`` (the rest), and ``psi``: what a rule's ``test`` and ``column`` name;
+    - ``evidently:wasserstein`` for numbers, in standard deviations of the reference, or
+      ``evidently:jensenshannon`` for the rest, a distance of at most sqrt(ln 2) = .83. ``detail`` holds
+      drifted, method and threshold or, where ``statistic`` is None, why the column was left out.
+
+    The same samples always give the same results. Evidently's page is written to ``html``, whole or
+    not at all, unless no column could be compared.
+    """
+    names = [name for name in current.columns if name in reference.columns]
+    columns = [_prepared(str(name), current[name], reference[name]) for name in names]
+    usable = [column for column in columns if column.problem is None]
+    found = _evidently(usable, html) if usable else {}
+    results = []
+    for column in columns:
+        results.append(_missing(source, window, column))
+        results += _tested(source, window, column)
+        drift = found.get(column.name, _Drift(None, {"reason": column.problem}))
+        results.append(
+            ShiftResult(
+                Subject(source, None), window, f"evidently:{METHODS[column.kind]}", column.name, drift.statistic, None,
+                int(column.now.notna().sum()), int(column.then.notna().sum()), drift.detail,
+            )
+        )  # fmt: skip
+    return results
+
+
+def _tested(source: str, window: Window, column: _Column) -> list[ShiftResult]:
+    """The tests that a rule can name, of a column that could be compared."""
+    if column.problem is not None:
+        return []
+    sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
+    return [
+        ShiftResult(
+            Subject(source, None), window, name, column.name, effect.statistic, effect.p_value, *sizes, effect.detail
+        )
+        for name, effect in column_tests(column.now, column.then, column.kind)
+    ]  # fmt: skip
+
+
+def _prepared(name: str, now: pd.Series[Any], then: pd.Series[Any]) -> _Column:
+    import pandas as pd  # noqa: PLC0415 - nothing else of this room needs it
+
+    kind = _kind(pd.concat([now, then], ignore_index=True))
+    if kind == "numerical":
+        now, then = (_finite(values) for values in (now, then))
+    else:
+        now, then = (values.astype(object).where(values.notna(), None).map(_text) for values in (now, then))
+    return _Column(name, now, then, kind, _problem(kind, now, then))
+
+
+def _kind(values: pd.Series[Any]) -> Kind:
+    from pandas.api import types  # noqa: PLC0415 - nothing else of this room needs it
+
+    if types.is_bool_dtype(values.dtype):
+        return "categorical"
+    if types.is_numeric_dtype(values.dtype):
+        return "numerical"
+    present = values.dropna()
+    numbers = present.map(lambda value: isinstance(value, int | float | Decimal) and not isinstance(value, bool))
+    return "numerical" if len(present) and bool(numbers.all()) else "categorical"
+
+
+def _finite(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Numbers as floats; infinite ones count as missing."""
+    numbers = values.astype("Float64").astype(float) if values.dtype == object else values.astype(float)
+    return numbers.where(np.isfinite(numbers))
+
+
+def _text(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | None:
+    present = (now.notna().sum(), then.notna().sum())
+    if min(present) == 0:
+        return "no value at all"
+    if min(present) < MIN_ROWS:
+        return f"fewer than {MIN_ROWS} values"
+    if kind == "categorical" and len({*now.dropna(), *then.dropna()}) > MOST_CATEGORIES:
+        return f"more than {MOST_CATEGORIES} distinct values"
+    return None
+
+
+def _missing(source: str, window: Window, column: _Column) -> ShiftResult:
+    """The change of the share of missing values."""
+    sizes = (len(column.now), len(column.then))
+    missing = (int(column.now.isna().sum()), int(column.then.isna().sum()))
+    statistic, p_value, detail = None, None, {"reason": f"fewer than {MIN_ROWS} rows"}
+    if min(sizes) >= MIN_ROWS:
+        shares = [absent / size for absent, size in zip(missing, sizes, strict=True)]
+        statistic, p_value = shares[0] - shares[1], _two_shares(missing, sizes)
+        detail = {"share": shares[0], "share_baseline": shares[1]}  # type: ignore[dict-item]
+    return ShiftResult(Subject(source, None), window, MISSING, column.name, statistic, p_value, *sizes, detail)
+
+
+def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:
+    """The chi-square p-value of two shares; 1 where nothing, or everything, is missing on both sides."""
+    if sum(missing) in (0, sum(sizes)):
+        return 1.0
+    table = [[absent, size - absent] for absent, size in zip(missing, sizes, strict=True)]
+    return float(stats.chi2_contingency(table, correction=False).pvalue)
+
+
+def _evidently(columns: Sequence[_Column], html: Path | None) -> dict[str, _Drift]:
+    """Evidently's drift of each column, and its page.
+
+    Evidently is imported here: that takes 3 s and 285 MB, which only the weekly run should pay.
+    """
+    with _quiet():
+        import pandas as pd  # noqa: PLC0415 - see above
+        from evidently import DataDefinition, Dataset, Report  # noqa: PLC0415 - see above
+        from evidently.presets import DataDriftPreset  # noqa: PLC0415 - see above
+
+        by_kind = {kind: [c.name for c in columns if c.kind == kind] for kind in METHODS}
+        definition = DataDefinition(
+            numerical_columns=by_kind["numerical"], categorical_columns=by_kind["categorical"]
+        )  # fmt: skip
+        current, reference = (
+            Dataset.from_pandas(pd.DataFrame({c.name: getattr(c, side) for c in columns}), definition)
+            for side in ("now", "then")
+        )
+        preset = DataDriftPreset(
+            num_method=METHODS["numerical"], cat_method=METHODS["categorical"], threshold=DRIFT_THRESHOLD
+        )  # fmt: skip
+        snapshot = Report([preset]).run(current, reference)  # the current sample comes first
+        if html is not None:
+            _write_html(snapshot, html)
+        metrics = snapshot.dict()["metrics"]
+    return {m["config"]["column"]: _drift(m) for m in metrics if "column" in m["config"]}
+
+
+def _drift(metric: Mapping[str, Any]) -> _Drift:
+    value, threshold = float(metric["value"]), float(metric["config"]["threshold"])
+    if not np.isfinite(value):
+        return _Drift(None, {"reason": "Evidently found no finite distance"})
+    return _Drift(
+        value, {"drifted": value >= threshold, "method": metric["config"]["method"], "threshold": threshold}
+    )  # fmt: skip
+
+
+def _write_html(snapshot: Any, path: Path) -> None:
+    """The page under its final name only once it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    try:
+        snapshot.save_html(name)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of Evidently and what it imports: nobody here can act on them.
+
+    They are deprecations in its own code (numpy.core, litestar) and empty histogram bins.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield

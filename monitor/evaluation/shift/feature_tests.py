@@ -1,0 +1,63 @@
+"""KS, PSI and chi-square of one feature column, on samples: what a rule with a ``column`` is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from monitor.core.counts import Floats
+from monitor.evaluation.shift.counts_tests import PSI_BINS, Effect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["numerical", "categorical"]
+
+
+def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[tuple[str, Effect]]:
+    """(name, effect) of the tests that suit the kind of column; missing values are left out.
+
+    Numbers: ``ks`` (scipy.stats.ks_2samp) and ``psi`` over the reference's deciles. The rest:
+    ``chi_square`` of the two rows of category counts, with Cramer's V, and ``psi`` over categories.
+    """
+    if kind == "numerical":
+        values = now.dropna().to_numpy(dtype=float), then.dropna().to_numpy(dtype=float)
+        found = stats.ks_2samp(*values, method="asymp")
+        return [("ks", Effect(float(found.statistic), float(found.pvalue))), ("psi", _psi(_deciles(*values)))]
+    table = _categories(now.dropna(), then.dropna())
+    return [("chi_square", _chi_square(table)), ("psi", _psi(table))]
+
+
+def _deciles(now: Floats, then: Floats) -> Floats:
+    """How many values of each side lie in each decile of the reference, shape (2, bins)."""
+    inner = np.unique(np.quantile(then, np.linspace(0, 1, PSI_BINS + 1)[1:-1]))
+    sides = [np.bincount(np.searchsorted(inner, side, side="left"), minlength=len(inner) + 1) for side in (now, then)]
+    return np.array(sides, dtype=float)
+
+
+def _categories(now: pd.Series[Any], then: pd.Series[Any]) -> Floats:
+    """How often each side has each value, shape (2, values)."""
+    names = sorted({*now, *then})
+    return np.array([_counted(side, names) for side in (now, then)], dtype=float)
+
+
+def _counted(values: pd.Series[Any], names: Sequence[str]) -> list[int]:
+    counts = values.value_counts()
+    return [int(counts.get(name, 0)) for name in names]
+
+
+def _psi(table: Floats) -> Effect:
+    """The population stability index of a table of two rows; half a row is added to every cell."""
+    shares = (table + 0.5) / (table + 0.5).sum(axis=1, keepdims=True)
+    return Effect(float(np.sum((shares[0] - shares[1]) * np.log(shares[0] / shares[1]))), None)
+
+
+def _chi_square(table: Floats) -> Effect:
+    """Pearson's chi-square with Cramer's V; one value only on both sides cannot differ."""
+    if table.shape[1] < 2:
+        return Effect(0.0, 1.0)
+    found = stats.chi2_contingency(table, correction=False)
+    return Effect(float(np.sqrt(found.statistic / table.sum())), float(found.pvalue))

@@ -1,0 +1,126 @@
+"""(evidence, rule) -> verdict with its named reason. Pure: no clock, no store, no random number.
+
+A breach needs two things: the debiased value (or change) past the threshold, *and* an adjusted
+p-value below the false discovery rate. What has only the first is "unconfirmed", and "ok" says that
+the value is within the threshold and that the rows could have shown otherwise. "Not enough
+evidence" is an outcome of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from monitor.config.model import Rule
+from monitor.core.records import Comparison, Outcome, Reason, Verdict
+from monitor.core.score_ranges import outwards
+from monitor.inference.multiplicity import adjust
+
+
+def decide(
+    rule: Rule,
+    family: Sequence[Comparison],
+    *,
+    rate: float,
+    decision_rules: int,
+    revision: str,
+    acts_from: Callable[[str | None], float] | None = None,
+) -> list[Verdict]:
+    """The verdicts of one rule on all subjects of one source in one window.
+
+    ``family`` must hold every subject the rule applies to, whatever the command line filters:
+    p-values are adjusted over it (Benjamini & Hochberg 1995) and by ``decision_rules``, the number
+    of `metric:` rules of the schedule. Shift tests are families of their own. ``acts_from`` gives the
+    score from which a label acts alone: blocking below it stops nothing, and is not critical.
+    """
+    tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None]
+    rules = 1 if rule.test is not None else decision_rules
+    values = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
+    adjusted = dict(zip(tested, adjust(values, rules), strict=True)) if values else {}
+    shared = {"rate": rate, "family": len(tested), "rules": rules}
+    return [
+        replace(verdict, detail={**verdict.detail, **shared, **_told(c, values)})
+        for i, c in enumerate(family)
+        for verdict in [_blocking(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
+    ]
+
+
+def _told(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
+    """What the outcome hung on, kept so that a verdict can be explained when the rules are others."""
+    if evidence.problem is not None:
+        return {}
+    p_value = evidence.p_value
+    rank = None if p_value is None else sum(p <= p_value for p in values)
+    flags = {"beyond": evidence.beyond, "streak": evidence.streak, "adequate": evidence.adequate}
+    return {**flags, "p_rate": evidence.p_rate, "rank": rank}
+
+
+def outcome_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> tuple[Outcome, Reason]:
+    """What is decided and why: the whole decision table, first match first."""
+    if evidence.problem is not None:
+        return "not_evaluated", evidence.problem
+    significant = p_adjusted is not None and p_adjusted < rate
+    if rule.test == "psi":
+        significant = evidence.adequate  # PSI has no p-value: its rule of thumb stands on its own
+    if evidence.beyond and evidence.streak and significant:
+        return "breach", _breach_reason(rule, evidence, rate)
+    if not evidence.adequate:
+        return "not_evaluated", Reason.TOO_FEW_ROWS
+    if not evidence.beyond:
+        return "ok", Reason.WITHIN_THRESHOLD
+    return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY if evidence.streak else Reason.STREAK_INCOMPLETE
+
+
+def _breach_reason(rule: Rule, evidence: Comparison, rate: float) -> Reason:
+    if rule.test is not None:
+        return Reason.DISTRIBUTION_SHIFTED
+    if rule.condition == "increase":
+        # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
+        moved = evidence.p_rate is not None and evidence.p_rate >= rate
+        return Reason.TRAFFIC_MIX if moved else Reason.INCREASED
+    return Reason.ABOVE_THRESHOLD if rule.condition == "above" else Reason.BELOW_THRESHOLD
+
+
+def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:
+    """A verdict whose score ranges are as they will be blocked: rounded outwards to hundredths.
+
+    Where blocking is all that the rule does, a critical breach is a warning unless a range reaches the
+    scores that act alone. Without any range it stays critical: the switch then turns the label off.
+    """
+    if "blocked" not in verdict.detail:
+        return verdict
+    blocked = outwards((low, high) for low, high in verdict.detail["blocked"])
+    verdict = replace(verdict, detail={**verdict.detail, "blocked": [list(each) for each in blocked]})
+    if verdict.outcome != "breach" or verdict.severity != "critical" or acts_from is None:
+        return verdict
+    reaches = any(high >= acts_from(verdict.subject.label) for _, high in blocked)
+    if reaches or not blocked or "disable_automation" in rule.actions:
+        return verdict
+    return replace(verdict, severity="warning")
+
+
+def verdict_id(rule: Rule, evidence: Comparison, revision: str) -> str:
+    """A hash of all that the verdict depends on: equal input, equal id."""
+    subject, window = evidence.subject, evidence.window
+    parts = (
+        subject.source, rule.id, subject.label, window.schedule, window.name,
+        evidence.baseline_version, revision, evidence.data_digest, evidence.problem,
+    )  # fmt: skip
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, revision: str) -> Verdict:
+    outcome, reason = outcome_of(rule, evidence, p_adjusted, rate)
+    return Verdict(
+        id=verdict_id(rule, evidence, revision), rule=rule.id, subject=evidence.subject, window=evidence.window,
+        metric=rule.measure, where=rule.where, outcome=outcome, reason=reason, severity=rule.severity,
+        threshold=rule.threshold, value=evidence.value, low=evidence.low, high=evidence.high,
+        plug_in=evidence.plug_in, baseline=evidence.baseline, change=evidence.change,
+        change_low=evidence.change_low, change_high=evidence.change_high, p_value=evidence.p_value,
+        p_adjusted=p_adjusted, detectable=evidence.detectable, n=evidence.n, windows=evidence.windows,
+        baseline_version=evidence.baseline_version, rules_revision=revision, data_digest=evidence.data_digest,
+        actions=rule.actions if outcome == "breach" else (),
+        detail=dict(evidence.detail) | {"condition": rule.condition},
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What the commands, the flows and the service do, one verb a module."""

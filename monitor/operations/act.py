@@ -1,0 +1,245 @@
+"""The acting stage: verdicts, already stored, become switch changes, incidents and messages.
+
+The switch acts before Slack, so that a slow Slack never keeps automation on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from monitor.alerting import compose
+from monitor.alerting.incidents import Step, newest, retire, steps_of
+from monitor.automation.evidence import with_verdict
+from monitor.automation.switch import Evidence, after_run
+from monitor.context import ActMode, Monitor
+from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Verdict, Window
+from monitor.evaluation.evaluate import Evaluated
+from monitor.operations.label_evidence import known_now, known_of
+
+CONFLICT_RETRIES = 5
+#: More: composing takes a second or two where hundreds are open, and people press buttons meanwhile.
+INCIDENT_RETRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An action that a verdict asked for; ``incident`` says whose message tells the outcome."""
+
+    kind: ActionKind
+    source: str
+    label: str | None
+    state: str
+    incident: str | None = None
+
+
+def may_act(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
+    """Source -> why this run may not act on it ("" where it may).
+
+    A window older than the newest evaluated one never acts unless told.
+    """
+    found = {}
+    for name in names:
+        newest = monitor.store.newest_evaluated(window.schedule, name)
+        old = newest is not None and window.start < newest
+        found[name] = "not done: backfill" if mode == "never" else ""
+        if mode == "auto" and old:
+            found[name] = "not done: a newer window has been evaluated (--act overrides)"
+    return found
+
+
+def asked(evaluated: Sequence[Evaluated]) -> list[Verdict]:
+    """The verdicts that ask for something."""
+    return [v for part in evaluated for v in part.verdicts if v.actions]
+
+
+def refused(evaluated: Sequence[Evaluated], state: str) -> list[Action]:
+    """Every action asked for, none of them done."""
+    return _distinct(
+        [Action(kind, v.subject.source, v.subject.label, state) for v in asked(evaluated) for kind in v.actions]
+    )
+
+
+def act(
+    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], may: Mapping[str, str], *, told: bool = False
+) -> list[Pending]:
+    """Change the switch, then open, go on with or resolve incidents and write their messages.
+
+    ``told`` is ``--act``: the switch, too, takes an older window as evidence. A window that may not act moves no
+    switch, but what it found is kept as evidence: it may hold the last evaluated outcome of a rule.
+    """
+    allowed = [part for part in evaluated if not may[part.source]]
+    for part in evaluated:
+        if may[part.source]:
+            _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
+    states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, told).items()}
+    incidents = _incidents(monitor, window, allowed)
+    return [
+        _pending(verdict, kind, may[verdict.subject.source], states, incidents)
+        for verdict in asked(evaluated)
+        for kind in verdict.actions
+    ]
+
+
+def _pending(
+    verdict: Verdict,
+    kind: ActionKind,
+    refusal: str,
+    states: Mapping[tuple[str, str | None], str],
+    incidents: Mapping[str, Incident],
+) -> Pending:
+    source, label = verdict.subject.source, verdict.subject.label
+    if refusal:
+        return Pending(kind, source, label, refusal)
+    if kind == "slack":
+        incident = incidents.get(verdict.id)
+        return Pending(kind, source, label, "", incident.id if incident else None)
+    return Pending(kind, source, label, states.get((source, label), "nothing to change"))
+
+
+def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool) -> dict[tuple[str, str | None], str]:
+    """Apply the acting rules' verdicts of one source, label by label; what became of each, in words.
+
+    Only a rule of ``scope: source`` touches the source's own switch: a source that cannot be read and of
+    which no label is known has one verdict a rule, which is about no label.
+    """
+    by_label = _by_label(monitor, part)
+    known = _take_evidence(monitor, part.source, by_label)
+    return {
+        (part.source, label): _switch_label(
+            monitor, evidence_of(window, verdicts, told, known[label]), part.source, label
+        )
+        for label, verdicts in by_label.items()
+    }
+
+
+def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:
+    """The verdicts of the acting rules: of each label, and (None) of the source's own switch."""
+    scopes = {rule.id: rule.scope for rule in monitor.config.rules if rule.acts}
+    by_label: dict[str | None, list[Verdict]] = {}
+    for verdict in part.verdicts:
+        if scopes.get(verdict.rule) == ("source" if verdict.subject.label is None else "labels"):
+            by_label.setdefault(verdict.subject.label, []).append(verdict)
+    return by_label
+
+
+def _take_evidence(
+    monitor: Monitor, source: str, by_label: Mapping[str | None, Sequence[Verdict]], *, judges: bool = True
+) -> dict[str | None, tuple[RuleEvidence, ...]]:
+    """Store what these verdicts add to the evidence on each label, before any switch moves; give it back.
+
+    A rule that alerts.yaml has lost counts no longer, although its row stays. Without ``judges`` (a backfill, or an
+    older window) only the outcomes are added: how lately a rule was judged, which bounds leases, does not change.
+    """
+    for _ in range(CONFLICT_RETRIES):
+        stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
+        before = {label: known_of(monitor.config, source, label, stored, monitor.clock()) for label in by_label}
+        after = {label: _with_verdicts(known, by_label[label], judges) for label, known in before.items()}
+        changed = [
+            new
+            for label, known in after.items()
+            for old, new in zip(before[label], known, strict=True)
+            if new != old or (judges and not new.version)
+        ]
+        if monitor.store.save_evidence(source, changed) == "applied":
+            saved = set(map(id, changed))
+            return {
+                label: tuple(replace(e, version=e.version + 1) if id(e) in saved else e for e in known)
+                for label, known in after.items()
+            }
+    raise RuntimeError(f"the evidence of {source} kept changing under {CONFLICT_RETRIES} tries; run again")
+
+
+def _with_verdicts(known: Sequence[RuleEvidence], verdicts: Sequence[Verdict], judges: bool) -> list[RuleEvidence]:
+    by_rule = {verdict.rule: verdict for verdict in verdicts}
+    found = [with_verdict(each, by_rule[each.rule]) if each.rule in by_rule else each for each in known]
+    return found if judges else [replace(n, judged_until=o.judged_until) for n, o in zip(found, known, strict=True)]
+
+
+def evidence_of(
+    window: Window, verdicts: Sequence[Verdict], told: bool, known: Sequence[RuleEvidence] = ()
+) -> Evidence:
+    """What the switch of one label is shown."""
+    digest = hashlib.sha256(" ".join(sorted(v.id for v in verdicts)).encode()).hexdigest()[:12]
+    return Evidence(
+        window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", told, known
+    )
+
+
+def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str | None) -> str:
+    settings, automation = monitor.config.sources[source], monitor.config.automation
+    critical = settings.any_critical if label is None else settings.is_critical(label)
+    dry = "dry run: " if automation.dry_run else ""
+    for _ in range(CONFLICT_RETRIES):
+        before = monitor.store.switch(source, label)
+        decision = after_run(before, evidence, automation, critical=critical, now=monitor.clock())
+        if decision.event is None:
+            return dry + decision.reason
+        if monitor.store.apply_switch(before, decision.after, decision.event, evidence=evidence.known) != "conflict":
+            return dry + decision.reason
+        evidence = replace(evidence, known=known_now(monitor.store, monitor.config, source, label, monitor.clock()))
+    raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
+
+
+def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> dict[str, Incident]:
+    """Verdict id -> its incident. Decisions, their events and their messages are one transaction.
+
+    Where a person or another run changed one of them in between, all is decided again.
+    """
+    verdicts = [verdict for part in parts for verdict in part.verdicts]
+    for _ in range(INCIDENT_RETRIES):
+        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
+        known = monitor.store.incidents()
+        steps = [*steps_of(verdicts, newest(known), monitor.clock()), *_retired(monitor, window, parts, known)]
+        made = compose.compose(monitor, steps, edits, window=window)
+        if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
+            return {
+                step.verdict.id: step.decision.incident
+                for step in steps
+                if step.verdict is not None and step.verdict.outcome == "breach" and step.decision.incident is not None
+            }
+    raise RuntimeError(f"the incidents of {window.name} kept changing under {INCIDENT_RETRIES} tries; run again")
+
+
+def _retired(monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]) -> list[Step]:
+    """The ends of incidents that nothing judges any more: no window could, and people would be called for ever."""
+    if not parts:
+        return []
+    rules = {rule.id: rule for rule in monitor.config.rules_for(window.schedule)}
+    evaluated, configured = {part.source for part in parts}, monitor.config.sources
+    found = []
+    for each in known:
+        gone = each.source not in configured
+        if each.state == "resolved" or each.schedule != window.schedule or not (gone or each.source in evaluated):
+            continue
+        if gone or each.rule not in rules:
+            what = f"source {each.source}" if gone else f"{each.schedule} rule {each.rule}"
+            why = f"alerts.yaml has no {what} any more; whether it is good again is not known"
+            found.append(Step(retire(each, monitor.clock()), actor="run", why=why))
+    return found
+
+
+def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
+    """The actions with what became of them, messages included."""
+    by_incident = compose.delivery_states(monitor.store.deliveries(files=False))
+    return _distinct(
+        [
+            Action(p.kind, p.source, p.label, _slack_state(p, by_incident) if p.kind == "slack" else p.state)
+            for p in pending
+        ]
+    )
+
+
+def _slack_state(pending: Pending, by_incident: Mapping[str, str]) -> str:
+    if pending.state:
+        return pending.state
+    return by_incident.get(pending.incident or "", "not sent: no route matches")
+
+
+def _distinct(actions: Sequence[Action]) -> list[Action]:
+    """One line for each (kind, source, label), in order; the first state stays."""
+    seen: dict[tuple[str, str, str | None], Action] = {}
+    for action in actions:
+        seen.setdefault((action.kind, action.source, action.label), action)
+    return list(seen.values())

@@ -1,0 +1,220 @@
+"""The reading stage: what the warehouse holds of the sources, and what is already in the history."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from monitor.config.model import Config
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.baseline import Baseline
+from monitor.core.counts import Counts, pool
+from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
+from monitor.evaluation.evaluate import ByLabel, SourceData, WindowCounts, estimates_of, windows_needed
+from monitor.evaluation.row_comparisons import WholeSource
+from monitor.evaluation.shift.drift_report import feature_drift
+from monitor.history.readings import rejected_in
+from monitor.history.store import StoredReading
+from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
+
+SAMPLE_ROWS = 5_000
+FILE_NAME_BYTES, SHORTENED = 200, 40
+Baselines = Mapping[str | None, Baseline]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collected:
+    """One source as it was read; ``timed_out``: it took too long, so trying again at once is of no use."""
+
+    data: SourceData
+    reading: Reading | None
+    timed_out: bool = False
+
+
+def collect(
+    monitor: Monitor,
+    window: Window,
+    names: Sequence[str],
+    *,
+    store: bool,
+    reread: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Collected]:
+    """Read every source for one window, with the windows before that may be pooled with it.
+
+    A source that cannot be read is given back with its problem and stops no other.
+    """
+    found = []
+    for name in names:
+        progress(f"reading {name}")
+        found.append(_collect_one(monitor, window, name, store=store, reread=reread))
+    return found
+
+
+def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, reread: bool) -> Collected:
+    baselines = monitor.store.latest_baselines(name)
+    switched = _followed(monitor, name)
+    try:
+        reading, current = read(monitor, window, name, baselines, store=store, whole=True)
+        earlier = _earlier(monitor, window, name, baselines, store=store, reread=reread)
+    except (RelationError, WarehouseFailed) as error:
+        problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
+        if store:
+            _store_problem(monitor, window, name, problem, str(error))
+        return Collected(
+            SourceData(
+                name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched
+            ),
+            None,
+            timed_out=isinstance(error, WarehouseTimeout),
+        )
+    data = SourceData(
+        name, current, tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
+        switched=switched,
+    )  # fmt: skip
+    return Collected(data, reading)
+
+
+def _followed(monitor: Monitor, name: str) -> frozenset[str]:
+    """Labels that are judged also where no row of them is there: they have a switch, or an incident to go on with."""
+    switched = {s.label for s in monitor.store.switches() if s.source == name and s.label != DRILL_LABEL}
+    broken = {i.label for i in monitor.store.incidents() if i.source == name and i.state != "resolved"}
+    return frozenset(label for label in switched | broken if label is not None)
+
+
+def read(
+    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False
+) -> tuple[Reading, WindowCounts]:
+    """One window of one source from the warehouse, kept in the history, with what of it can be judged.
+
+    Ranks and ``whole`` rows, which are kept nowhere, are asked for only where their metrics are computed.
+    """
+    reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
+    kept = stored(monitor, reading)
+    kept = replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
+    if store:
+        monitor.store.save_reading(window, kept, monitor.clock())
+    return reading, replace(with_whole(reading), rejected=kept.rejected)
+
+
+def again(monitor: Monitor, window: Window, name: str, baselines: Baselines) -> WindowCounts:
+    """One window as the history has it, else as the warehouse has it now; nothing is stored."""
+    kept = monitor.store.load_reading(window.schedule, window.start, name)
+    if kept is not None and _still_holds(monitor, kept):
+        return counts_of(window, kept, monitor.config, baselines)
+    source = monitor.config.sources[name].model_copy(update={"segments": ()})  # of no use here, and slow
+    reading = monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False)
+    return replace(with_whole(reading), rejected=rejected_in(stored(monitor, reading), monitor.config, baselines))
+
+
+def with_whole(reading: Reading) -> WindowCounts:
+    """The counts of every label and, under None, of the source as a whole."""
+    labels: dict[str | None, Counts] = {label: counts for label, counts in reading.labels.items()}  # noqa: C416 - widens the key
+    if labels:
+        labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
+    rows = reading.whole if reading.whole is not None else reading.numbers
+    return WindowCounts(reading.window, labels, reading.versions, WholeSource(reading.ranked, rows))
+
+
+def stored(monitor: Monitor, reading: Reading) -> StoredReading:
+    """The form in which the history keeps a reading."""
+    found = with_whole(reading)
+    rows = found.whole.digest() if reading.numbers is not None else ""
+    return StoredReading(
+        source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
+        quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
+        cells=reading.rejected,
+    )  # fmt: skip
+
+
+def _digest(monitor: Monitor, source: str, labels: ByLabel, rows: str = "") -> str:
+    """A hash of counts and of how they were read: with another `automate_at` the same rows count otherwise."""
+    config = monitor.config.sources[source]
+    own = sorted((name, label.automate_at) for name, label in config.labels.items() if label.automate_at is not None)
+    how: tuple[object, ...] = (
+        config.relation, config.score_is, sorted(config.columns.items()), config.window_on, config.automate_at, own,
+    )  # fmt: skip
+    if config.kind != "multilabel" or config.score is not None:
+        how = (*how, config.kind, config.score, rows)  # older readings know none of these
+    text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))
+    return hashlib.sha256(f"{how!r} {text}".encode()).hexdigest()[:16]
+
+
+def _still_holds(monitor: Monitor, kept: StoredReading) -> bool:
+    """Whether a kept reading is what the configuration of today would have read."""
+    return kept.state == "ok" and kept.digest == _digest(monitor, kept.source, kept.labels)
+
+
+def _store_problem(monitor: Monitor, window: Window, name: str, problem: Reason, error: str) -> None:
+    failed = StoredReading(
+        source=name, state=problem.value, error=error, labels={}, versions={}, quality=(), rows=0, digest=""
+    )
+    monitor.store.save_reading(window, failed, monitor.clock())
+
+
+def _earlier(
+    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool
+) -> list[WindowCounts]:
+    """The windows before, newest first: the last one read once more, since truths come late."""
+    found = []
+    before = windows.before(window, windows_needed(monitor.config, window) - 1, monitor.config.zone)
+    if monitor.config.sources[name].kind == "regression":
+        before = before[:1] if reread else []  # its rows are kept nowhere, so nothing could be pooled
+    for position, past in enumerate(before):
+        kept = monitor.store.load_reading(past.schedule, past.start, name)
+        if kept is not None and _still_holds(monitor, kept) and not (reread and position == 0):
+            found.append(counts_of(past, kept, monitor.config, baselines))
+            continue
+        again, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
+        found.append(counts)
+        if store and kept is not None and kept.digest != stored(monitor, again).digest:
+            _renew_estimates(monitor, past, name, again)
+    return found
+
+
+def _renew_estimates(monitor: Monitor, window: Window, name: str, reading: Reading) -> None:
+    """Late truths change the trend of the window before; its verdicts stay as they were given."""
+    data = SourceData(
+        name, with_whole(reading), segments=reading.segments, baselines=monitor.store.latest_baselines(name)
+    )
+    renewed = estimates_of(data, monitor.config)
+    monitor.store.replace_estimates(window, name, renewed, monitor.clock())
+
+
+def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[ShiftResult, ...]:
+    """Drift of the configured feature columns against the baseline's time, weekly only."""
+    config = monitor.config.sources[source.data.name]
+    whole = source.data.baselines.get(None)
+    window = source.data.current.window
+    if not config.features or whole is None or source.reading is None or window.schedule != "weekly":
+        return ()
+    if whole.overlaps(window) or not source.reading.rows:
+        return ()
+    reference = Window(whole.start, whole.end, f"{whole.first_window}..{whole.last_window}", "weekly")
+    try:
+        now = monitor.warehouse.feature_sample(source.data.name, config, window, limit=SAMPLE_ROWS)
+        then = monitor.warehouse.feature_sample(source.data.name, config, reference, limit=SAMPLE_ROWS)
+    except (RelationError, WarehouseFailed) as error:
+        # the counts have been read: labels are judged all the same, and the report says what is missing
+        return (ShiftResult(Subject(source.data.name, None), window, "features", "*", None, None, 0, 0,
+                            {"reason": str(error)}),)  # fmt: skip
+    path = report_path(monitor, window, source.data.name) if keep else None
+    return tuple(feature_drift(source.data.name, window, now, then, html=path))
+
+
+def report_path(monitor: Monitor, window: Window, source: str) -> Path:
+    """Where the drift report of one source and window is kept."""
+    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in source)
+    if len(safe.encode()) > FILE_NAME_BYTES:
+        safe = f"{safe[:SHORTENED]}-{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+    return monitor.settings.report_dir / window.schedule / window.name / f"drift-{safe}.html"
+
+
+def counts_of(
+    window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
+) -> WindowCounts:
+    """A kept reading as it is judged by this configuration."""
+    return WindowCounts(window, kept.labels, kept.versions, rejected=rejected_in(kept, config, baselines))

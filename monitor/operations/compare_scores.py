@@ -1,0 +1,48 @@
+"""Which way of making scores is best calibrated on a window of a source: each is read from the warehouse in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from monitor.config.model import Config
+from monitor.context import Monitor
+from monitor.core.counts import Counts
+from monitor.core.records import Window
+from monitor.operations.collect import with_whole
+from monitor.recalibration.compare_constructions import Compared, compare
+from monitor.warehouse.score_construction import CONSTRUCTIONS
+
+
+class NothingToCompare(Exception):
+    """There are no constructions, or no rows, to compare; the message says what to do."""
+
+
+def sources_with_constructions(config: Config) -> list[str]:
+    """The sources whose scores are made from a column of log-probabilities."""
+    return [name for name, source in config.sources.items() if source.score is not None]
+
+
+def compare_scores(
+    monitor: Monitor, source: str, label: str | None, window: Window, progress: Callable[[str], None] = lambda _: None
+) -> list[Compared]:
+    """Every construction that the source's column can give, on the rows of a label (None: of all), best first.
+
+    These are the ones that need the same kind of numbers as the configured one, and so they have the same rows.
+    Raises :class:`NothingToCompare`, and what reading raises (RelationError, WarehouseFailed).
+    """
+    config = monitor.config.sources[source]
+    if config.score is None:
+        raise NothingToCompare(f"{source} reads its scores as they are; give it `score: {{from: ..., method: ...}}`")
+    needs = CONSTRUCTIONS[config.score.method].needs
+    found: dict[str, Counts] = {}
+    for name in (name for name, construction in CONSTRUCTIONS.items() if construction.needs == needs):
+        progress(f"reading {source} with {name}")
+        changed = config.model_copy(update={"score": config.score.model_copy(update={"method": name})})
+        reading = monitor.warehouse.read(source, changed, window, now=monitor.clock())
+        labels = with_whole(reading).labels
+        if label in labels:
+            found[name] = labels[label]
+    if not found:
+        raise NothingToCompare(f"{source} has no rows {'' if label is None else f'of {label!r} '}in {window.name}")
+    evaluation = monitor.config.evaluation
+    return compare(found, bins=evaluation.bins, confidence=evaluation.confidence)

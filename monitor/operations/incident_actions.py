@@ -1,0 +1,212 @@
+"""What people and time do to incidents: acknowledge, silence, resolve, the end of a silence, reminders.
+
+The command line, buttons in Slack and the drain call these. Each decides on what is stored, and stores
+its decision with the edit of the living message in one transaction; where somebody else was first, it
+decides again. Sending is the outbox's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from monitor.alerting import compose, incidents
+from monitor.alerting.health import watchdog
+from monitor.alerting.incident_context import Desk
+from monitor.alerting.incidents import IncidentDecision, Step
+from monitor.alerting.slack.incident_message import repeat_message
+from monitor.alerting.slack.message import delivery_of
+from monitor.context import Monitor
+from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
+
+TRIES = 20  # a try takes a second or two where hundreds are open, and somebody else has then been first
+_CALLS = ("repeat", "call")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a person's wish: ``done``, or why not, in ``words``; ``deliveries`` are pending edits."""
+
+    decision: IncidentDecision
+    words: str
+    deliveries: tuple[Delivery, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether it may not be done at all (what was done already is no refusal)."""
+        return self.decision.kind == "refuse"
+
+
+def acknowledge(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
+    """Somebody has it: nobody is called any more. Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
+
+
+def silence(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
+    """Quiet until then (time zone aware). Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
+
+
+def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outcome:
+    """A person ends it and says why; a trouble of the monitor itself ends by itself. Raises NotFound or Ambiguous."""
+
+    def decide(incident: Incident, now: datetime) -> IncidentDecision:
+        if incident.is_of_monitor:
+            return IncidentDecision("refuse", IncidentReason.ENDS_BY_ITSELF, incident)
+        return incidents.resolve(incident, actor, reason, now)
+
+    return _change(monitor, incident_id, decide, actor, why=reason)
+
+
+def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
+    """Write down that somebody asked for what they may not do; ``key`` makes it once. Raises NotFound or Ambiguous."""
+    found = monitor.store.incident(incident_id)
+    event = IncidentEvent(
+        key=key, incident=found.id, at=monitor.clock(), kind="refused", reason=reason, actor=actor
+    )  # fmt: skip
+    monitor.store.apply_incidents([], [], [], [event])
+
+
+def acknowledge_label(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
+    """Somebody has the label: every incident of it in the same message or on the same route. Raises as above."""
+    return _change_label(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
+
+
+def silence_label(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
+    """Quiet until then, for every incident of the label in the same message or on the same route. Raises as above."""
+    return _change_label(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
+
+
+def _change_label(
+    monitor: Monitor, incident_id: str, decide: Callable[[Incident, datetime], IncidentDecision], actor: str
+) -> Outcome:
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
+        first, now = monitor.store.incident(incident_id), monitor.clock()
+        if first.is_of_monitor:
+            return _change(monitor, incident_id, decide, actor)
+        decisions = [decide(each, now) for each in _of_label(monitor, first)]
+        stored = _store(monitor, [Step(each, actor=actor) for each in decisions], edits)
+        if stored is not None:
+            return Outcome(next((d for d in decisions if d.changes), decisions[0]), _label_words(decisions), stored)
+    raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+
+
+def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
+    """What a button of a label is about: ``first``, and what is not resolved of its label beside it."""
+    route = compose.route_of(monitor.config, first)
+    others = [
+        each for each in monitor.store.incidents()
+        if each.id != first.id and each.state != "resolved" and (each.source, each.label) == (first.source, first.label)
+        and (each.root == first.root or compose.route_of(monitor.config, each) == route)
+    ]  # fmt: skip
+    return [first, *others]
+
+
+def _label_words(decisions: Sequence[IncidentDecision]) -> str:
+    """What was done, with the rules that it was done for."""
+    done = [each for each in decisions if each.changes]
+    if len(done) < 2:
+        return _words(done[0] if done else decisions[0])
+    rules = ", ".join(each.incident.rule for each in done if each.incident is not None)
+    first = done[0].incident
+    name = "" if first is None else Subject(first.source, first.label).name
+    return f"{name}: {done[0].words} ({rules})"
+
+
+def _change(
+    monitor: Monitor,
+    incident_id: str,
+    decide: Callable[[Incident, datetime], IncidentDecision],
+    actor: str,
+    why: str = "",
+) -> Outcome:
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()  # before the incident: see Store.last_edits
+        decision = decide(monitor.store.incident(incident_id), monitor.clock())
+        stored = _store(monitor, [Step(decision, actor=actor, why=why)], edits)
+        if stored is not None:
+            return Outcome(decision, _words(decision), stored)
+    raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+
+
+def _store(monitor: Monitor, steps: Sequence[Step], edits: dict[str, int]) -> tuple[Delivery, ...] | None:
+    """The deliveries stored with these decisions; None where somebody else was first."""
+    (*_, last) = [step.decision.incident for step in steps] or [None]
+    if last is not None and last.is_of_monitor:
+        return watchdog.apply_step(monitor, steps[-1])
+    made = compose.compose(monitor, steps, edits)
+    if not made.events and not made.deliveries:
+        return ()
+    done = monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events)
+    return made.deliveries if done == "applied" else None
+
+
+def _words(decision: IncidentDecision) -> str:
+    found = decision.incident
+    if found is not None and found.is_of_monitor:
+        return f"{found.rule} {found.source}".strip() + f": {decision.words}"
+    name = "" if found is None else f"{Subject(found.source, found.label).name}, {found.rule}: "
+    return f"{name}{decision.words}"
+
+
+def due_repeats(monitor: Monitor) -> list[Delivery]:
+    """What time alone asks for: silences and switches that have ended, one more call for what nobody has acknowledged.
+
+    Stored as pending, each once whoever else does the same at the same time. To be called before each drain.
+    """
+    return [*end_silences(monitor), *compose.show_switches(monitor), *_repeats(monitor), *watchdog.reminders(monitor)]
+
+
+def end_silences(monitor: Monitor) -> list[Delivery]:
+    """End the silences whose time has come: their messages are edited."""
+    for _ in range(TRIES):
+        edits = monitor.store.last_edits()
+        silent, now = monitor.store.incidents("silenced"), monitor.clock()
+        steps = [Step(incidents.wake(each, now)) for each in silent]
+        stored = _store(monitor, [step for step in steps if step.decision.changes], edits)
+        if stored is not None:
+            return list(stored)
+    return []  # everybody else is busy with the same: it will be done at the next drain
+
+
+def _repeats(monitor: Monitor) -> list[Delivery]:
+    waiting = monitor.store.incidents("open")
+    roots = dict.fromkeys(each.root for each in waiting if each.root is not None)
+    found = [_repeat(monitor, root, [each for each in waiting if each.root == root]) for root in roots]
+    due = [each for each in found if each is not None]
+    for delivery in due:
+        monitor.store.add_delivery(delivery)
+    return due
+
+
+def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Delivery | None:
+    """The next call in one thread, if it is due: never before the message itself has been sent."""
+    thread = monitor.store.thread(root)
+    post = next((each for each in thread if each.id == root), None)
+    routes = [route for route in (compose.route_of(monitor.config, each) for each in waiting) if route is not None]
+    route = min(routes, key=lambda r: (r.repeat is None, r.repeat), default=None)
+    if post is None or post.sent_at is None or route is None:
+        return None
+    calls = [each for each in thread if each.operation == "reply" and _change_of(each) in _CALLS]
+    last = _last_call([post.sent_at, *(each.created_at for each in calls)], monitor.clock())
+    if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
+        return None
+    desk = Desk(monitor)
+    shown = [each for each in desk.incidents() if each.root == root]
+    payload = repeat_message(
+        [desk.brief(each, desk.last(each)) for each in shown], channel=post.channel, root=root,
+        number=1 + sum(_change_of(each) == "repeat" for each in calls), mention=route.mention,
+    )  # fmt: skip
+    payload["incidents"] = [each.id for each in waiting]
+    return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)
+
+
+def _last_call(called: Sequence[datetime], now: datetime) -> datetime:
+    """When people were called last. A date of the future is of a clock that was ahead: then the first that is not."""
+    return max((moment for moment in called if moment <= now), default=datetime.min.replace(tzinfo=UTC))
+
+
+def _change_of(delivery: Delivery) -> str:
+    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))

@@ -1,0 +1,54 @@
+"""Opens what an operation works with, and closes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from monitor.alerting.slack.client import sender_of
+from monitor.config.load import load_config
+from monitor.config.model import Config
+from monitor.config.settings import Settings
+from monitor.context import Monitor, utc_now
+from monitor.history.store import Store, StoreMissing
+from monitor.warehouse.reader import Warehouse
+
+
+@contextmanager
+def open_monitor(
+    settings: Settings, *, clock: Callable[[], datetime] = utc_now, writes: bool = True, creates: bool = True
+) -> Iterator[Monitor]:
+    """The adapters of these settings, closed again at the end.
+
+    A store that never existed is created where ``writes`` and ``creates``; without ``creates`` it is an error. Where
+    nothing is written, an empty one in memory is in its place. Raises ConfigProblems, WrongWarehouseAddress or
+    HistoryError, each saying what to do.
+    """
+    config = load_config(settings.config)
+    # what may be wrong with the settings shows before a store is made
+    with open_warehouse(settings, config) as warehouse, open_store(settings, writes=writes, creates=creates) as store:
+        yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
+
+
+def open_warehouse(settings: Settings, config: Config) -> Warehouse:
+    """The warehouse of these settings, which may read the files that the sources name; nothing is reached yet."""
+    url, relations = settings.warehouse_url.get_secret_value(), [each.relation for each in config.sources.values()]
+    return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
+
+
+@contextmanager
+def open_store(settings: Settings, *, writes: bool, creates: bool = True) -> Iterator[Store]:
+    """The history of these settings; one that was lost is an error, whoever asks."""
+    url = settings.store_url.get_secret_value()
+    if writes and not creates:
+        with Store.from_url(url, create=False) as existing:
+            existing.notice_past()
+            yield existing
+        return
+    try:
+        store = Store.from_url(url, create=writes)
+    except StoreMissing:
+        store = Store.from_url("sqlite://", create=True)
+    with store:
+        yield store

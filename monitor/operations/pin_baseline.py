@@ -1,0 +1,213 @@
+"""Pinning a baseline: reading its weeks, refusing what is too small, freezing the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from monitor.config.model import Config
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.baseline import Baseline, Refusal, edges_of, population_edges, refusal
+from monitor.core.counts import Counts, bin_counts, pool
+from monitor.core.records import Interval, Subject, Window
+from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
+from monitor.evaluation.estimates import ece_of, generator
+from monitor.evaluation.evaluate import WindowCounts
+from monitor.operations.collect import again, read
+from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a label would be pinned as: its rows in the span, and its ECE."""
+
+    subject: Subject
+    rows: int
+    ece: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What pinning gave: new versions, the labels that were refused with the count, the sources that were not read.
+
+    ``unread`` maps such a source to the reason in words. ``concerns`` speak against the baseline: where there are some,
+    nothing was pinned unless it was asked for ``anyway``. ``versions`` maps source -> model version -> rows.
+    """
+
+    baselines: tuple[Baseline, ...]
+    refusals: tuple[Refusal, ...]
+    unread: Mapping[str, str] = field(default_factory=dict)
+    summaries: tuple[Summary, ...] = ()
+    versions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    concerns: tuple[Concern, ...] = ()
+
+
+def default_span(config: Config, now: datetime) -> tuple[Window, Window]:
+    """The last ``baseline.weeks`` ready weeks."""
+    last = windows.last_ready("weekly", now, config.zone)
+    before = windows.before(last, config.baseline.weeks - 1, config.zone)
+    return (before[-1] if before else last), last
+
+
+def pin(
+    monitor: Monitor,
+    first: Window,
+    last: Window,
+    *,
+    by: str,
+    reason: str,
+    label: str | None = None,
+    sources: Sequence[str] | None = None,
+    try_again: bool = False,
+    anyway: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Pinned:
+    """Freeze the weeks from ``first`` to ``last`` as a new version of each label's baseline.
+
+    With ``label`` only that label of each source that has it: the versions of the others stay. Where something changed
+    within the weeks, or they differ from those around them, nothing is pinned unless ``anyway``.
+    A source that cannot be read stops no other. With ``try_again`` a warehouse that does not answer
+    raises WarehouseFailed instead, and nothing is pinned: for a caller that will try again.
+    """
+    spans: list[SpanSeen] = []
+    rejected: list[Concern] = []
+    versions: dict[str, Mapping[str, int]] = {}
+    unread: dict[str, str] = {}
+    for name in sources or monitor.config.sources:
+        progress(f"reading {name}")
+        try:
+            seen = _seen(monitor, name, first, last)
+        except (RelationError, WarehouseFailed) as error:
+            if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
+                raise
+            unread[name] = _said(error)
+            continue
+        mine = _spans(name, seen, label)
+        spans += mine
+        rejected += _rejected(name, seen, label) if mine else ()
+        versions[name] = _versions(seen.inside)
+    progress("comparing the weeks")
+    refusals = [refused for span in spans if (refused := _refusal(monitor, span)) is not None]
+    usable = [span for span in spans if _refusal(monitor, span) is None]
+    against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
+    found = [_freeze(monitor, span, first, last, by, reason) for span in usable] if anyway or not against else []
+    monitor.store.save_baselines(found)
+    summaries = _summaries(monitor.config, usable, first, last)
+    return Pinned(tuple(found), tuple(refusals), unread, summaries, versions, tuple(against))
+
+
+def _said(error: RelationError | WarehouseFailed) -> str:
+    """The error without the source's name, under which it is kept."""
+    if isinstance(error, RelationError):
+        return "; ".join(f"{problem.message}: {problem.remedy}" for problem in error.problems)
+    return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The weeks of one source in the span, those around it, and the counts of each model version in it by label."""
+
+    inside: tuple[WindowCounts, ...]
+    before: tuple[WindowCounts, ...]
+    after: tuple[WindowCounts, ...]
+    by_version: Mapping[str, Mapping[str, Sequence[Counts]]]
+
+
+def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
+    """Read the weeks of the span, oldest first; those around it from the history where it has them."""
+    zone, baselines = monitor.config.zone, monitor.store.latest_baselines(source)
+    inside: list[WindowCounts] = []
+    by_version: dict[str, dict[str, list[Counts]]] = {}
+    for window in windows.span(first, last, zone):
+        reading, counts = read(monitor, window, source, baselines, store=True)
+        inside.append(counts)
+        for (column, version), labels in reading.segments.items():
+            for label, part in labels.items() if column == "model_version" else ():
+                by_version.setdefault(label, {}).setdefault(version, []).append(part)
+    if monitor.config.sources[source].kind == "regression":
+        return _Seen(tuple(inside), (), (), {})
+    before = [again(monitor, window, source, baselines) for window in reversed(windows.before(first, AROUND, zone))]
+    after = [again(monitor, window, source, baselines) for window in _following(monitor, last)]
+    return _Seen(tuple(inside), tuple(before), tuple(after), by_version)
+
+
+def _following(monitor: Monitor, last: Window) -> list[Window]:
+    """The weeks after, as far as they are ready."""
+    zone, found = monitor.config.zone, [last]
+    newest = windows.last_ready("weekly", monitor.clock(), zone)
+    while len(found) <= AROUND and found[-1].start < newest.start:
+        found.append(windows.following(found[-1], zone))
+    return found[1:]
+
+
+def _spans(source: str, seen: _Seen, label: str | None) -> list[SpanSeen]:
+    """Each label, by name, the source as a whole last; only ``label`` where it is given."""
+    names = {name for part in seen.inside for name in part.labels if label in (None, name)}
+    found = []
+    for name in sorted(names, key=lambda each: (each is None, each or "")):
+        parts = [_of(weeks, name) for weeks in (seen.inside, seen.before, seen.after)]
+        of_rows = {version: pool(counts) for version, counts in seen.by_version.get(name or "", {}).items()}
+        by_version = of_rows if name is not None and of_rows else _by_main_version(seen.inside, name)
+        found.append(SpanSeen(Subject(source, name), parts[0], parts[1], parts[2], by_version))
+    return found
+
+
+def _by_main_version(weeks: Sequence[WindowCounts], label: str | None) -> dict[str, Counts]:
+    """The weeks by the model version of most of their rows: where the version is no segment."""
+    parts: dict[str, list[Counts]] = {}
+    for part in weeks:
+        if part.main_version is not None and label in part.labels:
+            parts.setdefault(part.main_version, []).append(part.labels[label])
+    return {version: pool(counts) for version, counts in parts.items()}
+
+
+def _of(weeks: Sequence[WindowCounts], label: str | None) -> list[WeekSeen]:
+    return [WeekSeen(part.window, part.labels[label], part.versions) for part in weeks if label in part.labels]
+
+
+def _rejected(source: str, seen: _Seen, label: str | None) -> Iterator[Concern]:
+    """The weeks of the span of which rows were rejected."""
+    for part in seen.inside:
+        found = part.rejected.gravest if label is None else part.rejected.of(label)
+        if found is not None:
+            about = Subject(source, label)
+            yield Concern(about, "rejected", Between.HALVES, part.window.name, rejection=found)
+
+
+def _versions(weeks: Sequence[WindowCounts]) -> dict[str, int]:
+    rows: Counter[str] = Counter()
+    for part in weeks:
+        rows.update(part.versions)
+    return dict(sorted(rows.items()))
+
+
+def _pooled(span: SpanSeen) -> Counts:
+    return pool(week.counts for week in span.inside)
+
+
+def _refusal(monitor: Monitor, span: SpanSeen) -> Refusal | None:
+    return refusal(span.subject.source, span.subject.label, _pooled(span), monitor.config.baseline.min_pairs)
+
+
+def _summaries(config: Config, spans: Sequence[SpanSeen], first: Window, last: Window) -> tuple[Summary, ...]:
+    """Rows and ECE of each label over all weeks, through the bins that would be frozen."""
+    evaluation, weeks = config.evaluation, f"{first.name}..{last.name}"
+    counts = [_pooled(span) for span in spans]
+    tables = [bin_counts(each, population_edges(each, evaluation)) for each in counts]
+    rngs = [generator(evaluation.seed, span.subject, "ece all", weeks) for span in spans]
+    eces = ece_of(tables, rngs, evaluation) if tables else []
+    return tuple(Summary(span.subject, n.rows, ece) for span, n, ece in zip(spans, counts, eces, strict=True))
+
+
+def _freeze(monitor: Monitor, span: SpanSeen, first: Window, last: Window, by: str, reason: str) -> Baseline:
+    source, label, counts = span.subject.source, span.subject.label, _pooled(span)
+    latest = monitor.store.latest_baselines(source).get(label)
+    return Baseline(
+        source=source, label=label, version=1 if latest is None else latest.version + 1,
+        start=first.start, end=last.end, first_window=first.name, last_window=last.name,
+        counts=counts, edges=edges_of(counts, monitor.config.evaluation),
+        pinned_at=monitor.clock(), pinned_by=by, reason=reason,
+    )  # fmt: skip

@@ -1,0 +1,119 @@
+"""Publishing the scores from which labels act (``automate_at``): by whom, and who is notified when one is lowered."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import platform
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from monitor.alerting.slack.blocks import (
+    FALLBACK,
+    SECTION,
+    Payload,
+    context,
+    cut,
+    escape,
+    hashed,
+    header,
+    mention_block,
+    mention_text,
+    payload_of,
+    section,
+)
+from monitor.alerting.slack.message import delivery_of
+from monitor.config.model import Config
+from monitor.core.records import Delivery, Subject
+from monitor.history.store import Store
+from monitor.history.thresholds import Publication, Publisher
+
+LOWERED_SHOWN = 10
+log = logging.getLogger(__name__)
+
+
+def publisher(config: Config, actor: str | None = None) -> Publisher:
+    """This machine with its alerts.yaml; ``actor`` None is the system user."""
+    return Publisher(config.revision, platform.node(), actor or _user())
+
+
+def publish(
+    store: Store, config: Config, now: datetime, *, actor: str | None = None, anyway: bool = False, reason: str = ""
+) -> Publication | None:
+    """Publish the scores of this alerts.yaml; whoever answers for critical incidents is notified of a lower one.
+
+    A lower score takes effect with ``anyway`` only, which is a person's word; else it is logged as a warning.
+    """
+    done = store.publish_thresholds(
+        config.thresholds, now, publisher(config, actor), anyway=anyway, reason=reason, notices=_notices(config, now)
+    )  # fmt: skip
+    if done is not None and done.kind == "refused":
+        log.warning("%s", refusal(done))
+    return done
+
+
+def refusal(done: Publication) -> str:
+    """What was not published, and how it can be."""
+    scores = "; ".join(words_of(done, done.changes))
+    return (
+        f"automate_at was not lowered to what alerts.yaml here says, rules revision {done.by.revision} ({scores}): "
+        "it may be an older copy. If it is the newer file, run `calmon automation thresholds publish --reason TEXT`; "
+        "else copy the newer file here"
+    )
+
+
+def words_of(done: Publication, changes: Sequence[object] | None = None) -> list[str]:
+    """One sentence a label, like "tickets/billing acts from 0.5 (was 0.8)"."""
+    found = done.lowered if changes is None else done.changes
+    return [
+        f"{c.source if c.label is None else Subject(c.source, c.label).name} {_from(c.after)} (was {_score(c.before)})"
+        for c in found
+    ]
+
+
+def _from(score: float | None) -> str:
+    return "acts at no score" if score is None else f"acts from {score:g}"
+
+
+def _score(score: float | None) -> str:
+    return "none" if score is None else f"{score:g}"
+
+
+def _notices(config: Config, now: datetime) -> Callable[[Publication], list[Delivery]]:
+    def made(done: Publication) -> list[Delivery]:
+        if not done.lowered:
+            return []
+        route = config.route_for(severity="critical", source=done.lowered[0].source, label=None, rule="")
+        route = route or (config.routes[0] if config.routes else None)
+        if route is None:
+            return []
+        payload = lowered_message(done, now, channel=route.channel, mention=route.mention)
+        return [delivery_of(payload, kind="monitor", now=now)]
+
+    return made
+
+
+def lowered_message(done: Publication, now: datetime, *, channel: str, mention: str | None) -> Payload:
+    """The message that labels now act at lower scores, one sentence a label, with who published that."""
+    top, lowered = "automate_at was lowered", words_of(done)
+    rest = [f"and {len(lowered) - LOWERED_SHOWN} more"] if len(lowered) > LOWERED_SHOWN else []
+    told = cut(escape("\n".join(f"{each}." for each in [*lowered[:LOWERED_SHOWN], *rest])), SECTION - 200)
+    by = f"{done.by.actor} on {done.by.host}"
+    blocks = [
+        header(top), *mention_block(mention), section(told),
+        section(f"Published by {escape(by)}, rules revision {escape(done.by.revision)}."),
+        section(
+            "*Do now:* if nobody meant this, put the older alerts.yaml back and run "
+            "`calmon automation thresholds publish --reason TEXT`."
+        ),
+        context(f"{now:%Y-%m-%d %H:%M} UTC"),
+    ]  # fmt: skip
+    text = cut(f"{mention_text(mention)} {top}: {told}".strip(), FALLBACK)
+    return payload_of(channel, text, blocks, hashed("thresholds", channel, done.by.revision, str(done.sequence)))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return "unknown"

@@ -1,0 +1,102 @@
+"""Recalibrating a label from what the history holds: its cells of some weeks, or its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from monitor.config.model import EvaluationConfig
+from monitor.core.counts import Counts, pool
+from monitor.core.records import Subject, Window
+from monitor.evaluation.estimates import generator
+from monitor.history.store import Store
+from monitor.recalibration.choice import Choice, choose, helps
+from monitor.recalibration.fitting import CannotFit, fit
+from monitor.recalibration.gain import Gain, cross_validated, refusal
+from monitor.recalibration.score_map import Method, ScoreMap
+
+
+class NothingToFit(Exception):
+    """The history holds no rows for a map; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """The rows a map is fitted on, and where they are from."""
+
+    subject: Subject
+    counts: Counts
+    fitted_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalibrated:
+    """What was found: the gains of every method, what to choose, and the map (None where there is none)."""
+
+    gains: dict[Method, Gain]
+    choice: Choice
+    score_map: ScoreMap | None
+
+
+def sources_with(store: Store, label: str | None, sources: Sequence[str], window: Window) -> list[str]:
+    """Those of the sources whose reading of the window has the label (any reading, where label is None)."""
+    readings = {name: store.load_reading(window.schedule, window.start, name) for name in sources}
+    return [name for name, reading in readings.items() if reading is not None and label in reading.labels]
+
+
+def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> Material:
+    """The rows of the subject in these windows (oldest first). Raises :class:`NothingToFit`."""
+    parts: list[Counts] = []
+    for window in span:
+        reading = store.load_reading(window.schedule, window.start, subject.source)
+        if reading is None or reading.state != "ok":
+            why = "was not read" if reading is None else f"could not be read ({reading.error})"
+            raise NothingToFit(
+                f"{subject.source} {window.name} {why}; `calmon run weekly --week {window.name}` reads it"
+            )
+        parts += [reading.labels[subject.label]] if subject.label in reading.labels else []
+    names = span[0].name if len(span) == 1 else f"{span[0].name}..{span[-1].name}"
+    if not parts:
+        raise NothingToFit(f"{subject.name} has no rows in {names}")
+    return Material(subject, pool(parts), names)
+
+
+def from_baseline(store: Store, subject: Subject) -> Material:
+    """The rows of the subject's newest baseline. Raises :class:`NothingToFit`."""
+    baseline = store.latest_baselines(subject.source).get(subject.label)
+    if baseline is None:
+        raise NothingToFit(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
+    return Material(subject, baseline.counts, f"baseline {baseline.version}")
+
+
+def recalibrate(material: Material, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
+    """The gains on these rows, and the map of the method (None: the one that helps most, if any does).
+
+    The same rows give the same folds, and so the same result. Raises :class:`NothingToFit` where the method asked for
+    cannot be fitted.
+    """
+    rng = generator(evaluation.seed, material.subject, "recalibration", material.fitted_on)
+    gains = cross_validated([material.counts], [rng], evaluation)[0]
+    choice = choose(gains)
+    chosen = method or choice.method
+    if chosen is None:
+        return Recalibrated(gains, choice, None)
+    refused = refusal(chosen, material.counts)
+    if refused is not None:
+        raise NothingToFit(f"{chosen} is not offered for {material.counts.rows:,} rows: {refused}")
+    try:
+        made = fit(chosen, material.counts)
+    except CannotFit as error:
+        raise NothingToFit(f"{chosen} cannot be fitted: {error}") from error
+    if method is not None:
+        choice = Choice(method, *_asked_for(gains[method]))
+    subject = material.subject
+    return Recalibrated(
+        gains, choice, replace(made, source=subject.source, label=subject.label, fitted_on=material.fitted_on)
+    )
+
+
+def _asked_for(gain: Gain) -> tuple[str, str]:
+    if helps(gain):
+        return "helps", f"{gain.method}, as asked for: it helps"
+    return "none_helps", f"{gain.method}, as asked for: on rows not seen it does not help"

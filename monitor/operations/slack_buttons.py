@@ -1,0 +1,412 @@
+"""What a press of a button in Slack does: acknowledge, silence, automation off, and back on for operators.
+
+A payload is read into a :class:`Press` or refused with a named reason (pure); then it is done through
+:mod:`monitor.operations.incident_actions` and :mod:`monitor.operations.change_switch`, with who pressed. The same press
+twice does nothing twice: a silence counts from the press, and a change of the switch has the press as its key. A
+payload is foreign text: whatever is in it, the loop goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from monitor.alerting.slack.blocks import escape
+from monitor.alerting.slack.client import TransportError
+from monitor.config.model import AutomationConfig, Config
+from monitor.config.problems import ConfigProblems
+from monitor.context import Monitor
+from monitor.core.records import Incident, Subject
+from monitor.core.wording import clean
+from monitor.history.errors import HistoryError
+from monitor.operations import incident_actions
+from monitor.operations.change_switch import ChangeRefused, KeyReused, change_switch
+
+SILENCES = {"incident_silence_day": timedelta(days=1), "incident_silence_week": timedelta(weeks=1)}
+ACTIONS = ("incident_ack", *SILENCES, "automation_off", "automation_on")
+MODAL = "automation_on"
+REASON_LENGTH = 500
+REMEMBERED = 1_000
+_OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
+
+log = logging.getLogger(__name__)
+
+
+class Refusal(StrEnum):
+    """Why a press does nothing. Each has its line in ``docs/alerts.md``."""
+
+    NOT_UNDERSTOOD = "not_understood"
+    OTHER_WORKSPACE = "other_workspace"
+    UNKNOWN_ACTION = "unknown_action"
+    NO_INCIDENT = "no_incident"
+    UNKNOWN_INCIDENT = "unknown_incident"
+    NO_OPERATORS = "no_operators"
+    NOT_AN_OPERATOR = "not_an_operator"
+    OPERATORS_UNKNOWN = "operators_unknown"
+    REASON_MISSING = "reason_missing"
+    NOT_POSSIBLE = "not_possible"
+    FAILED = "failed"
+
+
+_TOLD = {
+    Refusal.NOT_UNDERSTOOD: "calmon did not understand this press",
+    Refusal.OTHER_WORKSPACE: "only people of the app's own workspace may press this",
+    Refusal.UNKNOWN_ACTION: "calmon does not know this button; the message may be of another version",
+    Refusal.NO_INCIDENT: "the button does not say which incident it is about",
+    Refusal.UNKNOWN_INCIDENT: "the history holds no such incident; is this the right calmon?",
+    Refusal.NO_OPERATORS: "nobody may turn automation on from Slack: alerts.yaml names no `operators`",
+    Refusal.NOT_AN_OPERATOR: "only operators of alerts.yaml may turn automation on; off is open to all",
+    Refusal.OPERATORS_UNKNOWN: "who the operators are could not be found out",
+    Refusal.REASON_MISSING: "turning automation on needs a reason",
+    Refusal.NOT_POSSIBLE: "this cannot be done",
+    Refusal.FAILED: "calmon could not do this; its log says why. Press again",
+}
+
+
+class Refused(Exception):
+    """A press that does nothing: the named reason, and details for the person."""
+
+    def __init__(self, reason: Refusal, details: str = "") -> None:
+        super().__init__(f"{reason.value}: {details}" if details else reason.value)
+        self.reason = reason
+        self.details = details
+
+    @property
+    def words(self) -> str:
+        """For the person who pressed."""
+        return f"{_TOLD[self.reason]}{f' ({self.details})' if self.details else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """One press, or one sent modal: who, where, when, which button, about which incident.
+
+    ``key`` is the same for the same press however often Slack delivers it. ``trigger`` opens a modal;
+    ``reason`` is what was written into one (None: a button was pressed).
+    """
+
+    key: str
+    action: str
+    incident: str
+    user: str
+    name: str
+    channel: str
+    at: datetime
+    trigger: str = ""
+    reason: str | None = None
+
+    @property
+    def actor(self) -> str:
+        """How the person is stored."""
+        return f"{self.name} (Slack {self.user})"
+
+
+class Desk(Protocol):
+    """What a press needs of Slack (:class:`monitor.alerting.slack.socket_mode.SlackDesk`)."""
+
+    def whisper(self, channel: str, user: str, text: str) -> None:
+        """Tell one person something."""
+
+    def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:
+        """Show a modal to who pressed."""
+
+    def members(self, group: str) -> frozenset[str]:
+        """The users in a group."""
+
+
+def read_press(payload: Mapping[str, Any], team: str) -> Press:
+    """The press in a payload of Slack's; ``team`` is the app's own workspace. Raises :class:`Refused`.
+
+    In a channel shared with another workspace, people of that one are refused.
+    """
+    user = _part(payload, "user")
+    teams = {_text(_part(payload, "team"), "id"), _text(user, "team_id")} - {""}
+    if not _text(user, "id"):
+        raise Refused(Refusal.NOT_UNDERSTOOD, "nobody pressed it")
+    if not teams or teams != {team}:
+        raise Refused(Refusal.OTHER_WORKSPACE)
+    if payload.get("type") == "view_submission":
+        return _sent_modal(_part(payload, "view"), user)
+    if payload.get("type") == "block_actions":
+        return _pressed_button(payload, user)
+    raise Refused(Refusal.NOT_UNDERSTOOD)
+
+
+def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
+    actions = payload.get("actions")
+    first = actions[0] if isinstance(actions, Sequence) and actions and isinstance(actions[0], Mapping) else {}
+    action, incident = _text(first, "action_id"), _text(first, "value")
+    if action not in ACTIONS:
+        raise Refused(Refusal.UNKNOWN_ACTION)
+    if not incident:
+        raise Refused(Refusal.NO_INCIDENT)
+    ts = _text(first, "action_ts")
+    return Press(
+        key=f"slack:{ts}:{_text(user, 'id')}:{action}:{incident}"[:200], action=action, incident=incident,
+        user=_text(user, "id"), name=_name(user), channel=channel_of(payload), at=_moment(ts),
+        trigger=_text(payload, "trigger_id"),
+    )  # fmt: skip
+
+
+def _sent_modal(view: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
+    if _text(view, "callback_id") != MODAL:
+        raise Refused(Refusal.UNKNOWN_ACTION)
+    kept = _kept(view)
+    values = _part(_part(view, "state"), "values")
+    reason = clean(_text(_part(_part(values, "reason"), "reason"), "value"), REASON_LENGTH)
+    if not _text(kept, "incident"):
+        raise Refused(Refusal.NO_INCIDENT)
+    if not reason.strip():
+        raise Refused(Refusal.REASON_MISSING)
+    return Press(
+        key=f"slack:view:{_text(view, 'id')}"[:200], action=MODAL, incident=_text(kept, "incident"),
+        user=_text(user, "id"), name=_name(user), channel=_text(kept, "channel"), at=_moment(_text(kept, "ts")),
+        reason=reason,
+    )  # fmt: skip
+
+
+def channel_of(payload: Mapping[str, Any]) -> str:
+    """Where the person is to be answered; empty where the payload does not say."""
+    modal = payload.get("type") == "view_submission"
+    pressed = _text(_part(payload, "channel"), "id") or _text(_part(payload, "container"), "channel_id")
+    return _text(_kept(_part(payload, "view")), "channel") if modal else pressed
+
+
+def _kept(view: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What :func:`reason_modal` wrote into the modal for its return."""
+    try:
+        found = json.loads(_text(view, "private_metadata") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _short(key: str) -> str:
+    """A key that fits its column."""
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def _part(payload: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = payload.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(payload: Mapping[str, Any], key: str) -> str:
+    found = payload.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _name(user: Mapping[str, Any]) -> str:
+    return clean(_text(user, "username") or _text(user, "name") or "somebody", 60)
+
+
+def _moment(ts: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(float(ts), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise Refused(Refusal.NOT_UNDERSTOOD, "it does not say when") from error
+
+
+def operators(automation: AutomationConfig) -> tuple[frozenset[str], frozenset[str]]:
+    """The Slack users and the user groups who may turn automation on; what is neither is left out.
+
+    >>> users, groups = operators(AutomationConfig(when_not_evaluated="keep",
+    ...     operators=("<@U0123>", "W0456", "<!subteam^S0789|on-call>", "ada")))
+    >>> sorted(users), sorted(groups)
+    (['U0123', 'W0456'], ['S0789'])
+    """
+    found = [match[1] for match in map(_OPERATOR.fullmatch, automation.operators) if match]
+    return frozenset(i for i in found if not i.startswith("S")), frozenset(i for i in found if i.startswith("S"))
+
+
+def require_operator(user: str, automation: AutomationConfig, desk: Desk) -> None:
+    """Raise :class:`Refused` unless ``user`` is an operator; groups are asked for only where that decides."""
+    users, groups = operators(automation)
+    if not users and not groups:
+        raise Refused(Refusal.NO_OPERATORS)
+    if user in users:
+        return
+    problems = []
+    for group in sorted(groups):
+        try:
+            if user in desk.members(group):
+                return
+        except TransportError as error:
+            problems.append(error.message)
+    raise Refused(Refusal.OPERATORS_UNKNOWN, problems[0]) if problems else Refused(Refusal.NOT_AN_OPERATOR)
+
+
+def reason_modal(incident: Incident, press: Press) -> dict[str, Any]:
+    """The modal that asks an operator why automation shall be on again."""
+    name = escape(Subject(incident.source, clean(incident.label) if incident.label else None).name)
+    kept = {"incident": incident.id, "channel": press.channel, "ts": f"{press.at.timestamp():.6f}"}
+    told = f"*{name}* may act alone again, also against the last evaluation. Your name and reason are stored."
+    return {
+        "type": "modal", "callback_id": MODAL, "private_metadata": json.dumps(kept),
+        "title": _plain("Turn automation on"), "submit": _plain("Turn on"), "close": _plain("Leave off"),
+        "blocks": [
+            {"type": "section", "text": {"type": "mrkdwn", "text": told, "verbatim": True}},
+            {
+                "type": "input", "block_id": "reason", "label": _plain("Why?"),
+                "element": {
+                    "type": "plain_text_input", "action_id": "reason", "min_length": 3, "max_length": REASON_LENGTH,
+                },
+            },
+        ],
+    }  # fmt: skip
+
+
+def _plain(text: str) -> dict[str, str]:
+    return {"type": "plain_text", "text": text}
+
+
+class Buttons:
+    """Handles presses, one at a time, and never raises.
+
+    ``team`` is the app's own workspace, ``config`` reads alerts.yaml anew (who is an operator may have changed),
+    ``deliver`` sends what a press has written, so that the message shows it at once.
+    """
+
+    def __init__(
+        self, monitor: Monitor, desk: Desk, team: str, *, config: Callable[[], Config], deliver: Callable[[], object]
+    ) -> None:
+        self._monitor, self._desk, self._team = monitor, desk, team
+        self._config, self._deliver = config, deliver
+        self._one = threading.Lock()
+        self._handled: OrderedDict[str, str] = OrderedDict()
+
+    def handle(self, payload: Mapping[str, Any]) -> str:
+        """Do what was pressed and answer privately; gives what became of it, in words."""
+        with self._one:
+            try:
+                words, changed = self._handle(payload)
+            except Exception:  # a defect, or a history that is down: the next press may go well
+                log.exception("a press could not be handled")
+                return self._tell(channel_of(payload), _text(_part(payload, "user"), "id"), _TOLD[Refusal.FAILED])
+        if changed:
+            self._send()  # not within the lock: a modal must open within three seconds of its press
+        return words
+
+    def _handle(self, payload: Mapping[str, Any]) -> tuple[str, bool]:
+        """What became of it, and whether there is something to send."""
+        press = None
+        try:
+            press = read_press(payload, self._team)
+            if press.key in self._handled:
+                return self._handled[press.key], False
+            words, changed = self._do(press)
+        except Refused as refused:
+            words, changed = self._refuse(refused, press, payload), False
+        if press is not None:
+            self._remember(press.key, words)
+        return words, changed
+
+    def _remember(self, key: str, words: str) -> None:
+        self._handled[key] = words
+        while len(self._handled) > REMEMBERED:
+            self._handled.popitem(last=False)
+
+    def _do(self, press: Press) -> tuple[str, bool]:
+        incident = self._incident(press)
+        if incident.is_of_monitor and press.action.startswith("automation"):
+            raise Refused(Refusal.NOT_POSSIBLE, "it is about the monitor itself, which has no switch")
+        if press.action == "automation_on" and press.reason is None:
+            return self._ask(press, incident), False
+        words = self._switch(press, incident) if press.action.startswith("automation") else self._mark(press)
+        log.info("%s: %s by %s", press.action, words, press.actor)
+        self._tell(press.channel, press.user, words)
+        return words, True
+
+    def _incident(self, press: Press) -> Incident:
+        try:
+            found = self._monitor.store.incident(press.incident)
+        except HistoryError as error:
+            raise Refused(Refusal.UNKNOWN_INCIDENT) from error
+        if found.id != press.incident:  # a beginning is good for a terminal, not for a button
+            raise Refused(Refusal.UNKNOWN_INCIDENT)
+        return found
+
+    def _mark(self, press: Press) -> str:
+        """Acknowledge or silence; a silence counts from the press, so that a late delivery makes it no longer."""
+        if press.action in SILENCES:
+            done = incident_actions.silence_label(
+                self._monitor, press.incident, press.at + SILENCES[press.action], press.actor
+            )
+        else:
+            done = incident_actions.acknowledge_label(self._monitor, press.incident, press.actor)
+        if done.refused:
+            raise Refused(Refusal.NOT_POSSIBLE, done.words)
+        return done.words
+
+    def _ask(self, press: Press, incident: Incident) -> str:
+        require_operator(press.user, self._automation(), self._desk)
+        try:
+            self._desk.open_modal(press.trigger, reason_modal(incident, press))
+        except TransportError as error:
+            raise Refused(Refusal.FAILED, error.message) from error
+        return "asked for a reason"
+
+    def _switch(self, press: Press, incident: Incident) -> str:
+        enable = press.action == "automation_on"
+        if enable:
+            require_operator(press.user, self._automation(), self._desk)
+        reason = press.reason or f"a button in Slack, incident {incident.id[:8]} ({incident.rule})"
+        try:
+            done = change_switch(
+                self._monitor, incident.source, incident.label, enable=enable, by=press.actor, reason=reason,
+                key=press.key,
+            )  # fmt: skip
+        except (ChangeRefused, KeyReused) as error:
+            raise Refused(Refusal.NOT_POSSIBLE, str(error)) from error
+        until = ""
+        try:
+            until = self._until(incident)
+        except Exception:  # the switch has changed: whatever breaks now, nobody may be told that it has not
+            log.exception("automation was changed; until when is not known")
+        return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
+
+    def _until(self, incident: Incident) -> str:
+        state = self._monitor.store.switch(incident.source, incident.label)
+        if state.state != "on" or state.lease_until is None:
+            return ""
+        return f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+    def _automation(self) -> AutomationConfig:
+        try:
+            return self._config().automation
+        except ConfigProblems as error:
+            raise Refused(Refusal.OPERATORS_UNKNOWN, "alerts.yaml has mistakes: run `calmon check`") from error
+
+    def _refuse(self, refused: Refused, press: Press | None, payload: Mapping[str, Any]) -> str:
+        """Say it to the person, to the log, and in the incident's own history where it has one."""
+        user = _text(_part(payload, "user"), "id")
+        log.warning("refused a press of %s: %s", clean(user, 30) or "nobody", clean(str(refused), 300))
+        if press is not None and refused.reason != Refusal.UNKNOWN_INCIDENT:
+            key = f"refused:{press.key}"
+            why = f"{press.action}: {refused}"
+            incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=_short(key))
+        self._tell(channel_of(payload), user, refused.words)
+        return str(refused)
+
+    def _tell(self, channel: str, user: str, words: str) -> str:
+        if channel and user:
+            try:
+                self._desk.whisper(channel, user, escape(clean(words, 1_000)))
+            except TransportError as error:
+                log.warning("the person who pressed could not be answered: %s", error.message)
+        return words
+
+    def _send(self) -> None:
+        try:
+            self._deliver()
+        except Exception:  # stored already: the next drain sends it
+            log.exception("the change of the message waits for the next drain")

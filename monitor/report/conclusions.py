@@ -1,0 +1,431 @@
+"""What to conclude of one label: what to do, from the verdicts of the window, and the handbook's level of its numbers.
+
+The tables are data. ADVICE: every row that fits a verdict, the gravest first; each advice names the rule and outcome
+it comes from, so none can contradict a verdict. LEVELS and BANDS are the handbook's view of the debiased values: they
+describe, and advise nothing. Each row's reason is a heading of docs/conclusions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from monitor.core.records import Estimate, Outcome, Reason, Verdict
+from monitor.evaluation.label_state import State, outcome_text, state_of
+from monitor.recalibration.choice import Choice, choose
+from monitor.recalibration.gain import Gain
+from monitor.recalibration.score_map import Method
+
+Level = Literal["red", "amber", "green", "grey"]
+Quantity = Literal[
+    "ece", "mce", "roc_auc", "ece_rise", "mce_rise", "ece_today", "ece_yesterday", "pairs", "threshold"
+]  # fmt: skip
+Sign = Literal[">", "<", ">=", "<="]
+Act = Literal[
+    "automation_off", "block_scores", "retrain", "recalibrate", "find_missed", "investigate", "pin_baseline",
+    "fix_source", "collect_more", "wait", "nothing",
+]  # fmt: skip
+
+LEAST_PAIRS = 10_000
+"""(item, label) pairs over all labels of a source in one window, which the handbook asks of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one label in one window; None where it is not.
+
+    ``ece_rise`` and ``mce_rise`` are changes against the baseline, ``ece_today`` and ``ece_yesterday`` the last two
+    days' ECE, ``pairs`` the (item, label) pairs of all labels of the source, ``worst_range`` the scores of the worst
+    bin, ``threshold`` the score that meets the target accuracy, ``gains`` what recalibration is worth. ``new_version``
+    says in words how the main model version changed ("" where it did not).
+    """
+
+    ece: float | None = None
+    mce: float | None = None
+    roc_auc: float | None = None
+    ece_rise: float | None = None
+    mce_rise: float | None = None
+    ece_today: float | None = None
+    ece_yesterday: float | None = None
+    pairs: int | None = None
+    worst_range: tuple[float, float] | None = None
+    threshold: float | None = None
+    gains: Mapping[Method, Gain] = field(default_factory=dict)
+    new_version: str = ""
+    evaluated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``quantity sign limit``; it does not hold where the quantity is not known."""
+
+    quantity: Quantity
+    sign: Sign
+    limit: float
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether the facts meet it."""
+        value: float | None = getattr(facts, self.quantity)
+        if value is None:
+            return False
+        return {
+            ">": value > self.limit, "<": value < self.limit, ">=": value >= self.limit, "<=": value <= self.limit,
+        }[self.sign]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.sign} {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class BandRow:
+    """A band of the handbook: where all conditions hold, ``sentence`` describes the numbers.
+
+    ``method`` is the recalibration that the handbook's tree names for the band.
+    """
+
+    reason: str
+    conditions: tuple[Condition, ...]
+    sentence: str
+    method: Method | None = None
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether the row fits the facts."""
+        return all(condition.holds(facts) for condition in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRow:
+    """The level where all conditions hold."""
+
+    reason: str
+    level: Level
+    conditions: tuple[Condition, ...]
+
+
+def _band(reason: str, sentence: str, *conditions: Condition, method: Method | None = None) -> BandRow:
+    return BandRow(reason, conditions, sentence, method)
+
+
+_TELLS_APART = Condition("roc_auc", ">=", 0.80)
+
+TREE: tuple[BandRow, ...] = (
+    _band("weak_discrimination", "ROC AUC below 0.80: the band of retraining", Condition("roc_auc", "<", 0.80)),
+    _band("well_calibrated", "ROC AUC at least 0.80 and ECE at most 0.05: well calibrated",
+          _TELLS_APART, Condition("ece", "<=", 0.05)),
+    _band("moderately_off", "ECE above 0.05, at most 0.15: the band of temperature scaling",
+          _TELLS_APART, Condition("ece", "<=", 0.15), method="temperature"),
+    _band("far_off", "ECE above 0.15: the band of isotonic regression",
+          _TELLS_APART, Condition("ece", ">", 0.15), method="isotonic"),
+)  # fmt: skip
+"""The handbook's tree: the first row that fits."""
+
+BANDS: tuple[BandRow, ...] = (
+    _band("ece_high_two_days", "ECE above 0.08 on the last two days",
+          Condition("ece_today", ">", 0.08), Condition("ece_yesterday", ">", 0.08)),
+    _band("mce_critical", "MCE above 0.20", Condition("mce", ">", 0.20)),
+    _band("ece_rose", "ECE more than 0.02 above the baseline", Condition("ece_rise", ">", 0.02)),
+    _band("mce_rose", "MCE more than 0.05 above the baseline", Condition("mce_rise", ">", 0.05)),
+    _band("few_pairs", "fewer than 10,000 pairs over all labels of this evaluation",
+          Condition("pairs", "<", LEAST_PAIRS)),
+    _band("threshold_known", "the target accuracy is shown from a score on", Condition("threshold", ">=", 0.0)),
+)  # fmt: skip
+"""The handbook's other limits: every row that fits."""
+
+LEVELS: tuple[LevelRow, ...] = (
+    LevelRow("red_ece", "red", (Condition("ece", ">", 0.15),)),
+    LevelRow("red_auc", "red", (Condition("roc_auc", "<", 0.75),)),
+    LevelRow("red_mce", "red", (Condition("mce", ">", 0.20),)),
+    LevelRow(
+        "green", "green",
+        (Condition("ece", "<=", 0.05), Condition("roc_auc", ">=", 0.80), Condition("mce", "<=", 0.15)),
+    ),
+)  # fmt: skip
+"""The level: the first row that fits, else amber; grey where nothing was evaluated, or no number is known."""
+
+Fits = Callable[[Verdict, Facts], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRow:
+    """What one kind of verdict asks people to do: verdicts with ``outcome`` for which ``fits`` holds."""
+
+    reason: str
+    outcome: Outcome
+    act: Act
+    sentence: str
+    fits: Fits
+
+    @property
+    def docs(self) -> str:
+        """Where it is explained."""
+        return f"docs/conclusions.md#{self.reason}"
+
+
+_RANKING = frozenset({"roc_auc", "pr_auc", "auc_ovo", "auc_ovr_macro", "auc_ovr_weighted", "imcp_area"})
+_CALIBRATION = ("ece", "mce", "ace", "brier", "nll", "equal_width_ece", "shortfall", "class_weighted_nll")
+_MISSES = frozenset({"false_negative_rate", "recall"})
+
+
+def _by_action(action: str) -> Fits:
+    return lambda verdict, _: action in verdict.actions
+
+
+def _by_metric(metrics: Iterable[str]) -> Fits:
+    named = frozenset(metrics)
+    return lambda verdict, _: verdict.metric in named and verdict.reason != Reason.TRAFFIC_MIX
+
+
+def _by_reason(*reasons: Reason) -> Fits:
+    return lambda verdict, _: verdict.reason in reasons
+
+
+def _calibration(verdict: Verdict, _: Facts) -> bool:
+    return verdict.metric.startswith(_CALIBRATION) and verdict.reason != Reason.TRAFFIC_MIX
+
+
+def _mix(*, new_version: bool) -> Fits:
+    return lambda verdict, facts: verdict.reason == Reason.TRAFFIC_MIX and bool(facts.new_version) == new_version
+
+
+def _row(reason: str, outcome: Outcome, act: Act, sentence: str, fits: Fits) -> AdviceRow:
+    return AdviceRow(reason, outcome, act, sentence, fits)
+
+
+ADVICE: tuple[AdviceRow, ...] = (
+    _row("people_decide", "breach", "automation_off", "let people decide these items",
+         _by_action("disable_automation")),
+    _row("people_decide_scores", "breach", "block_scores", "let people decide these scores",
+         _by_action("block_scores")),
+    _row("misses_too_many", "breach", "find_missed",
+         "search recent items for missed ones; then lower the decision threshold or retrain", _by_metric(_MISSES)),
+    _row("ranking_poor", "breach", "retrain", "retrain: the scores do not tell hits from misses well enough",
+         _by_metric(_RANKING)),
+    _row("scores_off", "breach", "recalibrate", "recalibrate", _calibration),
+    _row("something_changed", "breach", "investigate",
+         "find out what changed since the baseline: a model version, a prompt, a channel",
+         _by_reason(Reason.INCREASED)),
+    _row("version_changed", "breach", "investigate", "compare the model versions", _mix(new_version=True)),
+    _row("traffic_moved", "breach", "investigate",
+         "find the segment that grew, and recalibrate where its scores were wrong before", _mix(new_version=False)),
+    _row("data_shifted", "breach", "investigate",
+         "check whether ECE or shortfall moved too; pin a new baseline if the new traffic stays",
+         _by_reason(Reason.DISTRIBUTION_SHIFTED)),
+    _row("level_missed", "breach", "investigate", "read some of the wrong items, then recalibrate or retrain",
+         lambda verdict, _: verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD)
+         and not verdict.metric.startswith(_CALIBRATION) and verdict.metric not in _RANKING | _MISSES),
+    _row("scores_moved", "not_evaluated", "investigate",
+         "treat it as a breach until you know why the scores moved; if they are meant, pin a new baseline",
+         _by_reason(Reason.SCORES_MOVED)),
+    _row("rows_rejected", "not_evaluated", "fix_source",
+         "fix the rejected rows at their source, then run the window again",
+         _by_reason(Reason.REJECTED_ROWS)),
+    _row("source_not_read", "not_evaluated", "fix_source", "run `calmon check`, then the window again",
+         _by_reason(Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)),
+    _row("no_outcomes", "not_evaluated", "fix_source", "check that outcomes of this label reach the warehouse",
+         lambda verdict, _: verdict.reason == Reason.NO_ROWS and (verdict.where == "all" or not verdict.n)),
+    _row("nothing_acted", "not_evaluated", "nothing",
+         "no item is of this rule's rows: check `automate_at` if some should be",
+         lambda verdict, _: verdict.reason == Reason.NO_ROWS and verdict.where != "all" and bool(verdict.n)),
+    _row("no_baseline", "not_evaluated", "pin_baseline", "pin a baseline: `calmon baseline pin`",
+         _by_reason(Reason.NO_BASELINE)),
+    _row("not_confirmed", "unconfirmed", "wait", "wait for the next window", lambda _, __: True),
+    _row("few_rows", "not_evaluated", "collect_more", "wait for more rows, or pool more windows (`pool_weeks`)",
+         _by_reason(Reason.TOO_FEW_ROWS)),
+    _row("in_baseline", "not_evaluated", "nothing", "nothing to do: this window is part of the baseline",
+         _by_reason(Reason.IN_BASELINE)),
+)  # fmt: skip
+"""What verdicts ask for, the gravest first: every row that fits a verdict.
+
+``few_rows`` and ``not_confirmed`` are left out beside a breach.
+"""
+
+NO_MAP_HELPS = AdviceRow(
+    "no_map_helps", "breach", "retrain", "retrain, or look at the segments: no recalibration helps on rows not seen",
+    _calibration,
+)  # fmt: skip
+"""Takes the place of "recalibrate" where the cross-validated gains are known and none is worth it."""
+
+ALL_OK = "all_ok"
+NO_RULE = "no_rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing to do: its named reason (a heading of docs/conclusions.md), the sentence for people, and its basis:
+    each rule with its outcome, "ece-increase: breach"."""
+
+    act: Act
+    reason: str
+    sentence: str
+    docs: str
+    basis: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The sentence with its basis in brackets."""
+        return f"{self.sentence} ({', '.join(self.basis)})" if self.basis else self.sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One band of the handbook that the numbers lie in: its named reason, and the numbers described."""
+
+    reason: str
+    sentence: str
+    docs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What to do, the gravest first; and apart from it the handbook's level with its reasons and bands.
+
+    ``recalibration`` is the choice among the methods by their cross-validated gains, None where there are no gains.
+    """
+
+    level: Level
+    reasons: tuple[str, ...]
+    advice: tuple[Advice, ...]
+    bands: tuple[Band, ...] = ()
+    recalibration: Choice | None = None
+
+
+def conclude(facts: Facts, verdicts: Iterable[Verdict] = ()) -> Conclusion:
+    """What the verdicts of one label in one window ask for, and the level of its numbers.
+
+    Where cross-validated gains are known, they decide on the method of a recalibration, not the tree.
+
+    >>> found = conclude(Facts(ece=0.12, mce=0.14, roc_auc=0.9, pairs=20_000))
+    >>> found.level, [one.reason for one in found.bands], [one.reason for one in found.advice]
+    ('amber', ['moderately_off'], ['no_rule'])
+    """
+    mine = tuple(verdicts)
+    name, reasons = level_of(facts)
+    choice = choose(facts.gains) if facts.gains else None
+    branch = next((row for row in TREE if row.holds(facts)), None)
+    breached = any(verdict.outcome == "breach" for verdict in mine)
+    bands = () if name == "grey" else tuple(_bands(facts, branch, choice, breached=breached))
+    return Conclusion(name, reasons, advice_of(mine, facts, branch, choice), bands, choice)
+
+
+def advice_of(
+    verdicts: Sequence[Verdict], facts: Facts, branch: BandRow | None = None, choice: Choice | None = None
+) -> tuple[Advice, ...]:
+    """Every advice that the verdicts ask for, each once, with all the rules it comes from."""
+    breached = any(verdict.outcome == "breach" for verdict in verdicts)
+    found = []
+    for row in ADVICE:
+        fitting = [v for v in verdicts if v.outcome == row.outcome and row.fits(v, facts)]
+        if fitting and not (breached and row.act in ("collect_more", "wait")):
+            found.append(_advice(row, fitting, facts, branch, choice))
+    return tuple(found) or (_nothing_to_do(verdicts),)
+
+
+def _nothing_to_do(verdicts: Sequence[Verdict]) -> Advice:
+    state = state_of(verdicts)
+    if state.state is State.NO_RULE:
+        return Advice("nothing", NO_RULE, "no rule: nothing is advised", f"docs/conclusions.md#{NO_RULE}")
+    return Advice("nothing", ALL_OK, "nothing to do", f"docs/conclusions.md#{ALL_OK}", (state.words,))
+
+
+def _advice(
+    row: AdviceRow, verdicts: Sequence[Verdict], facts: Facts, branch: BandRow | None, choice: Choice | None
+) -> Advice:
+    if row.act == "recalibrate" and choice is not None and choice.reason == "none_helps":
+        row = NO_MAP_HELPS
+    basis = tuple(dict.fromkeys(f"{v.rule}: {outcome_text(v)}" for v in verdicts))
+    return Advice(row.act, row.reason, row.sentence + _more(row, verdicts, facts, branch, choice), row.docs, basis)
+
+
+def _more(
+    row: AdviceRow, verdicts: Sequence[Verdict], facts: Facts, branch: BandRow | None, choice: Choice | None
+) -> str:
+    """What the facts add to a row's sentence."""
+    if row.act == "recalibrate":
+        return _method(branch, choice)
+    if row.act == "block_scores":
+        ranges = [each for v in verdicts for each in v.detail.get("blocked", ())]
+        return f", {', '.join(f'{low:.2f} to {high:.2f}' for low, high in ranges)}" if ranges else ""
+    if row.reason == "version_changed":
+        return f": {facts.new_version}"
+    return ""
+
+
+def _method(branch: BandRow | None, choice: Choice | None) -> str:
+    if choice is not None and choice.method is not None:
+        return f": {choice.sentence}"
+    if branch is None or branch.method is None:
+        return ""
+    named = {"temperature": "by temperature scaling", "isotonic": "by isotonic regression, and validate on new rows"}
+    return f": {named[branch.method]}"
+
+
+def _bands(facts: Facts, branch: BandRow | None, choice: Choice | None, *, breached: bool) -> Iterable[Band]:
+    rows = [row for row in BANDS if row.holds(facts) and not (breached and row.reason == "few_pairs")]
+    for row in [*([] if branch is None else [branch]), *rows]:
+        yield Band(row.reason, row.sentence + _described(row, facts, choice), f"docs/conclusions.md#{row.reason}")
+
+
+def _described(row: BandRow, facts: Facts, choice: Choice | None) -> str:
+    """What the facts add to a band's sentence."""
+    if row.method is not None and choice is not None:
+        return f"; {choice.sentence}"
+    if row.reason == "mce_critical" and facts.worst_range is not None:
+        return f", in scores {facts.worst_range[0]:.2f} to {facts.worst_range[1]:.2f}"
+    if row.reason == "threshold_known":
+        return f": {facts.threshold:.2f}"
+    return f": {facts.pairs:,}" if row.reason == "few_pairs" else ""
+
+
+def level_of(facts: Facts) -> tuple[Level, tuple[str, ...]]:
+    """The level and the rows of LEVELS it comes from; ``amber`` and ``grey`` name themselves."""
+    if not facts.evaluated or (facts.ece is None and facts.roc_auc is None and facts.mce is None):
+        return "grey", ("grey",)
+    fitting = [row for row in LEVELS if all(condition.holds(facts) for condition in row.conditions)]
+    if not fitting:
+        return "amber", ("amber",)
+    return fitting[0].level, tuple(row.reason for row in fitting)
+
+
+def level(ece: float | None, roc_auc: float | None, mce: float | None, *, evaluated: bool = True) -> Level:
+    """The handbook's level of one label in one window, on debiased values.
+
+    Red: any of ECE > .15, AUC < .75, MCE > .20. Green: ECE <= .05 and AUC >= .80 and MCE <= .15.
+    Grey: not evaluated, or no number at all. Else amber; so green needs all three numbers.
+
+    >>> level(0.02, 0.91, 0.08), level(0.08, 0.91, 0.08), level(0.02, 0.70, 0.08)
+    ('green', 'amber', 'red')
+    >>> level(0.02, None, 0.08), level(0.02, 0.91, 0.08, evaluated=False)
+    ('amber', 'grey')
+    """
+    return level_of(Facts(ece=ece, roc_auc=roc_auc, mce=mce, evaluated=evaluated))[0]
+
+
+def facts_of(
+    estimates: Sequence[Estimate],
+    gains: Mapping[Method, Gain],
+    *,
+    ece_rise: float | None = None,
+    mce_rise: float | None = None,
+    days: tuple[float | None, float | None] = (None, None),
+    threshold: float | None = None,
+    pairs: int | None = None,
+    new_version: str = "",
+    evaluated: bool = True,
+) -> Facts:
+    """The facts of one label from its estimates over all rows in one window, and what else is known.
+
+    ``days`` are the debiased ECE of the day before the last and of the last.
+    """
+    of_all = {one.metric: one for one in estimates if one.where == "all"}
+
+    def value(metric: str) -> float | None:
+        return of_all[metric].interval.value if metric in of_all else None
+
+    worst = of_all["mce"].detail.get("worst_range") if "mce" in of_all else None
+    return Facts(
+        ece=value("ece"), mce=value("mce"), roc_auc=value("roc_auc"), ece_rise=ece_rise, mce_rise=mce_rise,
+        ece_yesterday=days[0], ece_today=days[1], pairs=pairs,
+        worst_range=None if worst is None else (float(worst[0]), float(worst[1])), threshold=threshold,
+        gains=gains, new_version=new_version, evaluated=evaluated,
+    )  # fmt: skip

@@ -1,0 +1,471 @@
+"""A verdict explained: what was asked, seen and compared, how sure it is, and why it was decided so.
+
+Everything is told from what is stored: the verdict with its detail, its baseline, its estimate. Nothing is
+computed anew, so that the explanation of an old verdict is still the explanation of that verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from monitor.core.baseline import Baseline
+from monitor.core.records import ActionKind, Estimate, Outcome, Reason, Verdict
+from monitor.core.wording import advice, clean, plain_words, title, unconfirmed_words
+from monitor.metrics.registry import METRICS
+from monitor.metrics.selective import OF_AUTOMATED
+from monitor.report.checks import (
+    ROWS,
+    TESTS,
+    Check,
+    beyond_words,
+    chain,
+    chance,
+    decided,
+    equals,
+    measured,
+    number,
+    rises,
+    smallest_seen,
+)
+from monitor.report.run_document import verdict_row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is known about a verdict. ``revision`` is that of the rules in alerts.yaml today.
+
+    ``baseline`` is the version it was compared with, ``alone`` the stored estimate of its window alone (all
+    verdicts of pooled windows have one), ``newer`` the id of the verdict that replaced it; None: none.
+    """
+
+    verdict: Verdict
+    revision: str
+    baseline: Baseline | None = None
+    alone: Estimate | None = None
+    newer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One sentence of the explanation, with its numbers."""
+
+    name: str
+    text: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The whole reasoning: what there was, the checks in their order, and what follows from them."""
+
+    verdict: Verdict
+    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    therefore: str
+    notes: tuple[str, ...]
+
+
+def explain(known: Known) -> Explanation:
+    """The reasoning of a verdict."""
+    verdict = known.verdict
+    checks = chain(verdict)
+    steps = (tell(known) for tell in _STEPS)
+    return Explanation(
+        verdict=verdict,
+        steps=tuple(step for step in steps if step is not None),
+        checks=checks,
+        therefore=_therefore(verdict, checks),
+        notes=tuple(_notes(known, checks)),
+    )
+
+
+def sentences(explanation: Explanation) -> Iterator[str]:
+    """The explanation line by line, for a terminal."""
+    verdict = explanation.verdict
+    yield f"{plain_words(verdict)}."
+    yield from (f"Note: {note}" for note in explanation.notes)
+    yield from (step.text for step in explanation.steps)
+    yield "How it was decided, in this order:"
+    yield from (f"  {index}. {check.text}" for index, check in enumerate(explanation.checks, start=1))
+    yield explanation.therefore
+    if verdict.actions:
+        yield f"It asks for: {', '.join(_ACTIONS[action] for action in verdict.actions)}."
+    yield f"What to do: {advice(verdict)}"
+    yield f"More: docs/runbook/{verdict.reason.value}.md and docs/rules/{verdict.rule}.md"
+
+
+def document(explanation: Explanation) -> dict[str, Any]:
+    """The same as data: the verdict's row with ``notes``, ``steps``, ``checks`` and ``therefore``."""
+    return verdict_row(explanation.verdict) | {
+        "notes": list(explanation.notes),
+        "steps": [{"step": s.name, "text": s.text, "numbers": dict(s.numbers)} for s in explanation.steps],
+        "checks": [
+            {"check": c.name, "passed": c.passed, "text": c.text, "numbers": dict(c.numbers)}
+            for c in explanation.checks
+        ],
+        "therefore": explanation.therefore,
+    }
+
+
+def _notes(known: Known, checks: tuple[Check, ...]) -> Iterator[str]:
+    verdict = known.verdict
+    if verdict.rules_revision != known.revision:
+        yield (
+            f"alerts.yaml has changed since this verdict (revision {verdict.rules_revision} then, {known.revision} "
+            "now). What follows is what was stored with it, and says nothing about the rules of today."
+        )
+    if known.newer is not None:
+        yield f"this window has been judged again since, on other rows or rules: see {known.newer}."
+    led = decided(verdict, checks)
+    if led is not None and led != verdict.reason:
+        yield (
+            f"the stored numbers lead to {led.value} by the checks below, the verdict is {verdict.reason.value}: "
+            "it was decided by another version of this program."
+        )
+
+
+# --- the steps
+
+_ACTIONS: Mapping[ActionKind, str] = {
+    "slack": "a message",
+    "disable_automation": "automation off",
+    "block_scores": "no automation in the score ranges significantly beyond the threshold",
+}
+_KINDS = {
+    "all": "all rows of the subject",
+    "predicted": "the rows that the classifier gave this label",
+    "automated": "the rows that automation takes while it is on (predicted, with a score from automate_at on)",
+}
+_JUDGED_NOTHING = (
+    Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.NO_ROWS, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED,
+    Reason.SCORES_MOVED, Reason.REJECTED_ROWS,
+)  # fmt: skip
+
+
+def _rule(known: Known) -> Step:
+    verdict, limit = known.verdict, number(known.verdict.threshold)
+    condition, name = verdict.detail.get("condition"), title(verdict.metric)
+    if verdict.metric in TESTS:
+        asks = f"is the distribution farther from the baseline's than {name} {limit}?"
+    elif condition == "increase":
+        asks = f"has {name} risen by more than {limit} over the baseline's?"
+    else:
+        asks = f"is {name} {condition or 'beyond'} {limit}?"
+    running = verdict.detail.get("asks", 1)
+    more = f" In each of {running} windows or groups of windows running." if running > 1 else ""
+    numbers = {"threshold": verdict.threshold, "condition": condition, "for": running, "severity": verdict.severity}
+    return Step("rule", f"Asked by {verdict.rule} ({verdict.severity}): {asks}{more}", numbers)
+
+
+def _population(known: Known) -> Step:
+    verdict = known.verdict
+    kind = "" if verdict.metric in TESTS else f" It looks at {_looked_at(verdict)}."
+    name = clean(verdict.subject.name)
+    text = f"About: {name} in {verdict.window.name} ({verdict.window.schedule}).{kind}"
+    return Step("subject", text, {"where": verdict.where, "window": verdict.window.name})
+
+
+def _looked_at(verdict: Verdict) -> str:
+    rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
+    if rank is not None:
+        return "the highest score of each item" if rank == 1 else f"the {rank} highest scores of each item"
+    return _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
+
+
+def _seen(known: Known) -> Step:
+    verdict = known.verdict
+    numbers: dict[str, Any] = {"n": verdict.n, "windows": verdict.windows}
+    if verdict.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
+        return Step("seen", f"Seen in {verdict.window.name}: nothing, since the source could not be read.", numbers)
+    if verdict.reason in _JUDGED_NOTHING or (verdict.metric in TESTS and verdict.value is None):
+        text = f"Seen in {verdict.window.name}: {verdict.n:,} rows{_pooled(verdict)}, not measured by this rule."
+        return Step("seen", text, numbers)
+    numbers |= {name: getattr(verdict, name) for name in ("value", "low", "high", "plug_in")}
+    text = f"Seen in {verdict.window.name}: {title(verdict.metric)} {number(verdict.value)}"
+    if verdict.low is not None and verdict.high is not None:
+        level = verdict.detail.get("confidence")
+        kind = "interval" if level is None else f"{100 * level:.4g}% interval"
+        text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
+    rows = f"{verdict.n:,} {ROWS[verdict.where]}{_positives(verdict)}{_pooled(verdict)}"
+    return Step("seen", f"{text}, from {rows}.", numbers)
+
+
+def _positives(verdict: Verdict) -> str:
+    """The rows that a false-negative rate is a share of: those that came true."""
+    kept = verdict.detail.get("kept")
+    if verdict.metric != "false_negative_rate" or kept is None:
+        return ""
+    return f", {kept:.1%} of which came true: it is a share of these"
+
+
+def _pooled(verdict: Verdict) -> str:
+    return f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
+
+
+def _why_pooled(known: Known) -> Step | None:
+    verdict, alone = known.verdict, known.alone
+    if verdict.windows <= 1:
+        return None
+    asks = verdict.detail.get("asks", 1)
+    why = (
+        f"the rule is about {asks} of them running"
+        if verdict.windows == asks
+        else "the rows of fewer could not be compared"
+        if verdict.reason == Reason.SCORES_MOVED
+        else "the rows of fewer could not have shown a change that matters"
+    )
+    more = "" if asks in (verdict.windows, 1) else f", in {asks} groups since it is about that many running"
+    before = verdict.windows - 1
+    text = f"Pooled: this window with the {before} before it that held rows, because {why}{more}."
+    numbers: dict[str, Any] = {"windows": verdict.windows}
+    if alone is not None and alone.interval.value is not None:
+        one = alone.interval
+        text += f" This window alone: {number(one.value)}"
+        text += "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
+        text += f", from {alone.n:,} rows, as it is stored now."
+        text += _alone_words(verdict.detail.get("newest_alone"))
+        numbers["alone"] = {"value": one.value, "low": one.low, "high": one.high, "n": alone.n}
+    return Step("pooled", text, numbers)
+
+
+def _alone_words(alone: Mapping[str, Any] | None) -> str:
+    """What the newest of pooled windows says by itself, where all of them together are beyond the threshold."""
+    if alone is None:
+        return ""
+    if alone["too_few"]:
+        return " It has too few rows to tell by itself."
+    within = "By itself it is within the threshold: an open incident neither continues nor ends"
+    return " By itself it is beyond the threshold as well." if alone["beyond"] else f" {within}."
+
+
+def _effective(known: Known) -> Step | None:
+    verdict = known.verdict
+    effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
+    if effective is None or effect is None or effective > 0.999 * verdict.n:
+        return None
+    text = f"Worth: {verdict.n:,} rows count as {_independent(effective)}"
+    alike = "rows of one item or cluster" if verdict.subject.label is None else "rows of one cluster"
+    causes = [f"{alike} are alike, {effect:.4g} weigh as one"] if effect > 1.0005 else []
+    causes += ["weights differ"] if effective * effect < 0.999 * verdict.n else []
+    return Step("effective", f"{text} ({'; '.join(causes)}).", {"effective_rows": effective, "design_effect": effect})
+
+
+def _independent(rows: float) -> str:
+    return "less than one independent row" if rows < 1 else f"{rows:,.{0 if rows >= 10 else 1}f} independent ones"
+
+
+def _promise(known: Known) -> Step | None:
+    detail = known.verdict.detail
+    promised, kept = detail.get("promised"), detail.get("kept")
+    if promised is None or kept is None:
+        return None
+    which = "for automated rows, " if detail.get("of") == "automated" else ""
+    text = f"Mean score and hit rate: {which}the mean score is {promised:.1%}, the hit rate {kept:.1%}."
+    return Step("promise", text, {"promised": promised, "kept": kept})
+
+
+def _textbook(known: Known) -> Step | None:
+    verdict = known.verdict
+    plug_in, value = verdict.plug_in, verdict.value
+    if plug_in is None or value is None or number(plug_in) == number(value):
+        return None
+    why = {
+        "ece": "it adds up distances, which are never negative, so that chance alone makes it larger; the value above "
+        "is the error that would show as much in half of all samples",
+        "mce": "it is the largest of many distances, thin bins among them, so that chance alone makes it larger; the "
+        "value above has thin bins merged and would show as much in half of all samples",
+    }
+    text = f"Textbook value: {number(plug_in)}. {why.get(verdict.metric, 'The value above is debiased').capitalize()}."
+    return Step("textbook", text, {"plug_in": plug_in, "value": value})
+
+
+def _worst(known: Known) -> Step | None:
+    detail = known.verdict.detail
+    if detail.get("worst_range") is None or detail.get("worst_gap") is None:
+        return None
+    (low, high), gap, n = detail["worst_range"], detail["worst_gap"], detail.get("worst_n", 0)
+    way = "too high" if gap < 0 else "too low"
+    text = f"Worst score range: {number(low)} to {number(high)}, {abs(100 * gap):.1f} points {way}, from {n:,} rows."
+    blocked = detail.get("blocked")
+    if blocked:
+        ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)
+        sure = known.verdict.outcome == "breach"
+        told = "Significantly beyond the threshold" if sure else "By its own limits alone beyond the threshold"
+        text += f" {told}, rounded outwards: {ranges}{'' if sure else ' (only a breach blocks it)'}."
+    return Step("worst", text, {"range": [low, high], "gap": gap, "n": n, "blocked": blocked})
+
+
+def _against(known: Known) -> Step | None:
+    verdict, baseline = known.verdict, known.baseline
+    if verdict.baseline_version is None or not (rises(verdict) or verdict.metric in TESTS):
+        return None
+    text = f"Against baseline version {verdict.baseline_version}"
+    numbers: dict[str, Any] = {"version": verdict.baseline_version, "value": verdict.baseline}
+    if baseline is not None:
+        weeks = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
+        text += f" ({weeks}, {baseline.counts.rows:,} rows, pinned by {clean(baseline.pinned_by)})"
+        numbers |= {"first": baseline.first_window, "last": baseline.last_window, "rows": baseline.counts.rows}
+    if verdict.baseline is not None:
+        text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
+    return Step("baseline", f"{text}.", numbers)
+
+
+def _change(known: Known) -> Step | None:
+    verdict = known.verdict
+    if verdict.change is None:
+        return None
+    text = f"Change: {verdict.change:+.4g}"
+    if verdict.change_low is not None and verdict.change_high is not None:
+        text += f" (interval {verdict.change_low:+.4g} to {verdict.change_high:+.4g})"
+    numbers = {"change": verdict.change, "low": verdict.change_low, "high": verdict.change_high}
+    return Step("change", f"{text}; what counts is more than {number(verdict.threshold)}.", numbers)
+
+
+def _chance(known: Known) -> Step | None:
+    verdict = known.verdict
+    if verdict.p_value is None:
+        return None
+    if verdict.metric in TESTS:
+        if_so = "if nothing had shifted"
+    elif rises(verdict):
+        if_so = "if nothing had changed"
+    elif verdict.metric == "mce" and not _below(verdict):
+        if_so = f"if every score range were off by {number(verdict.threshold)}"
+    else:
+        if_so = f"if the truth were just {number(verdict.threshold)}"
+    seen = "as little or less" if _below(verdict) else "as much or more"
+    text = f"Chance: {if_so}, {seen} would be seen with probability {equals('p', verdict.p_value)}."
+    return Step("p_value", text, {"p_value": verdict.p_value})
+
+
+def _family(known: Known) -> Step | None:
+    verdict, detail = known.verdict, known.verdict.detail
+    if verdict.p_adjusted is None or verdict.p_value is None:
+        return None
+    size, rules, rank = detail.get("family"), detail.get("rules"), detail.get("rank")
+    numbers = {"family": size, "rules": rules, "rank": rank, "p_adjusted": verdict.p_adjusted}
+    if size is None or rules is None or rank is None:
+        text = f"Among all labels and rules of the schedule: adjusted {equals('p', verdict.p_adjusted)}."
+        return Step("family", text, numbers)
+    place = "the only one tested" if size == 1 else f"number {rank} of the {size} tested, smallest first,"
+    step = verdict.p_adjusted / rules
+    paid = f"Benjamini-Hochberg makes it {chance(step)}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg adjusts it"
+    times = f"times {rules} metric rules of the schedule" if rules > 1 else "and no other rule counts with it"
+    text = f"Family: p is {place} by this rule; {paid}, {times}: adjusted {equals('p', verdict.p_adjusted)}."
+    return Step("family", text, numbers)
+
+
+def _detectable(known: Known) -> Step | None:
+    verdict = known.verdict
+    if verdict.detectable is None:
+        return None
+    text = f"What could have been seen: {smallest_seen(verdict)} or more, with 80% power"
+    most = verdict.detail.get("seen_at_most")
+    text += "" if most is None else f"; at most {number(most)} is asked for"
+    numbers = {"detectable": verdict.detectable, "seen_at_most": most, "threshold": verdict.threshold}
+    return Step("detectable", f"{text} (the threshold is {number(verdict.threshold)}).", numbers)
+
+
+_STEPS: tuple[Callable[[Known], Step | None], ...] = (
+    _rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst, _against, _change, _chance,
+    _family, _detectable,
+)  # fmt: skip
+
+
+# --- what follows
+
+
+def _therefore(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+    """The outcome, and what kept it from being another one."""
+    reasons = [instead(verdict, checks) for outcome, instead in _INSTEAD.items() if outcome != verdict.outcome]
+    if verdict.outcome == "breach":
+        reasons.append(_instead_of_the_other_breach(verdict, checks))
+    told = "; ".join(reason for reason in reasons if reason)
+    meaning = f": {unconfirmed_words(verdict)}" if verdict.outcome == "unconfirmed" else ""
+    return f"Therefore: {verdict.outcome} ({verdict.reason.value}){meaning}, {told}."
+
+
+def _failed(checks: tuple[Check, ...], *names: str) -> Check | None:
+    return next((check for check in checks if check.passed is False and (not names or check.name in names)), None)
+
+
+def _instead_of_breach(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+    if verdict.reason in _JUDGED_NOTHING or _failed(checks, "test_result"):
+        return "and not breach because nothing was measured"
+    stop = _failed(checks, "beyond", "every_window", "sure")
+    if measured(verdict) is None:
+        return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
+    why = {
+        "beyond": f"{_measured_words(verdict)} is not {beyond_words(verdict)} {number(verdict.threshold)}",
+        "every_window": "not every window is beyond the threshold by itself",
+        "sure": _unsure(verdict),
+    }
+    return f"and not breach because {why[stop.name] if stop else 'it was not significantly beyond the threshold'}"
+
+
+def _measured_words(verdict: Verdict) -> str:
+    seen = measured(verdict)
+    what = "the change" if rises(verdict) else title(verdict.metric)
+    return what if seen is None else f"{what} {number(seen)}"
+
+
+def _unsure(verdict: Verdict) -> str:
+    if verdict.p_adjusted is None:
+        return "there is no p-value"
+    return "chance alone, among all that was tested with it, could have done it"
+
+
+def _instead_of_ok(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+    if verdict.outcome == "breach":
+        sure = "there were enough rows" if verdict.metric == "psi" else "chance could hardly have done it"
+        return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {sure}"
+    if verdict.outcome == "unconfirmed":
+        return f"and not ok because {_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
+    if _failed(checks, "could_be_seen") is None:
+        return "and not ok because silence would look like an all-clear"
+    if measured(verdict) is None:
+        return "and not ok because nothing that could be defined was seen: this is no all-clear"
+    most, needed = verdict.detail.get("seen_at_most"), verdict.detail.get("rows_needed")
+    sharp = most is not None and verdict.detectable is not None and verdict.detectable <= most
+    if needed is not None and verdict.n < needed and (sharp or verdict.metric in TESTS):
+        return f"and not ok because the rule asks for {needed:,} rows: this is no all-clear"
+    return "and not ok because a change that matters could have gone unseen: this is no all-clear"
+
+
+def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+    if verdict.outcome == "breach":
+        if verdict.detail.get("adequate") is False:
+            return "and not left unjudged because what is significant needs no more rows, few as they are"
+        return ""
+    text = "and not left unjudged because the rows could have shown a change that matters"
+    limit = verdict.change_high if rises(verdict) else verdict.low if _below(verdict) else verdict.high
+    past = limit is not None and (limit < verdict.threshold if _below(verdict) else limit > verdict.threshold)
+    if verdict.reason == Reason.WITHIN_THRESHOLD and past:
+        text += f" (its interval still reaches to {number(limit)}: that it is beyond is not ruled out)"
+    return text
+
+
+_INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[Check, ...]], str]] = {
+    "breach": _instead_of_breach,
+    "ok": _instead_of_ok,
+    "not_evaluated": _instead_of_not_evaluated,
+}
+
+
+def _below(verdict: Verdict) -> bool:
+    return verdict.detail.get("condition") == "below"
+
+
+def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+    p_rate = verdict.detail.get("p_rate")
+    if verdict.reason == Reason.TRAFFIC_MIX:
+        return "and not increased because at equal scores no other behaviour shows: traffic moved to where it was wrong"
+    if verdict.reason == Reason.INCREASED and p_rate is not None:
+        return "and not traffic_mix because it behaves differently at equal scores too"
+    if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:
+        return f"and not traffic_mix because for {title(verdict.metric)} nothing separates the traffic from the label"
+    if verdict.reason == Reason.DISTRIBUTION_SHIFTED:
+        return "which says that the traffic is another, not that the scores are wrong"
+    return ""

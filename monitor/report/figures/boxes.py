@@ -1,0 +1,120 @@
+"""Boxplots of the scores of right and of wrong decisions: five numbers each, as text and as a drawing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.counts import CELLS, Counts, Floats, Ints
+from monitor.metrics.selective import looked_at
+from monitor.report.figures.drawings import BLUE, CLEAR, GRID, VERMILION, Drawing
+
+WIDTH = 32
+HEIGHT = 270
+"""Of the drawing, in pixels."""
+_PLACES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_LEAST = 1e-9  # what is left of a weight when sums are subtracted
+
+
+@dataclass(frozen=True, slots=True)
+class FiveNumbers:
+    """The least score, the quartiles and the largest score; ``weight`` is how many rows they are of, by weight."""
+
+    least: float
+    lower: float
+    median: float
+    upper: float
+    largest: float
+    weight: float
+
+    @property
+    def scores(self) -> tuple[float, float, float, float, float]:
+        """The five scores, ascending."""
+        return self.least, self.lower, self.median, self.upper, self.largest
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBoxes:
+    """The scores of the right and of the wrong ones; None where there is none."""
+
+    right: FiveNumbers | None = None
+    wrong: FiveNumbers | None = None
+
+    @property
+    def named(self) -> tuple[tuple[str, FiveNumbers], ...]:
+        """Those that there are, with their names."""
+        pairs = (("right", self.right), ("wrong", self.wrong))
+        return tuple((name, box) for name, box in pairs if box is not None)
+
+
+def score_boxes(counts: Counts) -> ScoreBoxes:
+    """The five numbers of the rows of the risk-coverage curve (:func:`~monitor.metrics.selective.looked_at`).
+
+    A quartile is the lowest score at which so many rows lie at or below it (the inverse of the distribution function,
+    definition 1 of Hyndman & Fan 1996); scores are those of cells, so to four digits. A soft outcome is
+    partly right. Tukey 1977.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> found = score_boxes(counts_from_rows([0.6, 0.7, 0.8, 0.9, 0.55], [1, 1, 1, 1, 0]))
+    >>> found.right.scores, found.wrong.scores, found.right.weight
+    ((0.6, 0.6, 0.7, 0.8, 0.9), (0.55, 0.55, 0.55, 0.55, 0.55), 4.0)
+    """
+    cells = looked_at(counts).by_cell()
+    right = np.clip(cells.wy, 0.0, cells.w)
+    return ScoreBoxes(_five(cells.cell, right), _five(cells.cell, cells.w - right))
+
+
+def _five(cell: Ints, weight: Floats) -> FiveNumbers | None:
+    there = weight > _LEAST
+    if not there.any():
+        return None
+    found = np.quantile(cell[there] / CELLS, _PLACES, weights=weight[there], method="inverted_cdf")
+    least, lower, median, upper, largest = (float(score) for score in found)
+    return FiveNumbers(least, lower, median, upper, largest, float(weight[there].sum()))
+
+
+def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
+    """A box between the scores 0 (left) and 1 (right) in ``width`` characters.
+
+    >>> box_text(FiveNumbers(0.0, 0.25, 0.5, 0.75, 1.0, 8), 17)
+    '├───▒▒▒▒┃▒▒▒▒───┤'
+    """
+    least, lower, median, upper, largest = (round(min(max(score, 0.0), 1.0) * (width - 1)) for score in box.scores)
+    line = [" "] * width
+    line[least : largest + 1] = "─" * (largest - least + 1)
+    line[least], line[largest] = "├", "┤"
+    line[lower : upper + 1] = "▒" * (upper - lower + 1)
+    line[median] = "┃"
+    return "".join(line)
+
+
+def boxes_drawing(boxes: ScoreBoxes) -> Drawing:
+    """Both boxes over the scores, as ``Plotly.newPlot`` takes them; the traces are named ``right`` and ``wrong``."""
+    colors = {"right": BLUE, "wrong": VERMILION}
+    return {
+        "data": [_box(name, box, colors[name]) for name, box in reversed(boxes.named)],
+        "layout": {
+            "height": HEIGHT,
+            "margin": {"l": 58, "r": 14, "t": 14, "b": 46},
+            "paper_bgcolor": CLEAR,
+            "plot_bgcolor": CLEAR,
+            "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12},
+            "showlegend": False,
+            "xaxis": {
+                "title": {"text": "score", "standoff": 6}, "range": [-0.02, 1.02], "gridcolor": GRID, "zeroline": False,
+            },
+            "yaxis": {"type": "category", "showgrid": False},
+            "hovermode": "closest",
+            "dragmode": False,
+        },
+    }  # fmt: skip
+
+
+def _box(name: str, box: FiveNumbers, color: str) -> Drawing:
+    least, lower, median, upper, largest = box.scores
+    return {
+        "type": "box", "name": name, "orientation": "h", "y": [name], "lowerfence": [least], "q1": [lower],
+        "median": [median], "q3": [upper], "upperfence": [largest], "marker": {"color": color}, "line": {"width": 1.5},
+        "hoverinfo": "x", "width": 0.5,
+    }  # fmt: skip

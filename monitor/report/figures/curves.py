@@ -1,0 +1,161 @@
+"""ROC, precision-recall and risk-coverage curves: few enough points for a picture, and their drawings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.counts import Counts, Floats, Ints
+from monitor.metrics.discrimination import pr_auc, precision_recall_curve, roc_auc, roc_curve
+from monitor.metrics.selective import risk_coverage
+from monitor.report.figures.drawings import BLUE, CLEAR, GREY, GRID, VERMILION, Drawing
+
+POINTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One decision "score >= ``threshold``" (None: nothing is predicted) with its place on the curve."""
+
+    threshold: float | None
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A curve with what it is compared with: ``reference`` are points of a line, ``area`` the area under the curve.
+
+    ``chosen`` is the point of the threshold in force (or of the one proposed), None without one.
+    """
+
+    name: str
+    x_title: str
+    y_title: str
+    points: tuple[CurvePoint, ...]
+    reference_name: str
+    reference: tuple[tuple[float, float], ...]
+    area: float | None
+    chosen: CurvePoint | None = None
+
+
+def roc_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
+    """The ROC curve beside the diagonal of a blind classifier; None unless both classes occur.
+
+    At most ``points`` points stay, the two ends among them. ``threshold`` marks the decision "score >= threshold".
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> curve = roc_data(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]), threshold=0.85)
+    >>> [(p.threshold, p.x, p.y) for p in curve.points], curve.area, curve.chosen.threshold
+    ([(None, 0.0, 0.0), (0.9, 0.0, 0.5), (0.8, 0.5, 1.0), (0.2, 1.0, 1.0)], 0.875, 0.9)
+    """
+    found = roc_curve(counts)
+    if found is None:
+        return None
+    places = _points(found.threshold, found.fpr, found.tpr)
+    return Curve(
+        "ROC", "false-positive rate", "true-positive rate", _thinned(places, points), "blind",
+        ((0.0, 0.0), (1.0, 1.0)), roc_auc(counts), _at(places, threshold),
+    )  # fmt: skip
+
+
+def precision_recall_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
+    """Precision over recall beside the prevalence, what a blind classifier gets; None without hits."""
+    found = precision_recall_curve(counts)
+    if found is None:
+        return None
+    places = _points(found.threshold, found.recall, found.precision)
+    return Curve(
+        "precision-recall", "recall", "precision", _thinned(places, points), "blind",
+        ((0.0, found.prevalence), (1.0, found.prevalence)), pr_auc(counts), _at(places, threshold),
+    )  # fmt: skip
+
+
+def risk_coverage_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
+    """Risk over coverage beside the oracle, who puts every wrong row last; None where no row is looked at."""
+    found = risk_coverage(counts)
+    if found is None:
+        return None
+    places = _points(found.threshold, found.coverage, found.risk)
+    overall = float(found.risk[-1])
+    # the oracle's own curve, not only where the rows have a threshold: it bends at coverage 1 - risk
+    coverage = 1 - overall * (1 - np.linspace(0, 1, 33))
+    risk = 1 - np.divide(1 - overall, coverage, out=np.zeros_like(coverage), where=coverage > 0)
+    oracle = ((0.0, 0.0), *zip(coverage.tolist(), np.maximum(risk, 0.0).tolist(), strict=True))
+    return Curve(
+        "risk-coverage", "share that acts alone", "share of it that is wrong", _thinned(places, points), "oracle",
+        oracle, found.aurc, _at(places, threshold),
+    )  # fmt: skip
+
+
+def curve_drawing(curve: Curve) -> Drawing:
+    """The curve, its reference (dashed) and the chosen threshold, as ``Plotly.newPlot`` takes them.
+
+    The trace named ``curve`` has the threshold of each point as ``customdata``.
+    """
+    hover = f"score ≥ %{{customdata:.4f}}<br>{curve.x_title} %{{x:.4f}}<br>{curve.y_title} %{{y:.4f}}<extra></extra>"
+    traces: list[Drawing] = [
+        {
+            "type": "scatter", "name": curve.reference_name, "mode": "lines", "hoverinfo": "skip",
+            "x": [x for x, _ in curve.reference], "y": [y for _, y in curve.reference],
+            "line": {"color": GREY, "width": 1, "dash": "dash"},
+        },
+        {
+            "type": "scatter", "name": "curve", "mode": "lines+markers" if len(curve.points) < 30 else "lines",
+            "x": [p.x for p in curve.points], "y": [p.y for p in curve.points],
+            "customdata": [p.threshold for p in curve.points],
+            "line": {"color": BLUE, "width": 2}, "marker": {"color": BLUE, "size": 5}, "hovertemplate": hover,
+        },
+    ]  # fmt: skip
+    if curve.chosen is not None:
+        traces.append(
+            {
+                "type": "scatter", "name": "threshold", "mode": "markers", "x": [curve.chosen.x], "y": [curve.chosen.y],
+                "customdata": [curve.chosen.threshold], "hovertemplate": hover,
+                "marker": {"symbol": "diamond", "color": VERMILION, "size": 10},
+            }
+        )  # fmt: skip
+    return {"data": traces, "layout": _layout(curve)}
+
+
+def _layout(curve: Curve) -> Drawing:
+    highest = max([p.y for p in curve.points] + [y for _, y in curve.reference])
+    top = 1.02 if curve.name != "risk-coverage" else max(1.08 * highest, 0.02)
+    axis = {"gridcolor": GRID, "zeroline": False}
+    return {
+        "height": 330,
+        "margin": {"l": 58, "r": 14, "t": 44, "b": 46},
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR},
+        "xaxis": axis | {"title": {"text": curve.x_title, "standoff": 6}, "range": [-0.02, 1.02]},
+        "yaxis": axis | {"title": {"text": curve.y_title, "standoff": 6}, "range": [-0.02 * top, top]},
+        "hovermode": "closest",
+        "dragmode": False,
+    }
+
+
+def _points(threshold: Floats, x: Floats, y: Floats) -> tuple[CurvePoint, ...]:
+    rows = zip(threshold.tolist(), x.tolist(), y.tolist(), strict=True)
+    return tuple(CurvePoint(t if np.isfinite(t) else None, a, b) for t, a, b in rows)
+
+
+def _thinned(points: tuple[CurvePoint, ...], most: int) -> tuple[CurvePoint, ...]:
+    """At most ``most`` of the points, evenly spaced along the curve; the first and the last stay."""
+    if len(points) <= most:
+        return points
+    x, y = np.array([p.x for p in points]), np.array([p.y for p in points])
+    walked = np.concatenate(([0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))))
+    chosen: Ints = np.searchsorted(walked, np.linspace(0, walked[-1], most))
+    chosen[-1] = len(points) - 1
+    return tuple(points[k] for k in np.unique(np.minimum(chosen, len(points) - 1)))
+
+
+def _at(points: tuple[CurvePoint, ...], threshold: float | None) -> CurvePoint | None:
+    """The point of the decision "score >= threshold": the lowest threshold of the curve that is not below it."""
+    if threshold is None:
+        return None
+    above = [point for point in points if point.threshold is None or point.threshold >= threshold]
+    return above[-1] if above else None

@@ -1,0 +1,276 @@
+"""Plotly drawings of the data functions: plain dictionaries, no Plotly import, no names of labels.
+
+A drawing is what ``Plotly.newPlot`` takes: ``data`` and ``layout``. Texts of people (labels, sources)
+stay out of it, since Plotly reads some HTML in its texts. Three colours that colour-blind people can
+tell apart (Okabe & Ito), readable on white and on black; the page colours the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+from itertools import groupby, pairwise
+from typing import Any
+
+from monitor.report.figures.reliability import Reliability, ReliabilityPoint
+from monitor.report.figures.scale import Scale
+from monitor.report.figures.trend import Trend, TrendPoint
+
+BLUE, VERMILION, GREY = "#3a87c2", "#d55e00", "#858c96"
+BAND = "rgba(58, 135, 194, 0.22)"
+GRID = "rgba(133, 140, 150, 0.22)"
+CLEAR = "rgba(0, 0, 0, 0)"
+
+Drawing = dict[str, Any]
+Span = tuple[datetime, datetime]
+
+_DASHES = ("dot", "dashdot", "longdash")
+
+
+def trend_drawing(
+    trend: Trend, zone: tzinfo, scale: Scale, *, baseline_span: Span | None = None, small: bool = False
+) -> Drawing:
+    """One metric over time: value, interval band, baseline, thresholds and breaches, on the metric's own scale.
+
+    The trace named ``value`` has the debiased values as ``y`` and, for each window, its name, low,
+    high, n and breaching verdicts as ``customdata``. ``baseline_span`` shades the time that the
+    baseline was made from.
+    """
+    days = [_day(point, zone) for point in trend.points]
+    traces = [_band(trend.points, zone), _value(trend, days)]
+    traces += _references(trend, days)
+    traces += _breaches(trend, days)
+    ticks = _ticks(trend.points, zone, at_most=4 if small else 7)
+    axis = {"type": "date", "showgrid": False, "tickmode": "array", "ticks": "outside", "ticklen": 4, "tickcolor": GRID}
+    pad = timedelta(days=1) if len(days) < 2 else (_date(days[-1]) - _date(days[0])) * 0.02
+    if days:
+        axis |= {"range": [f"{_date(days[0]) - pad:%Y-%m-%d %H:%M}", f"{_date(days[-1]) + pad:%Y-%m-%d %H:%M}"]}
+    layout = _layout(height=190 if small else 330, legend=not small)
+    layout |= {
+        "xaxis": axis | ticks,
+        "yaxis": _value_axis(trend, scale),
+        "hovermode": "x",
+        "shapes": [] if baseline_span is None else [_shade(baseline_span, trend.points, zone)],
+    }
+    return {"data": traces, "layout": layout}
+
+
+def reliability_drawing(data: Reliability) -> Drawing:
+    """The mean score of each bin against its hit rate, over the bin sizes.
+
+    The trace named ``window`` has mean scores as ``x``, hit rates as ``y`` and each bin's lower and
+    upper edge, low, high and n as ``customdata``; ``rows`` are the bin sizes.
+    """
+    traces: list[Drawing] = [_diagonal()]
+    if data.baseline:
+        traces.append(_bins("baseline", data.baseline, GREY, "circle-open"))
+    traces += [_bins("window", data.points, BLUE, "circle"), _sizes(data.points)]
+    unit = {"range": [-0.02, 1.02], "gridcolor": GRID, "zeroline": False, "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]}
+    layout = _layout(height=330, legend=True)
+    layout |= {
+        "xaxis": unit | {"title": {"text": "mean score", "standoff": 6}, "anchor": "y2", "showgrid": True},
+        "yaxis": unit | {"title": {"text": "hit rate", "standoff": 6}, "domain": [0.28, 1]},
+        "yaxis2": {
+            "title": {"text": "rows", "standoff": 6},
+            "domain": [0, 0.2],
+            "gridcolor": GRID,
+            "zeroline": False,
+            "rangemode": "tozero",
+            "nticks": 3,
+        },
+        "hovermode": "closest",
+        "bargap": 0,
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _layout(*, height: int, legend: bool) -> Drawing:
+    return {
+        "height": height,
+        "margin": {"l": 58, "r": 14, "t": 44 if legend else 10, "b": 46},
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12},
+        "showlegend": legend,
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR},
+        "dragmode": False,
+    }
+
+
+def _date(day: str) -> datetime:
+    return datetime.fromisoformat(day)
+
+
+def _day(point: TrendPoint, zone: tzinfo) -> str:
+    return point.start.astimezone(zone).date().isoformat()
+
+
+def _value(trend: Trend, days: Sequence[str]) -> Drawing:
+    return {
+        "type": "scatter",
+        "name": "value",
+        "mode": "lines+markers",
+        "x": list(days),
+        "y": list(trend.values),
+        "customdata": [[p.window, p.low, p.high, p.n, ", ".join(p.verdicts)] for p in trend.points],
+        "line": {"color": BLUE, "width": 2},
+        "marker": {"color": BLUE, "size": 5},
+        "connectgaps": False,
+        "hovertemplate": "%{customdata[0]}: %{y:.4f} (%{customdata[1]:.4f} to %{customdata[2]:.4f})"
+        "<br>n = %{customdata[3]:,}<extra></extra>",
+    }
+
+
+def _band(points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
+    """One closed outline for each run of windows that have an interval, None between the outlines."""
+    x: list[str | None] = []
+    y: list[float | None] = []
+    for there, run in groupby(points, key=lambda p: p.low is not None and p.high is not None):
+        if there:
+            part = list(run)
+            days = [_day(point, zone) for point in part]
+            x += [*([None] if x else []), *days, *reversed(days), days[0]]
+            y += [*([None] if y else []), *(p.high for p in part), *(p.low for p in reversed(part)), part[0].high]
+    return {
+        "type": "scatter",
+        "name": "95% interval",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "fill": "toself",
+        "fillcolor": BAND,
+        "line": {"width": 0.5, "color": BAND},
+        "hoverinfo": "skip",
+    }
+
+
+def _references(trend: Trend, days: Sequence[str]) -> list[Drawing]:
+    lines: list[Drawing] = []
+    if trend.baseline is not None and days:
+        lines.append(_level("baseline", trend.baseline, days, {"color": GREY, "width": 1.5, "dash": "dash"}))
+    drawn = [line for line in trend.thresholds if line.level is not None and days]
+    for line, dash in zip(drawn, _DASHES * len(drawn), strict=False):
+        lines.append(_level(line.rule, line.level, days, {"color": VERMILION, "width": 1.5, "dash": dash}))
+    return lines
+
+
+def _level(name: str, level: float | None, days: Sequence[str], line: Drawing) -> Drawing:
+    return {
+        "type": "scatter",
+        "name": name,
+        "mode": "lines",
+        "x": [days[0], days[-1]],
+        "y": [level, level],
+        "line": line,
+        "hoverinfo": "skip",
+    }
+
+
+def _breaches(trend: Trend, days: Sequence[str]) -> list[Drawing]:
+    marked = [(day, point) for day, point in zip(days, trend.points, strict=True) if point.breach]
+    if not marked:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "name": "breach",
+            "mode": "markers",
+            "x": [day for day, _ in marked],
+            "y": [point.value for _, point in marked],
+            "marker": {"symbol": "diamond", "color": VERMILION, "size": 10, "line": {"color": "white", "width": 1}},
+            "hoverinfo": "skip",
+        }
+    ]
+
+
+def _ticks(points: Sequence[TrendPoint], zone: tzinfo, *, at_most: int) -> Drawing:
+    """Every k-th window, counted from the newest; the year stands where it is first seen."""
+    step = max(1, -(-len(points) // at_most))
+    chosen = list(points)[::-1][::step][::-1]
+    texts: list[str] = []
+    for before, point in pairwise([None, *chosen]):
+        if point is not None:
+            named = point.window[:4]
+            texts.append(_tick(point, zone) + (f"<br>{named}" if before is None or before.window[:4] != named else ""))
+    return {"tickvals": [_day(point, zone) for point in chosen], "ticktext": texts}
+
+
+def _tick(point: TrendPoint, zone: tzinfo) -> str:
+    week = point.window.partition("-W")[2]
+    return f"W{week}" if week else f"{point.start.astimezone(zone):%-d %b}"
+
+
+def _value_axis(trend: Trend, scale: Scale) -> Drawing:
+    """The scale of the metric, the same for every label; an interval may reach beyond it."""
+    room = (scale.high - scale.low) * 0.04
+    ends = [scale.low if scale.low == 0 else scale.low - room, scale.high + room]
+    axis: Drawing = {"range": ends, "gridcolor": GRID, "nticks": 6, "automargin": False}
+    return axis | {"zeroline": scale.low < 0 < scale.high, "zerolinecolor": GREY, "zerolinewidth": 1}
+
+
+def _shade(span: Span, points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
+    """The span, moved half a window back: a point stands at its window's start, not in its middle."""
+    half = min((b.start - a.start for a, b in pairwise(points)), default=timedelta(0)) / 2
+    start, end = (f"{(moment - half).astimezone(zone):%Y-%m-%d %H:%M}" for moment in span)
+    return {
+        "type": "rect",
+        "xref": "x",
+        "yref": "paper",
+        "x0": start,
+        "x1": end,
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": GREY,
+        "opacity": 0.1,
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def _diagonal() -> Drawing:
+    return {
+        "type": "scatter",
+        "name": "calibrated",
+        "mode": "lines",
+        "x": [0, 1],
+        "y": [0, 1],
+        "line": {"color": GREY, "width": 1, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
+
+
+def _bins(name: str, points: Sequence[ReliabilityPoint], color: str, symbol: str) -> Drawing:
+    return {
+        "type": "scatter",
+        "name": name,
+        "mode": "markers",
+        "x": [p.score for p in points],
+        "y": [p.rate for p in points],
+        "customdata": [[p.lower, p.upper, p.low, p.high, p.n] for p in points],
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [p.high - p.rate for p in points],
+            "arrayminus": [p.rate - p.low for p in points],
+            "color": color,
+            "thickness": 1.2,
+            "width": 3,
+        },
+        "marker": {"color": color, "symbol": symbol, "size": 7},
+        "hovertemplate": "scores %{customdata[0]:.4f} to %{customdata[1]:.4f}<br>mean score %{x:.4f}, hit rate %{y:.4f}"
+        " (%{customdata[2]:.4f} to %{customdata[3]:.4f})<br>n = %{customdata[4]:,}<extra></extra>",
+    }
+
+
+def _sizes(points: Sequence[ReliabilityPoint]) -> Drawing:
+    return {
+        "type": "bar",
+        "name": "rows",
+        "x": [(p.lower + p.upper) / 2 for p in points],
+        "width": [max(p.upper - p.lower, 0.004) for p in points],
+        "y": [p.n for p in points],
+        "yaxis": "y2",
+        "marker": {"color": BLUE, "opacity": 0.55, "line": {"width": 0.5, "color": BLUE}},
+        "showlegend": False,
+        "hovertemplate": "scores around %{x:.3f}: %{y:,} rows<extra></extra>",
+    }

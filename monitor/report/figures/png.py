@@ -1,0 +1,125 @@
+"""The picture of an incident: reliability diagram and trend side by side, as PNG bytes.
+
+Drawn through matplotlib's object interface (no pyplot, no global state), with nothing in the file that
+differs from one drawing to the next. The title names the label and the window; letters that the font may lack become
+question marks. Axes show the range of the data, since what matters lies within a few points.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from monitor.report.figures.reliability import Reliability, ReliabilityPoint
+from monitor.report.figures.trend import Trend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, VERMILION, GREY = "#3a87c2", "#d55e00", "#858c96"
+SIZE, DPI = (9.6, 3.8), 110  # inches, dots an inch: about as wide as Slack shows a picture
+_TICKS, _TITLE = 6, 90
+_MARGIN, _LEAST = 0.03, 0.1  # of an axis in [0, 1]: room around the data, and the least that it shows
+_IN_FONT = 0x0530  # Latin, Greek and Cyrillic letters lie before
+
+
+def incident_png(reliability: Reliability | None, trend: Trend, title: str = "") -> bytes:
+    """The PNG of both figures, or of the one that has data; the same bytes for the same data.
+
+    >>> incident_png(None, Trend("ece", "all", ()), "billing, 2026-W46")[:4]
+    b'\\x89PNG'
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - half a second, only for a message
+    from matplotlib.figure import Figure  # noqa: PLC0415 - the same
+
+    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    if title:
+        figure.suptitle(printable(title), fontsize=12, parse_math=False)
+    axes = list(figure.subplots(1, 2 if reliability is not None else 1, squeeze=False)[0])
+    if reliability is not None:
+        _draw_reliability(axes[0], reliability)
+    _draw_trend(axes[-1], trend)
+    written = io.BytesIO()
+    figure.savefig(written, format="png", metadata={"Software": None})
+    return written.getvalue()
+
+
+def printable(title: str) -> str:
+    """A title in letters that the font has, not longer than a line.
+
+    >>> printable("billing \\N{CJK UNIFIED IDEOGRAPH-8CB8}, 2026-W46")
+    'billing ?, 2026-W46'
+    """
+    shown = "".join(c if ord(c) < _IN_FONT and c.isprintable() else "?" for c in " ".join(title.split()))
+    return shown if len(shown) <= _TITLE else f"{shown[: _TITLE - 3]}..."
+
+
+def zoomed(values: Iterable[float]) -> tuple[float, float]:
+    """The part of [0, 1] that an axis shows: the values with some room, and never less than a tenth.
+
+    >>> [round(limit, 3) for limit in zoomed([0.8, 0.95])], [round(limit, 3) for limit in zoomed([0.99])]
+    ([0.77, 0.98], [0.9, 1.0])
+    """
+    known = list(values)
+    low, high = max(min(known) - _MARGIN, 0.0), min(max(known) + _MARGIN, 1.0)
+    lacking = max(_LEAST - (high - low), 0.0)
+    high = min(high + lacking / 2, 1.0)
+    return max(min(low, high - _LEAST), 0.0), high
+
+
+def _draw_reliability(axes: Axes, data: Reliability) -> None:
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    if data.baseline:
+        axes.plot(_scores(data.baseline), _rates(data.baseline), "o-", color=GREY, markersize=3, linewidth=1,
+                  label="baseline")  # fmt: skip
+    scores, rates = _scores(data.points), _rates(data.points)
+    below = [p.rate - p.low for p in data.points]
+    above = [p.high - p.rate for p in data.points]
+    axes.errorbar(scores, rates, yerr=[below, above], fmt="o-", color=BLUE, markersize=4, linewidth=1.5, capsize=2,
+                  label=f"this window (n = {data.rows:,})")  # fmt: skip
+    shown = [*data.points, *data.baseline]
+    across = zoomed(_scores(tuple(shown)))
+    along = zoomed([*_rates(tuple(shown)), *(p.low for p in data.points), *(p.high for p in data.points)])
+    axes.set(xlim=across, ylim=along, xlabel="mean score", ylabel="share correct", title="Reliability")
+    axes.legend(loc="best", fontsize=8, frameon=False)
+    _plain(axes)
+
+
+def _scores(points: tuple[ReliabilityPoint, ...]) -> list[float]:
+    return [p.score for p in points]
+
+
+def _rates(points: tuple[ReliabilityPoint, ...]) -> list[float]:
+    return [p.rate for p in points]
+
+
+def _draw_trend(axes: Axes, trend: Trend) -> None:
+    places = range(len(trend.points))
+    axes.plot(places, _known([p.value for p in trend.points]), "o-", color=BLUE, markersize=3, linewidth=1.5)
+    low, high = (_known([getattr(p, side) for p in trend.points]) for side in ("low", "high"))
+    axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0)
+    breaches = [(i, p.value) for i, p in enumerate(trend.points) if p.breach and p.value is not None]
+    axes.plot([i for i, _ in breaches], [v for _, v in breaches], "D", color=VERMILION, markersize=6, label="breach")
+    for line in trend.thresholds:
+        if line.level is not None:
+            axes.axhline(line.level, color=VERMILION, linewidth=1, linestyle=":", label="threshold")
+    if trend.baseline is not None:
+        axes.axhline(trend.baseline, color=GREY, linewidth=1, linestyle="--", label="baseline")
+    shown = list(places)[:: max(1, -(-len(trend.points) // _TICKS))]
+    axes.set_xticks(shown, [trend.points[i].window for i in shown], rotation=30, ha="right", fontsize=8)
+    where = "" if trend.where == "all" else f" ({trend.where})"
+    name = "overconfidence" if trend.metric == "shortfall" else trend.metric.replace("_", " ")
+    axes.set(title=f"{name}{where}")
+    axes.legend(loc="best", fontsize=8, frameon=False)
+    _plain(axes)
+
+
+def _known(values: list[float | None]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
+
+
+def _plain(axes: Any) -> None:
+    axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,82 @@
+"""The data of a reliability diagram: the mean score and the hit rate of each bin, with its size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.counts import BinCounts
+from monitor.inference.maximum import clopper_pearson
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityPoint:
+    """One bin: scores in (``lower``, ``upper``], their mean, the hit rate with its interval."""
+
+    lower: float
+    upper: float
+    score: float
+    rate: float
+    low: float
+    high: float
+    n: int
+    n_eff: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """The filled bins of a window, and of its baseline on the same edges (empty without one)."""
+
+    points: tuple[ReliabilityPoint, ...]
+    baseline: tuple[ReliabilityPoint, ...] = ()
+    confidence: float = 0.95
+
+    @property
+    def rows(self) -> int:
+        """How many rows of the window are in the diagram."""
+        return sum(point.n for point in self.points)
+
+
+def fewer(edges: Sequence[int], most: int) -> tuple[int, ...]:
+    """Edges of at most so many bins: neighbours put together, the last edge kept.
+
+    >>> fewer((10, 20, 30, 40, 50), 3), fewer((10, 20), 3)
+    ((10, 30, 50), (10, 20))
+    """
+    step = -(-len(edges) // most)
+    return tuple(reversed(tuple(reversed(edges))[::step]))
+
+
+def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, confidence: float = 0.95) -> Reliability:
+    """The reliability diagram of ``bins``, beside the ``baseline`` on the same edges.
+
+    Empty bins are left out. The interval of a bin's hit rate is Clopper & Pearson's (1934) at
+    ``confidence``, on its effective rows. Raises ValueError where the two have other edges.
+
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
+    >>> bins = bin_counts(counts_from_rows([0.9] * 10, [1] * 8 + [0] * 2), (5000, 10000))
+    >>> [(round(p.score, 4), p.rate, round(p.low, 4), round(p.high, 4), p.n) for p in reliability_data(bins).points]
+    [(0.9, 0.8, 0.4439, 0.9748, 10)]
+    """
+    if baseline is not None and not np.array_equal(bins.upper, baseline.upper):
+        raise ValueError("the window and its baseline have other bin edges; bin both on the same")
+    return Reliability(
+        points=_points(bins, confidence),
+        baseline=() if baseline is None else _points(baseline, confidence),
+        confidence=confidence,
+    )
+
+
+def _points(bins: BinCounts, confidence: float) -> tuple[ReliabilityPoint, ...]:
+    kept = np.flatnonzero(bins.n > 0)
+    score, rate, rows = bins.score[kept], bins.rate[kept], bins.n_eff[kept]
+    low, high = clopper_pearson(rate * rows, rows, (1.0 - confidence) / 2.0)
+    return tuple(
+        ReliabilityPoint(
+            *bins.range_of(int(m)), float(score[k]), float(rate[k]), float(low[k]), float(high[k]),
+            int(bins.n[m]), float(rows[k]),
+        )
+        for k, m in enumerate(kept)
+    )  # fmt: skip

@@ -1,0 +1,69 @@
+"""One absolute scale for each metric, tied to its limits, over exactly what is drawn: two labels can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
+
+from monitor.core.records import Verdict
+from monitor.metrics.registry import METRICS, range_of
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From ``low`` to ``high`` in the metric's own unit; ``limits`` are the levels of the rules that watch it."""
+
+    low: float
+    high: float
+    limits: tuple[float, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The scale as a legend says it.
+
+        >>> Scale(0.0, 0.16, (0.08,)).words, Scale(0.0, 0.16, (0.02, 0.031)).words, Scale(0.6, 1.0).words
+        ('0 to 0.16, limit 0.08', '0 to 0.16, limits 0.02 to 0.031', '0.6 to 1, no limit')
+        """
+        span = f"{self.low:.3g} to {self.high:.3g}"
+        if not self.limits:
+            return f"{span}, no limit"
+        least, most = f"{min(self.limits):.3g}", f"{max(self.limits):.3g}"
+        return f"{span}, limit {least}" if least == most else f"{span}, limits {least} to {most}"
+
+
+def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float | None] = ()) -> Scale:
+    """The scale of one metric for everything in one table or on one page.
+
+    It begins at the metric's best value (0 for an error, 1 for a ROC AUC) and goes at least as far beyond the farthest
+    limit as that is from the best value, so that a value at that limit is half-way; farther where a drawn value is.
+
+    >>> scale_of("ece", [0.004, 0.103], [0.08])
+    Scale(low=0.0, high=0.16, limits=(0.08,))
+    >>> scale_of("ece", [0.004, 0.3], [0.08]).high, scale_of("roc_auc", [0.97], [0.75])
+    (0.3, Scale(low=0.5, high=1.0, limits=(0.75,)))
+    """
+    known = [value for value in values if value is not None and isfinite(value)]
+    levels = tuple(sorted({round(level, 12) for level in limits if level is not None and isfinite(level)}))
+    best = _best(metric)
+    if best is None or not isfinite(best):
+        return Scale(min([*known, *levels], default=0.0), max([*known, *levels], default=1.0), levels)
+    twice = [2 * level - best for level in levels]
+    reach = [best, *known, *twice]
+    low, high = min(reach), max(reach)
+    return Scale(low, high if high > low else low + 1.0, levels)
+
+
+def level_of(verdict: Verdict) -> float | None:
+    """The threshold of a verdict as a level of its metric: for ``increase`` above the baseline it compared with."""
+    if verdict.detail.get("condition") != "increase":
+        return verdict.threshold
+    return None if verdict.baseline is None else verdict.baseline + verdict.threshold
+
+
+def _best(metric: str) -> float | None:
+    """The best value of a metric: 0 where both signs are possible; None where neither side is better."""
+    if metric not in METRICS or METRICS[metric].direction == "none":
+        return None
+    low, high = range_of(metric)
+    return high if METRICS[metric].direction == "higher" else max(low, 0.0)

@@ -1,0 +1,29 @@
+"""A trend in one line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from monitor.report.figures.scale import Scale
+
+BARS = "▁▂▃▄▅▆▇█"
+MISSING = "·"
+
+
+def sparkline(values: Sequence[float | None], scale: Scale) -> str:
+    """One bar a value, from the lowest to the highest of ``scale``; what lies outside has the bar at its end.
+
+    A missing value is a dot, so that the columns of two labels stay comparable.
+
+    >>> sparkline([0.004, None, 0.08, 0.103, 0.2], Scale(0.0, 0.16))
+    '▁·▅▆█'
+    """
+    return "".join(_bar(value, scale) for value in values)
+
+
+def _bar(value: float | None, scale: Scale) -> str:
+    if value is None or not isfinite(value):
+        return MISSING
+    share = (value - scale.low) / (scale.high - scale.low) if scale.high > scale.low else 0.0
+    return BARS[min(max(int(share * len(BARS)), 0), len(BARS) - 1)]

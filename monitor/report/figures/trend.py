@@ -1,0 +1,112 @@
+"""The data of a trend figure: one metric of one subject over the windows, against its references."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.config.model import Condition, Rule
+from monitor.core.records import Estimate, Verdict, Where, Window
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """One window of a trend. Numbers are None where the window has no such estimate.
+
+    ``start`` is the window's start (time zone aware), ``verdicts`` are the ids of the breaches.
+    """
+
+    window: str
+    start: datetime
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    breach: bool
+    verdicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdLine:
+    """One rule's threshold as a level on the metric's own axis.
+
+    For ``increase`` the level is baseline + threshold, and None without a baseline.
+    """
+
+    rule: str
+    condition: Condition
+    threshold: float
+    level: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One metric of one subject over one population, oldest window first."""
+
+    metric: str
+    where: Where
+    points: tuple[TrendPoint, ...]
+    baseline: float | None = None
+    thresholds: tuple[ThresholdLine, ...] = ()
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """The debiased value of each window."""
+        return tuple(point.value for point in self.points)
+
+    @property
+    def last(self) -> TrendPoint | None:
+        """The newest window."""
+        return self.points[-1] if self.points else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return all(value is None for value in self.values)
+
+
+def trend_data(
+    metric: str,
+    where: Where,
+    estimates: Iterable[Estimate],
+    verdicts: Iterable[Verdict],
+    *,
+    windows: Sequence[Window],
+    baseline: float | None = None,
+    rules: Sequence[Rule] = (),
+) -> Trend:
+    """The trend of one subject; ``estimates`` and ``verdicts`` are that subject's, in any order.
+
+    There is a point for each of ``windows``, also where nothing was estimated, so that a gap in the
+    history is a gap in the figure. ``rules`` are those that apply to the subject; the ones on
+    another metric or population are left out.
+    """
+    known = {e.window.start: e for e in estimates if (e.metric, e.where) == (metric, where)}
+    breaches: dict[datetime, list[str]] = defaultdict(list)
+    for verdict in verdicts:
+        if (verdict.metric, verdict.where, verdict.outcome) == (metric, where, "breach"):
+            breaches[verdict.window.start].append(verdict.id)
+    return Trend(
+        metric=metric,
+        where=where,
+        points=tuple(_point(w, known.get(w.start), breaches[w.start]) for w in sorted(windows)),
+        baseline=baseline,
+        thresholds=tuple(_line(rule, baseline) for rule in rules if (rule.metric, rule.where) == (metric, where)),
+    )
+
+
+def _point(window: Window, estimate: Estimate | None, breaches: Sequence[str]) -> TrendPoint:
+    ids = tuple(sorted(breaches))
+    if estimate is None:
+        return TrendPoint(window.name, window.start, None, None, None, 0, bool(ids), ids)
+    seen = estimate.interval
+    return TrendPoint(window.name, window.start, seen.value, seen.low, seen.high, estimate.n, bool(ids), ids)
+
+
+def _line(rule: Rule, baseline: float | None) -> ThresholdLine:
+    level: float | None = rule.threshold
+    if rule.condition == "increase":
+        level = None if baseline is None else baseline + rule.threshold
+    return ThresholdLine(rule.id, rule.condition, rule.threshold, level)

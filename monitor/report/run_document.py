@@ -1,0 +1,78 @@
+"""The JSON document of a run: a contract, so its keys and their order stand here once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from monitor.core.records import Action, Estimate, Quality, Verdict, Window
+from monitor.evaluation.evaluate import Evaluated
+from monitor.metrics.registry import CONTRACT
+
+_NUMBERS = (
+    "value", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted", "threshold", "detectable",
+)  # fmt: skip
+
+
+def number(value: float | None) -> float | None:
+    """A JSON number, or null for what is not one."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: Iterable[Action]) -> dict[str, Any]:
+    """The whole document of one evaluation.
+
+    The history keeps estimates of every metric; the document has the contract's, and those that a rule names.
+    """
+    shown = {*CONTRACT, *(v.metric for part in parts for v in part.verdicts)}
+    return {
+        "run": run,
+        "schedule": window.schedule,
+        "window": {"start": window.start.isoformat(), "end": window.end.isoformat(), "name": window.name},
+        "quality": [quality_row(q) for part in parts for q in part.quality],
+        "estimates": [estimate_row(e) for part in parts for e in part.estimates if e.metric in shown],
+        "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
+        "actions": [{"kind": a.kind, "source": a.source, "label": a.label, "state": a.state} for a in actions],
+    }
+
+
+def quality_row(quality: Quality) -> dict[str, Any]:
+    """How many rows were set aside for one reason."""
+    return {"source": quality.source, "reason": quality.reason, "rows": quality.rows}
+
+
+def estimate_row(estimate: Estimate) -> dict[str, Any]:
+    """One estimate; ``segment`` is like {"channel": "web"} or null."""
+    segment = estimate.subject.segment
+    interval = estimate.interval
+    return {
+        "source": estimate.subject.source,
+        "label": estimate.subject.label,
+        "segment": None if segment is None else {segment[0]: segment[1]},
+        "metric": estimate.metric,
+        "where": estimate.where,
+        "value": number(interval.value),
+        "plug_in": number(interval.plug_in),
+        "low": number(interval.low),
+        "high": number(interval.high),
+        "n": estimate.n,
+        "positives": number(estimate.positives),
+    }
+
+
+def verdict_row(verdict: Verdict) -> dict[str, Any]:
+    """One verdict with its numbers."""
+    row: dict[str, Any] = {
+        "id": verdict.id,
+        "rule": verdict.rule,
+        "source": verdict.subject.source,
+        "label": verdict.subject.label,
+        "metric": verdict.metric,
+        "where": verdict.where,
+        "outcome": verdict.outcome,
+        "reason": verdict.reason.value,
+        "severity": verdict.severity,
+    }
+    row |= {name: number(getattr(verdict, name)) for name in _NUMBERS}
+    return row | {"n": verdict.n, "windows": verdict.windows}

@@ -1,0 +1,1 @@
+"""The HTTP service, /metrics and the health of the monitor."""

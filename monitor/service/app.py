@@ -1,0 +1,648 @@
+"""The HTTP service of the switch: routers read it, operators turn labels off and on. No state of its own.
+
+:func:`create_app` is given a :class:`Backend`, which knows history and configuration; what a request may
+do, and how it is answered, is decided here. docs/http.md is the page for people.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import ipaddress
+import json
+import logging
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Protocol
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp
+
+from monitor.automation.gate.snapshot import REQUEST, Board, Decision, GateReason, terms, to_json
+from monitor.core.records import LABEL_BYTES
+from monitor.core.score_ranges import merged
+from monitor.core.windows import FIRST_YEAR, LAST_YEAR
+from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, Refused, documented
+from monitor.service.request_limits import CALLER, Door, problem_response
+from monitor.service.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
+
+log = logging.getLogger("monitor.http")
+
+PAGES_WAITING = 4
+PROMETHEUS = "text/plain; version=0.0.4"
+_SCOPE = "x-scope"
+_PAGE: Literal["page"] = "page"
+_OPEN: Literal["open"] = "open"
+"""The scope of what everybody may read: the documents, which are the same in every installation."""
+_WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
+_NO_CONTROL = r"\u0000-\u001F\u007F-\u009F"
+_WORDS = rf"^[^{_NO_CONTROL}]*[^\s{_NO_CONTROL}][^{_NO_CONTROL}]*$"
+_PAGE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; form-action 'self'; img-src data:; "
+    "base-uri 'none'; frame-ancestors 'self'"
+)
+_DOCUMENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
+)
+_R = ProblemReason
+_READS = (_R.TOKEN_MISSING, _R.TOKEN_UNKNOWN, _R.SCOPE_MISSING, _R.NOT_LOCAL, _R.TOKENS_UNREADABLE, _R.PATH_INVALID,
+          _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE, _R.REQUEST_INVALID, _R.INTERNAL_ERROR,
+          _R.STORE_UNREADABLE, _R.TOO_BUSY, _R.NOT_FOUND)  # fmt: skip
+_PAGES = tuple(r for r in _READS if r is not _R.NOT_FOUND)
+_ASKS = (*_READS, _R.UNKNOWN_SOURCE)
+_CHANGES = (*(r for r in _ASKS if r is not _R.NOT_LOCAL), _R.NO_TOKENS, _R.UNKNOWN_LABEL, _R.NOT_JSON, _R.UNTIL_PAST,
+            _R.KEY_REUSED, _R.CONFIG_UNREADABLE)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A change somebody may ask for: one switch (label None: the source's own) on or off.
+
+    ``key`` is the client's idempotency key with the token's name before it.
+    """
+
+    source: str
+    label: str | None
+    enable: bool
+    by: str
+    reason: str
+    until: datetime | None
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A change as the history has it; ``already``: a request before this one made it."""
+
+    source: str
+    label: str | None
+    state: str
+    by: str
+    reason: str
+    at: datetime
+    until: datetime | None
+    lease_until: datetime | None
+    already: bool
+
+
+class Backend(Protocol):
+    """What the service stands on. Every method may raise :class:`Refused`, and is called in a thread."""
+
+    def board(self) -> Board:
+        """Every switch and threshold, now."""
+
+    def now(self) -> datetime:
+        """The time, with its zone."""
+
+    def change(self, wanted: Wanted) -> Stored:
+        """Turn off or on, once for each key."""
+
+    def page(self, week: str | None) -> str:
+        """The dashboard as HTML; ``week`` None is the newest."""
+
+    def report(self, week: str) -> str:
+        """The report of one week as HTML."""
+
+    def metrics(self) -> str:
+        """The newest numbers in Prometheus' text format."""
+
+    def document(self, name: str) -> str:
+        """A document as HTML ("" is the list of all). Raises :class:`Refused` where there is none of that name."""
+
+    def picture(self, name: str) -> bytes:
+        """A PNG of the documents. Raises :class:`Refused` where there is none of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Who may do what. ``local``: the service listens on this machine only."""
+
+    tokens: TokensFile | None
+    local: bool
+
+    def let(self, request: Request, scope: str) -> str | None:
+        """The name of the caller (None: nobody asked for one). Raises :class:`Refused`."""
+        if scope == _OPEN:
+            return None
+        here = self.local and is_loopback(request.headers.get("host", ""))
+        if here and (scope == _PAGE or (self.tokens is None and scope == "read")):
+            return None
+        if self.tokens is None:
+            raise Refused(_R.NOT_LOCAL if scope in ("read", _PAGE) else _R.NO_TOKENS)
+        entry = self._entry(self.tokens, request, page=scope == _PAGE)
+        needed = "read" if scope == _PAGE else scope
+        if needed not in entry.scopes:
+            raise Refused(_R.SCOPE_MISSING, f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}")
+        return entry.name
+
+    def _entry(self, file: TokensFile, request: Request, *, page: bool) -> Entry:
+        try:
+            entries = file.entries()
+        except TokensBroken as broken:
+            log.error("%s", broken)
+            raise Refused(_R.TOKENS_UNREADABLE) from None
+        asks = {"WWW-Authenticate": 'Basic realm="calmon", charset="UTF-8"' if page else 'Bearer realm="calmon"'}
+        token = _token(request.headers.get("authorization", ""), page=page)
+        if token is None:
+            raise Refused(_R.TOKEN_MISSING, headers=asks)
+        found = entry_of(entries, token)
+        if found is None:
+            raise Refused(_R.TOKEN_UNKNOWN, headers=asks)
+        return found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, or a Host header, is this machine itself.
+
+    A page of somebody else's that a browser was led to by a name of theirs (DNS rebinding) has another one.
+
+    >>> is_loopback("127.0.0.1:8080"), is_loopback("[::1]:80"), is_loopback("localhost"), is_loopback("evil.example")
+    (True, True, True, False)
+    """
+    bracketed = re.fullmatch(r"\[([^\]]*)\](?::\d*)?", host)
+    name = bracketed[1] if bracketed else (host.rpartition(":")[0] if host.count(":") == 1 else host)
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(header: str, *, page: bool) -> str | None:
+    """The token of an Authorization header; a browser can only send it as the password of Basic."""
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip() or None
+    if not page or scheme.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")[2] or None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+class GuardedRoute(APIRoute):
+    """A route that looks at who asks before it looks at what is asked. Its scope stands in the OpenAPI."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler behind the guard. Raises KeyError where the route has no scope."""
+        inner, scope = super().get_route_handler(), str((self.openapi_extra or {})[_SCOPE])
+        names = {field.alias for field in self.dependant.query_params}
+
+        async def handler(request: Request) -> Response:
+            guard: Guard = request.app.state.guard
+            # in a thread, since it reads a file
+            request.scope[CALLER] = await to_thread.run_sync(guard.let, request, scope)
+            _check_query(request, names)
+            if self.body_field is not None:
+                _check_headers(request)
+            return await inner(request)
+
+        return handler
+
+
+def _check_query(request: Request, names: set[str]) -> None:
+    """Refuse what would be passed over: ``?scor=0.3`` must not be answered as if no score had been given."""
+    asked = [name for name, _ in request.query_params.multi_items()]
+    if len(asked) != len(set(asked)) or not set(asked) <= names:
+        known = ", ".join(sorted(names)) or "none"
+        raise Refused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
+
+
+def _check_headers(request: Request) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Refused(_R.NOT_JSON)
+    if len(request.headers.getlist("idempotency-key")) > 1:
+        raise Refused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
+
+
+# The bodies
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Score = Annotated[float, Field(ge=0, le=1)]
+Blocked = Annotated[list[Annotated[list[Score], Field(min_length=2, max_length=2)]], Field(description="(low, high)")]
+
+
+class SwitchBody(_Body):
+    """One switch as it is stored; `label` null is the source's own."""
+
+    source: str
+    label: str | None
+    state: Literal["never_set", "off", "on"]
+    blocked: Blocked
+    lease_until: AwareDatetime | None
+    by: str
+    reason: str
+    verdict: str | None
+    changed_at: AwareDatetime | None
+    version: int
+
+
+class ThresholdBody(_Body):
+    """The score from which a label may act alone; `label` null is for labels without their own."""
+
+    source: str
+    label: str | None
+    score: Score
+
+
+class MarkBody(_Body):
+    """How far the history has come; one that goes back is of the past."""
+
+    history: str
+    epoch: int
+    version: int
+
+
+class BoardBody(_Body):
+    """Every switch and threshold at one moment; `request` is what the client sent to be told again."""
+
+    at: AwareDatetime
+    request: str | None
+    history: MarkBody | None
+    newest_at: AwareDatetime | None
+    closed: Literal["history_restored", "history_went_back"] | None
+    switches: list[SwitchBody]
+    automate_at: list[ThresholdBody]
+
+
+class DecisionBody(_Body):
+    """Whether automation may act on one item; without a score, how the switch stands (`allowed` is null)."""
+
+    source: str
+    label: str
+    score: Score | None
+    allowed: bool | None
+    reason: Literal["on", "never_set", "off", "source_off", "no_lease", "lease_ended", "below_automate_at",
+                    "score_blocked", "no_threshold", "history_restored", "history_went_back",
+                    "clock_behind"]  # fmt: skip
+    detail: str
+    until: AwareDatetime | None
+    threshold: Score | None
+    blocked: Blocked
+    at: AwareDatetime
+
+
+class ChangedBody(_Body):
+    """A stored change: the same for a request and all its repetitions."""
+
+    source: str
+    label: str | None
+    state: Literal["off", "on"]
+    by: str
+    reason: str
+    at: AwareDatetime
+    until: AwareDatetime | None
+    lease_until: AwareDatetime | None
+
+
+class HealthBody(_Body):
+    """The process lives; whether the history can be read is not looked at."""
+
+    status: Literal["ok"]
+
+
+class ProblemBody(_Body):
+    """What went wrong (RFC 9457), with the reason by its name."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    reason: ProblemReason
+
+
+def _moment(value: Any) -> datetime:
+    if not isinstance(value, str) or not _WHEN.fullmatch(value):
+        raise ValueError("write a time with its zone, like 2026-11-22T18:00:00Z")
+    found = datetime.fromisoformat(value.upper())
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise ValueError(f"that time is out of range: the years are {FIRST_YEAR} to {LAST_YEAR}")
+    return found.astimezone(UTC)
+
+
+class ChangeBody(_Body):
+    """Why, and until when it holds against runs."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1000, pattern=_WORDS, examples=["model is being replaced"])]
+    until: Annotated[
+        datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
+    ] | None = None  # fmt: skip
+
+
+# The addresses
+
+router = APIRouter(route_class=GuardedRoute)
+_PLAIN = rf"^[^{_NO_CONTROL}]*$"
+SourcePath = Annotated[str, Path(description="A source of alerts.yaml.", pattern=_PLAIN, examples=["tickets"])]
+LabelPath = Annotated[
+    str,
+    Path(description=f"A label, percent-encoded, up to {LABEL_BYTES:,} bytes; it may have slashes.", min_length=1,
+         max_length=LABEL_BYTES, pattern=_PLAIN, examples=["billing"]),
+]  # fmt: skip
+KeyHeader = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", min_length=1, max_length=200, pattern="^[\\x21-\\x7E]+$",
+           description="A request sent again with its key is done once and answered the same."),
+]  # fmt: skip
+
+
+def _extra(scope: str) -> dict[str, Any]:
+    return {_SCOPE: scope, "security": [{"token": []}]}
+
+
+@router.get(
+    "/v1/automation", openapi_extra=_extra("read"), operation_id="board", summary="Every switch and threshold",
+    responses={
+        200: {"model": BoardBody, "headers": {"ETag": {
+            "description": "Of everything but `at`.", "schema": {"type": "string"}, "required": True}}},
+        304: {"description": "Nothing but `at` is other than at the ETag of If-None-Match.", "headers": {REQUEST: {
+            "description": "The `request` that was sent.", "schema": {"type": "string"}}}},
+        **documented(r for r in _READS if r is not _R.NOT_FOUND),
+    },
+)  # fmt: skip
+def get_board(
+    request: Request,
+    if_none_match: Annotated[str | None, Header(description="ETags of answers that the client still has.")] = None,
+    once: Annotated[
+        str | None,
+        Query(
+            alias="request",
+            pattern="^[A-Za-z0-9_-]{1,64}$",
+            description="Another text for each request: it comes back, so that an answer from a cache is known.",
+        ),
+    ] = None,
+) -> Response:
+    """What a gate keeps in memory and decides from. Ask with If-None-Match: most answers are then a short 304.
+
+    Send another `request` each time, and refuse an answer (or a 304, by its header) that brings another one back.
+    """
+    body = to_json(_backend(request).board())
+    tag = etag(body)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache" if once is None else "no-store"}
+    headers |= {REQUEST: once} if once is not None else {}
+    if if_none_match is not None and _matches(if_none_match, tag):
+        return Response(status_code=304, headers=headers)
+    return JSONResponse({**body, "request": once}, headers=headers)
+
+
+def etag(board: Mapping[str, Any]) -> str:
+    """The validator of a board: weak, since ``at`` differs where the ETag does not.
+
+    >>> etag({"at": "1"}) == etag({"at": "2"}), etag({"at": "1", "switches": []}) == etag({"at": "1"})
+    (True, False)
+    """
+    facts = json.dumps({name: board[name] for name in board if name != "at"}, sort_keys=True)
+    return f'W/"{hashlib.sha256(facts.encode()).hexdigest()[:32]}"'
+
+
+def _matches(header: str, tag: str) -> bool:
+    given = {part.strip().removeprefix("W/") for part in header.split(",")}
+    return header.strip() == "*" or tag.removeprefix("W/") in given
+
+
+@router.get(
+    "/v1/automation/{source}/{label:path}", openapi_extra=_extra("read"), operation_id="decide",
+    summary="May automation act on this item?", response_model=DecisionBody, responses=documented(_ASKS),
+)  # fmt: skip
+def get_decision(
+    request: Request,
+    source: SourcePath,
+    label: LabelPath,
+    score: Annotated[float | None, Query(ge=0, le=1, allow_inf_nan=False, description="Of the item.")] = None,
+) -> Response:
+    """Yes or no for an item of this label with this score. Without a score: how the switch stands, and no yes."""
+    backend = _backend(request)
+    _check_label(label)
+    board, now = backend.board(), backend.now()
+    if not any(name == source for name, _ in (*board.switches, *board.automate_at)):
+        raise Refused(_R.UNKNOWN_SOURCE)
+    return _fresh(decision_body(board, source, label, score, now))
+
+
+def decision_body(board: Board, source: str, label: str, score: float | None, now: datetime) -> dict[str, Any]:
+    """The decision with what it follows from; ``allowed`` is None where no score was given: never a yes."""
+    found = terms(board, source, label, now)
+    unasked = Decision(False, GateReason.ON, found.yes.until, "on; give a score to get a decision")
+    asked = found.judge(score) if score is not None else found.closed
+    decision = unasked if asked is None else asked  # not "or": a no is false
+    stored = [board.switches[key] for key in ((source, label), (source, None)) if key in board.switches]
+    return {
+        "source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed,
+        "reason": decision.reason.value, "detail": decision.detail, "until": _iso(decision.until),
+        "threshold": board.threshold(source, label),
+        "blocked": [list(r) for r in merged(r for state in stored for r in state.blocked)], "at": _iso(board.at),
+    }  # fmt: skip
+
+
+def _change(
+    request: Request, source: str, label: str | None, body: ChangeBody, key: str | None, *, enable: bool
+) -> Response:
+    if label is not None:
+        _check_label(label)
+    name = request.scope[CALLER]
+    stored = _backend(request).change(
+        Wanted(source, label, enable, f"api:{name}", body.reason, body.until, f"{name}:{key}" if key else None)
+    )
+    answer = {
+        "source": stored.source, "label": stored.label, "state": stored.state, "by": stored.by,
+        "reason": stored.reason, "at": _iso(stored.at), "until": _iso(stored.until),
+        "lease_until": _iso(stored.lease_until),
+    }  # fmt: skip
+    return _fresh(answer, {"Idempotency-Replayed": "true"} if stored.already else {})
+
+
+@router.post("/v1/automation/{source}/disable", openapi_extra=_extra("disable"), operation_id="disableSource",
+             summary="Stop a whole source", response_model=ChangedBody, responses=documented(_CHANGES))  # fmt: skip
+def disable_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
+    """Turn the source's own switch off: no label of it may act, whatever its own switch says."""
+    return _change(request, source, None, body, key, enable=False)
+
+
+@router.post("/v1/automation/{source}/enable", openapi_extra=_extra("enable"), operation_id="enableSource",
+             summary="Lift the stop of a whole source", response_model=ChangedBody,
+             responses=documented(_CHANGES))  # fmt: skip
+def enable_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
+    """Turn the source's own switch on: each label is again what its own switch says."""
+    return _change(request, source, None, body, key, enable=True)
+
+
+@router.post("/v1/automation/{source}/{label:path}/disable", openapi_extra=_extra("disable"), operation_id="disable",
+             summary="Stop a label", response_model=ChangedBody, responses=documented(_CHANGES))  # fmt: skip
+def disable_label(
+    request: Request, source: SourcePath, label: LabelPath, body: ChangeBody, key: KeyHeader = None
+) -> Response:
+    """Turn a label off. No run undoes it; from `until` on, good windows may where `re_enable` lets them."""
+    return _change(request, source, label, body, key, enable=False)
+
+
+@router.post("/v1/automation/{source}/{label:path}/enable", openapi_extra=_extra("enable"), operation_id="enable",
+             summary="Let a label act again", response_model=ChangedBody, responses=documented(_CHANGES))  # fmt: skip
+def enable_label(
+    request: Request, source: SourcePath, label: LabelPath, body: ChangeBody, key: KeyHeader = None
+) -> Response:
+    """Turn a label on. It holds against runs until `until` (24 hours), except for critical labels."""
+    return _change(request, source, label, body, key, enable=True)
+
+
+@router.get("/", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
+async def get_page(request: Request, week: str | None = None) -> Response:
+    """The dashboard, for people."""
+    text = await _made(request, _backend(request).page, week)
+    return HTMLResponse(text, headers={"Cache-Control": "no-store", "Content-Security-Policy": _PAGE_POLICY})
+
+
+@router.get("/report", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
+async def get_report(request: Request, week: str) -> Response:
+    """The report of one week; its own policy stands in the page."""
+    text = await _made(request, _backend(request).report, week)
+    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/docs", include_in_schema=False, openapi_extra={_SCOPE: _OPEN})
+@router.get("/docs/{name:path}", include_in_schema=False, openapi_extra={_SCOPE: _OPEN})
+def get_document(request: Request, name: str = "") -> Response:
+    """A runbook page, the page of a rule, or another document; they ship with the program and need no token."""
+    backend, kept = _backend(request), {"Cache-Control": "public, max-age=300"}
+    if request.url.path.endswith("/docs"):
+        return Response(status_code=307, headers={"Location": "docs/"})
+    if name.endswith(".png"):
+        return Response(backend.picture(name), media_type="image/png", headers=kept)
+    text = backend.document(name.removesuffix(".md"))
+    return HTMLResponse(text, headers={**kept, "Content-Security-Policy": _DOCUMENT_POLICY})
+
+
+@router.get("/metrics", openapi_extra=_extra("read"), operation_id="metrics", summary="Numbers for Prometheus",
+            response_class=PlainTextResponse, responses=documented([*_PAGES]))  # fmt: skip
+async def get_metrics(request: Request) -> Response:
+    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
+    text = await _made(request, lambda _: _backend(request).metrics(), None)
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)
+
+
+async def _made(request: Request, make: Callable[..., str], week: str | None) -> str:
+    """A page, made one at a time: pages take seconds, and routers wait meanwhile."""
+    limiter: CapacityLimiter = request.app.state.pages
+    if limiter.statistics().tasks_waiting >= PAGES_WAITING:
+        raise Refused(_R.TOO_BUSY, headers={"Retry-After": "5"})
+    return await to_thread.run_sync(make, week, limiter=limiter)
+
+
+def get_health() -> dict[str, str]:
+    """Whether the process lives. Needs no token, and does not look at the history."""
+    return {"status": "ok"}
+
+
+# The application
+
+
+def create_app(backend: Backend, guard: Guard, *, docs: str | None = None) -> ASGIApp:
+    """The service as an ASGI application. ``docs``: the address of docs/http.md, for the ``type`` of problems."""
+    return Door(api(backend, guard, docs=docs), docs=docs)
+
+
+def api(backend: Backend, guard: Guard, *, docs: str | None = None) -> FastAPI:
+    """What stands behind the door; its ``openapi()`` is docs/openapi.json."""
+    app = FastAPI(
+        title="calmon automation", version="1", description="May automation act? The switch of calibration-monitor.",
+        docs_url=None, redoc_url=None, redirect_slashes=False,
+    )  # fmt: skip
+    app.state.backend, app.state.guard, app.state.pages = backend, guard, CapacityLimiter(1)
+    app.include_router(router)
+    app.add_api_route("/health", get_health, response_model=HealthBody, operation_id="health", summary="Liveness",
+                      responses=documented([_R.PATH_INVALID, _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_LARGE,
+                                            _R.BODY_TOO_SLOW, _R.INTERNAL_ERROR, _R.TOO_BUSY]))  # fmt: skip
+    _answer_errors(app, docs)
+    app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def openapi(app: FastAPI) -> dict[str, Any]:
+    """The description of the service, with the shape of problems and of tokens."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        parts = document["components"]
+        parts["schemas"][SCHEMA_NAME] = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
+        parts["schemas"] |= parts["schemas"][SCHEMA_NAME].pop("$defs")
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _answer_errors(app: FastAPI, docs: str | None) -> None:
+    """Every error leaves as a problem."""
+
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> Response:
+        return problem_response(error, docs)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return problem_response(Refused(_R.REQUEST_INVALID, _plain(error)), docs)
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        if error.status_code == PROBLEMS[_R.METHOD_NOT_ALLOWED][0]:
+            return _other_method(request, docs)
+        reason = _R.NOT_FOUND if error.status_code == PROBLEMS[_R.NOT_FOUND][0] else _R.REQUEST_INVALID
+        detail = "" if reason is _R.NOT_FOUND else "the body is not JSON that can be read"
+        return problem_response(Refused(reason, detail), docs)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return problem_response(Refused(_R.INTERNAL_ERROR), docs)
+
+
+def _other_method(request: Request, docs: str | None) -> Response:
+    methods = {"OPTIONS"}
+    for route in (*router.routes, *request.app.routes):
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    allow = {"Allow": ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))}
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers=allow)
+    return problem_response(Refused(_R.METHOD_NOT_ALLOWED, f"allowed: {allow['Allow']}", allow), docs)
+
+
+def _plain(error: RequestValidationError) -> str:
+    """Where and what, without the value: it may be a secret in the wrong place."""
+    found = []
+    for one in error.errors():
+        where = hidden(".".join(str(step) for step in one["loc"][:2]))  # a name, too, may be a token
+        what = str(one["msg"]).removeprefix("Value error, ")
+        found.append(f"{where}: {'write words, without control characters' if 'pattern' in one['type'] else what}")
+    return "; ".join(found)
+
+
+def _backend(request: Request) -> Backend:
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+def _check_label(label: str) -> None:
+    if len(label.encode()) > LABEL_BYTES:
+        raise Refused(_R.REQUEST_INVALID, f"a label has at most {LABEL_BYTES:,} bytes")
+
+
+def _fresh(body: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse(body, headers={"Cache-Control": "no-store", **(headers or {})})
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()

@@ -1,0 +1,332 @@
+"""The HTTP service on its history and its alerts.yaml: what ``calmon dashboard`` runs.
+
+A service lives for months, so nothing is taken for granted from one request to the next: the history may be
+replaced by a backup, alerts.yaml may be edited, both may be broken for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from monitor.alerting.compose import show_switches
+from monitor.automation.gate.past import Past
+from monitor.automation.gate.snapshot import Board, GateReason, board_of
+from monitor.automation.state import effective
+from monitor.config.load import load_config
+from monitor.config.model import Config
+from monitor.config.problems import ConfigProblems
+from monitor.config.settings import Settings
+from monitor.context import Monitor, utc_now
+from monitor.core import documents
+from monitor.core.records import Schedule, SwitchState, Verdict, Window
+from monitor.evaluation.label_state import LabelState, counts_text, states_of
+from monitor.history.connect import database_file, store_url
+from monitor.history.errors import HistoryError, StoreMissing
+from monitor.history.store import Store
+from monitor.operations.change_switch import Change, ChangeRefused, KeyReused, operate
+from monitor.operations.open import open_warehouse
+from monitor.operations.publish_thresholds import publish
+from monitor.report.collect import collect_report
+from monitor.report.dashboard import SwitchRow, dashboard_html
+from monitor.report.document_page import document_html, index_html
+from monitor.report.html import html_report
+from monitor.report.newest import newest_verdicts
+from monitor.service.app import Stored, Wanted
+from monitor.service.problems import ProblemReason, Refused
+from monitor.service.prometheus import exposition
+
+log = logging.getLogger("monitor.http")
+
+WEEKS = 520
+PAGE_SECONDS = 60.0
+_PAGES_KEPT = 4
+_SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
+_R = ProblemReason
+
+
+class _Stamp(NamedTuple):
+    """Which file and journal of SQLite's it is, and when the file itself was last written (seldom: a checkpoint)."""
+
+    names: tuple[int, int, int | None]
+    content: tuple[int, int]
+
+
+class StoreDoor:
+    """The history, opened once and again whenever its file or SQLite's journal beside it is another one.
+
+    SQLite goes on reading a file that was deleted or replaced, and pages it remembers of one that was
+    overwritten, for as long as it is open: without this, a service would say "on" from a history that no
+    run writes to any more, or that nobody can read.
+    """
+
+    def __init__(self, url: str, prepare: Callable[[Store], None], *, create: bool = False) -> None:
+        self._url = url
+        self._prepare = prepare
+        self._file = database_file(store_url(url))
+        self._lock = Lock()
+        self._store = self._open(create=create, prepared=False)
+        self._seen = self._look()
+
+    def store(self) -> Store:
+        """The history as it stands at its address now. Raises HistoryError."""
+        with self._lock:
+            found = self._look()
+            if found != self._seen:
+                self._again(found)
+            return self._store
+
+    def _again(self, found: _Stamp | None) -> None:
+        """Open anew, and only then close: the last to close moves its journal into the file, which may be another.
+
+        Other threads may finish what they are reading.
+        """
+        is_same_file = found is not None and self._seen is not None and found.names == self._seen.names
+        before, self._store = self._store, self._open(create=False, prepared=is_same_file)
+        before.close()
+        self._seen = self._look()
+
+    def _open(self, *, create: bool, prepared: bool) -> Store:
+        store = Store.from_url(self._url, create=create)
+        try:
+            if not prepared:
+                self._prepare(store)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._store.close()
+
+    def _look(self) -> _Stamp | None:
+        if self._file is None:
+            return None
+        real = Path(os.path.realpath(self._file))  # the journal lies beside what a symbolic link leads to
+        journal: int | None = None
+        with suppress(OSError):
+            journal = real.with_name(f"{real.name}-wal").stat().st_ino
+        try:
+            found = real.stat()
+        except OSError as error:
+            raise StoreMissing(f"the file of the history is gone: {error.strerror}") from error
+        return _Stamp((found.st_dev, found.st_ino, journal), (found.st_size, found.st_mtime_ns))
+
+
+class Service:
+    """What the HTTP service asks: the :class:`monitor.service.app.Backend` of these settings.
+
+    Raises ConfigProblems or HistoryError when made, each saying what to do. A history that does not exist
+    is made, and the scores from which labels may act are published to it, as a run does.
+    """
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._config = load_config(settings.config)
+        self._door = StoreDoor(settings.store_url.get_secret_value(), self._publish, create=True)
+        self._past = Past()
+        self._reports: dict[str, tuple[float, str]] = {}
+
+    def close(self) -> None:
+        """Close the history."""
+        self._door.close()
+
+    def now(self) -> datetime:
+        """The time."""
+        return self._clock()
+
+    def board(self) -> Board:
+        """Every switch and threshold, now."""
+        before = self._past.seen
+        with self._history() as store:
+            found = self._read_board(store)
+            refusal = self._past.refusal(found.mark, before)
+        if refusal is None:
+            return found
+        log.error("every gate is closed: %s; `calmon db confirm` accepts it", refusal)
+        return replace(found, closed=found.closed or GateReason.HISTORY_WENT_BACK)
+
+    def _read_board(self, store: Store) -> Board:
+        at = self._clock()  # before reading, so that the board is never said to be newer than it is
+        found = store.standing()
+        return board_of(at, found.switches, found.automate_at, found.identity)
+
+    def change(self, wanted: Wanted) -> Stored:
+        """Turn off or on. Off also works while alerts.yaml is broken; on does not."""
+        config = self._newest_config()
+        if config is None and wanted.enable:
+            raise Refused(_R.CONFIG_UNREADABLE)
+        with self._history() as store:
+            _check_known(store, config, wanted)
+            if config is not None:
+                publish(store, config, self._clock(), actor="the service")
+            return self._apply(store, config or self._config, wanted)
+
+    def _apply(self, store: Store, config: Config, wanted: Wanted) -> Stored:
+        key = None if wanted.key is None else f"http:{wanted.key}"
+        change = Change(wanted.source, wanted.label, wanted.enable, wanted.by, wanted.reason, wanted.until, key)
+        try:
+            done = operate(store, config, change, self._clock)
+        except KeyReused:
+            raise Refused(_R.KEY_REUSED) from None
+        except ChangeRefused as error:
+            raise Refused(_R.UNTIL_PAST, str(error)) from None
+        self._show(store, config, wanted)
+        event = done.event
+        return Stored(
+            event.source, event.label, event.to_state, event.actor, event.reason, event.at, event.until,
+            event.lease_until, done.already,
+        )  # fmt: skip
+
+    def _show(self, store: Store, config: Config, wanted: Wanted) -> None:
+        """Bring the messages about the label to what its switch says now; the switch has changed already."""
+        try:
+            with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
+                monitor = Monitor(config, self._settings, warehouse, store, None, self._clock)
+                show_switches(monitor, wanted.source, wanted.label)
+        except Exception:  # the switch has changed already: no failed message may answer that it has not
+            log.exception("a message does not show the change of a switch yet; the next drain tries again")
+
+    def page(self, week: str | None) -> str:
+        """The dashboard: every switch, and the report of ``week`` (None: the newest)."""
+        board = self.board()
+        names = [window.name for window in self._windows()]
+        if week is not None and week not in names:
+            raise Refused(_R.UNKNOWN_WEEK)
+        shown = week or (names[0] if names else None)
+        found = self._states()
+        rows = [
+            _row(board, state, board.at, [(name, of[key]) for name, of in found if key in of])
+            for key, state in sorted(board.switches.items(), key=_by_name)
+        ]
+        counts = [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
+        return dashboard_html(rows, names, shown, at=board.at, tz=self._zone(), counts=counts)
+
+    def _states(self) -> list[tuple[str, dict[tuple[str, str | None], LabelState]]]:
+        """What the rules say of every label, by the name of each newest window, weeks before days."""
+        with self._history() as store:
+            verdicts = [v for each in _SCHEDULES for v in newest_verdicts(store, each, self._config.sources)]
+        by_window: dict[str, list[Verdict]] = {}
+        for verdict in verdicts:
+            by_window.setdefault(verdict.window.name, []).append(verdict)
+        return [
+            (name, {(subject.source, subject.label): state for subject, state in states_of(mine).items()})
+            for name, mine in by_window.items()
+        ]
+
+    def report(self, week: str) -> str:
+        """The report of one week. Made at most once a minute: it takes seconds."""
+        for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:
+            del self._reports[name]
+        if week not in self._reports:
+            text = self._report(week)
+            while len(self._reports) >= _PAGES_KEPT:
+                del self._reports[next(iter(self._reports))]
+            self._reports[week] = (monotonic(), text)
+        return self._reports[week][1]
+
+    def _report(self, week: str) -> str:
+        window = next((window for window in self._windows() if window.name == week), None)
+        if window is None:
+            raise Refused(_R.UNKNOWN_WEEK)
+        with self._history() as store:
+            data = collect_report(store, self._newest_config() or self._config, window, self._clock())
+        return html_report(data)
+
+    def metrics(self) -> str:
+        """The newest numbers for Prometheus."""
+        with self._history() as store:
+            return exposition(store, self._newest_config() or self._config, self._clock()).decode()
+
+    def document(self, name: str) -> str:
+        """A document as HTML, the list of all for ""."""
+        known = documents.pages()
+        text = documents.text_of(name)
+        if name and text is None:
+            raise Refused(_R.NOT_FOUND)
+        return index_html(known) if text is None else document_html(name, text, known)
+
+    def picture(self, name: str) -> bytes:
+        """A PNG of the documents."""
+        found = documents.picture_of(name)
+        if found is None:
+            raise Refused(_R.NOT_FOUND)
+        return found
+
+    def _windows(self) -> list[Window]:
+        """The weeks that were evaluated, newest first."""
+        with self._history() as store:
+            rows = store.runs("weekly", limit=WEEKS, until=self._clock())
+        return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
+
+    def _newest_config(self) -> Config | None:
+        """alerts.yaml as it is now, None where it is broken: an old one must not publish its thresholds again."""
+        try:
+            self._config = load_config(self._settings.config)
+        except (ConfigProblems, OSError) as error:
+            log.error("alerts.yaml cannot be used: %s", error)
+            return None
+        return self._config
+
+    def _publish(self, store: Store) -> None:
+        """A gate needs the thresholds; a history from a backup may have none, or old ones."""
+        publish(store, self._newest_config() or self._config, self._clock(), actor="the service")
+
+    def _zone(self) -> ZoneInfo:
+        return self._config.zone
+
+    @contextmanager
+    def _history(self) -> Iterator[Store]:
+        """The store, every way in which it can fail made into one reason."""
+        try:
+            yield self._door.store()
+        except Refused:
+            raise
+        except (SQLAlchemyError, HistoryError, ValueError, TypeError, KeyError) as error:
+            # a damaged file gives rows that are no switches: they are not read either
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
+            raise Refused(_R.STORE_UNREADABLE) from None
+
+
+def _check_known(store: Store, config: Config | None, wanted: Wanted) -> None:
+    """Refuse a name that nobody knows: whoever mistypes a label must not believe it is off now."""
+    source, label = wanted.source, wanted.label
+    configured = config.sources.get(source) if config is not None else None
+    if configured is None and (wanted.enable or not _has_source(store, source)):
+        raise Refused(_R.UNKNOWN_SOURCE)
+    if label is None or (configured is not None and label in configured.labels):
+        return
+    if not store.switch(source, label).version and label not in store.known_labels(source):
+        raise Refused(_R.UNKNOWN_LABEL)
+
+
+def _has_source(store: Store, source: str) -> bool:
+    return any(name == source for name, _ in store.thresholds()) or any(s.source == source for s in store.switches())
+
+
+def _by_name(entry: tuple[tuple[str, str | None], SwitchState]) -> tuple[str, str]:
+    (source, label), _ = entry
+    return source, label or ""
+
+
+def _row(board: Board, state: SwitchState, now: datetime, found: Sequence[tuple[str, LabelState]]) -> SwitchRow:
+    whole = None if state.label is None else board.switches.get((state.source, None))
+    allowed = effective(state, now.astimezone(UTC), whole=whole)
+    blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
+    words = allowed.reason if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
+    threshold = board.threshold(state.source, state.label) if state.label is not None else None
+    return SwitchRow(state, allowed.allowed, words, threshold, tuple(found))

@@ -1,0 +1,144 @@
+"""The door of the HTTP service: limits on every request before it is looked at, and one log line after it.
+
+Pure ASGI, so that it holds for whatever stands behind it. No header and no query reaches the log, and what
+looks like a token in a path is hidden there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from time import perf_counter
+from typing import Any
+from unicodedata import category
+from urllib.parse import quote, unquote_to_bytes
+
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from monitor.service.problems import MEDIA_TYPE, ProblemReason, Refused
+from monitor.service.tokens import hidden
+
+log = logging.getLogger("monitor.http")
+
+BODY_BYTES = 16 * 1024
+BODY_SECONDS = 10.0
+AT_ONCE = 64
+CALLER = "calmon.caller"
+_LOGGED_PATH = 300
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+)
+
+
+def problem_response(refused: Refused, docs: str | None) -> Response:
+    """The answer that says why."""
+    return JSONResponse(refused.body(docs), refused.status, headers=refused.headers, media_type=MEDIA_TYPE)
+
+
+class Door:
+    """Lets a request in: not too many at once, a path that is text, a body that is small and comes in time.
+
+    A HEAD is answered as its GET; the server leaves the body out.
+    """
+
+    def __init__(self, app: ASGIApp, *, docs: str | None = None, at_once: int = AT_ONCE) -> None:
+        self._app = app
+        self._docs = docs
+        self._free = at_once
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        started, answer = perf_counter(), _Answer(send)
+        inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        try:
+            await self._let_in(inner, receive, answer)
+        finally:
+            _note(scope["method"], inner, answer.status, perf_counter() - started)
+        return None
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: _Answer) -> None:
+        try:
+            _check_path(scope)
+            replayed = await _whole_body(scope, receive)  # first: else a few slow bodies would keep everybody out
+            if self._free <= 0:
+                raise Refused(ProblemReason.TOO_BUSY, headers={"Retry-After": "1"})
+            self._free -= 1
+            try:
+                await self._app(scope, replayed, send)
+            finally:
+                self._free += 1
+        except Refused as refused:
+            await problem_response(refused, self._docs)(scope, receive, send)
+
+
+class _Answer:
+    """``send``, with the status remembered and the headers added that every answer has."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *_HEADERS]}
+        await self._send(message)
+
+
+def _check_path(scope: Scope) -> None:
+    """Refuse a path that the server could only decode by guessing, or that would end a line."""
+    try:
+        path = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused(ProblemReason.PATH_INVALID) from None
+    if any(category(char) == "Cc" for char in path):
+        raise Refused(ProblemReason.PATH_INVALID)
+
+
+async def _whole_body(scope: Scope, receive: Receive) -> Receive:
+    """Read the body, up to the limit, whether its length was announced or not; give back how to read it again."""
+    announced = dict(scope["headers"]).get(b"content-length", b"0")
+    if announced.isdigit() and int(announced[:20]) > BODY_BYTES:
+        raise _too_large()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            messages = await _messages(receive)
+    except TimeoutError:
+        raise Refused(ProblemReason.BODY_TOO_SLOW, headers={"Connection": "close"}) from None
+    return _replay(messages, receive)
+
+
+async def _messages(receive: Receive) -> deque[Message]:
+    messages: deque[Message] = deque()
+    size, more = 0, True
+    while more:
+        message = await receive()
+        messages.append(message)
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+        if size > BODY_BYTES:
+            raise _too_large()
+    return messages
+
+
+def _too_large() -> Refused:
+    return Refused(ProblemReason.BODY_TOO_LARGE, f"at most {BODY_BYTES:,} bytes", {"Connection": "close"})
+
+
+def _replay(messages: deque[Message], receive: Receive) -> Receive:
+    async def again() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return again
+
+
+def _note(method: str, scope: dict[str, Any], status: int, seconds: float) -> None:
+    path = quote(hidden(unquote_to_bytes(scope["raw_path"]).decode("utf-8", "replace"))[:_LOGGED_PATH], safe="/*")
+    caller = scope.get(CALLER) or "-"
+    log.info("%s %s %d %.1f ms %s", hidden(method), path, status, 1000 * seconds, caller)

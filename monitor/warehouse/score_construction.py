@@ -1,0 +1,231 @@
+"""Scores in [0, 1] from log-probabilities and votes: one function a construction; CONSTRUCTIONS.
+
+Every function takes rows of different lengths (:class:`~monitor.warehouse.ragged.Ragged`) and gives one score a row,
+shape (N,), NaN for an empty row. :func:`scores` does the reading, and says of each row why it has no score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from monitor.warehouse.ragged import BadArray, Floats, Ragged, RowValue, ragged
+
+Needs = Literal["token_logprobs", "label_logprobs", "votes"]
+
+ROUNDING = 1e-6
+"""A log-probability this little above 0, or a vote this little outside [0, 1], is a rounding error and cut off."""
+
+
+def log_sum(rows: Ragged) -> Floats:
+    """Sum of the token log-probabilities: the log-probability of the whole answer, at most 0; 0 for an empty row.
+
+    >>> log_sum(ragged([[-0.5, -0.25], [-1.0]])).tolist()
+    [-0.75, -1.0]
+    """
+    return rows.summed(rows.values)
+
+
+def log_mean(rows: Ragged) -> Floats:
+    """Mean of the token log-probabilities, at most 0; unlike their sum, it does not fall with the length.
+
+    >>> log_mean(ragged([[-0.5, -0.25], [-1.0]])).tolist()
+    [-0.375, -1.0]
+    """
+    return rows.mean(rows.values)
+
+
+def sequence_probability(rows: Ragged) -> Floats:
+    """exp of the sum of the token log-probabilities: how likely the whole answer was.
+
+    >>> sequence_probability(ragged([np.log([0.5, 0.5]).tolist()])).round(6).tolist()
+    [0.25]
+    """
+    return np.where(rows.lengths > 0, np.exp(log_sum(rows)), np.nan)
+
+
+def geometric_mean_probability(rows: Ragged) -> Floats:
+    """exp of the mean of the token log-probabilities: the geometric mean of the token probabilities.
+
+    It is 1 / perplexity.
+
+    >>> geometric_mean_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
+    [0.6]
+    """
+    return np.exp(log_mean(rows))
+
+
+def mean_probability(rows: Ragged) -> Floats:
+    """Arithmetic mean of the token probabilities.
+
+    >>> mean_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
+    [0.65]
+    """
+    return rows.mean(np.exp(rows.values))
+
+
+def min_probability(rows: Ragged) -> Floats:
+    """The smallest token probability: an answer is as sure as its least sure token.
+
+    >>> min_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
+    [0.4]
+    """
+    return np.exp(rows.least(rows.values))
+
+
+def top_two_margin(rows: Ragged) -> Floats:
+    """Probability of the likeliest label less that of the second; the row holds one log-probability a label.
+
+    As given, not made to sum to 1. NaN where a row has fewer than two labels.
+
+    >>> top_two_margin(ragged([np.log([0.7, 0.2, 0.1]).tolist()])).round(6).tolist()
+    [0.5]
+    """
+    if not len(rows.values):
+        return np.full(len(rows.lengths), np.nan)
+    sorted_values = rows.values[np.lexsort((-rows.values, rows.row))]
+    first, at_least_two = rows.starts[:-1], rows.lengths >= 2
+    margin = np.full(len(rows.lengths), np.nan)
+    start = first[at_least_two]
+    margin[at_least_two] = np.exp(sorted_values[start]) - np.exp(sorted_values[start + 1])
+    return margin
+
+
+def label_entropy(rows: Ragged) -> Floats:
+    """Shannon entropy over the labels in nats, their probabilities made to sum to 1; from 0 to ln of their number.
+
+    >>> label_entropy(ragged([np.log([0.5, 0.5]).tolist()])).round(6).tolist()
+    [0.693147]
+    """
+    if not len(rows.values):
+        return np.full(len(rows.lengths), np.nan)
+    shifted = rows.values - rows.largest(rows.values)[rows.row]  # or exp of -1,000 would be 0 for every label
+    total = rows.summed(np.exp(shifted))
+    share = np.exp(shifted) / total[rows.row]
+    entropy = rows.summed(-share * (shifted - np.log(total[rows.row])))
+    return np.where(rows.lengths > 0, np.maximum(entropy, 0.0), np.nan)
+
+
+def entropy_confidence(rows: Ragged) -> Floats:
+    """1 - H / ln K: 1 where one of the K labels has all the probability, 0 where all are equally likely.
+
+    NaN where a row has fewer than two labels.
+
+    >>> entropy_confidence(ragged([np.log([0.5, 0.5]).tolist(), np.log([0.9, 0.1]).tolist()])).round(4).tolist()
+    [0.0, 0.531]
+    """
+    enough = rows.lengths >= 2
+    most = np.log(np.where(enough, rows.lengths, 2))
+    return np.where(enough, 1 - label_entropy(rows) / most, np.nan)
+
+
+def vote_share(rows: Ragged) -> Floats:
+    """The share of M runs that said yes; the row holds one vote (0, 1, or a score) a run.
+
+    >>> vote_share(ragged([[1, 1, 0, 1]])).tolist()
+    [0.75]
+    """
+    return rows.mean(rows.values)
+
+
+def vote_variance(rows: Ragged) -> Floats:
+    """The unbiased variance of the M votes, sum (v - mean)^2 / (M - 1); NaN for one run.
+
+    Over M it is the squared standard error of :func:`vote_share`.
+
+    >>> vote_variance(ragged([[1, 1, 0, 1], [1]])).tolist()
+    [0.25, nan]
+    """
+    deviation = rows.values - vote_share(rows)[rows.row]
+    enough = rows.lengths >= 2
+    return np.where(enough, rows.summed(deviation**2) / np.where(enough, rows.lengths - 1, 1), np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """One way to make a score. ``needs`` says what a row holds, ``least`` how many numbers it must hold.
+
+    ``function`` takes the rows and gives scores in [0, 1] of shape (N,); ``docs_anchor`` is its heading in
+    docs/confidence.md.
+    """
+
+    name: str
+    summary: str
+    needs: Needs
+    function: Callable[[Ragged], Floats]
+    docs_anchor: str
+    least: int = 1
+
+
+_ALL = (
+    Construction(
+        "sequence_probability", "Probability of the whole answer: exp of the sum of token log-probabilities",
+        "token_logprobs", sequence_probability, "sequence_probability",
+    ),
+    Construction(
+        "geometric_mean_probability", "Geometric mean of the token probabilities: exp of the mean log-probability",
+        "token_logprobs", geometric_mean_probability, "geometric_mean_probability",
+    ),
+    Construction(
+        "mean_probability", "Mean of the token probabilities", "token_logprobs", mean_probability, "mean_probability"
+    ),
+    Construction(
+        "min_probability", "Smallest token probability", "token_logprobs", min_probability, "min_probability"
+    ),
+    Construction(
+        "top_two_margin", "Probability of the likeliest label less that of the second",
+        "label_logprobs", top_two_margin, "top_two_margin", 2,
+    ),
+    Construction(
+        "entropy_confidence", "1 less the entropy over the labels, as a share of the largest possible",
+        "label_logprobs", entropy_confidence, "entropy_confidence", 2,
+    ),
+    Construction("vote_share", "Share of the runs that said yes", "votes", vote_share, "vote_share"),
+)  # fmt: skip
+
+CONSTRUCTIONS: Mapping[str, Construction] = MappingProxyType({each.name: each for each in _ALL})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """N scores: ``score`` of shape (N,), NaN where a row gave none, and then ``reasons`` has its index and why."""
+
+    score: Floats
+    reasons: Mapping[int, BadArray]
+
+    def require_all(self) -> Floats:
+        """The scores; raises ValueError that names the first row without one."""
+        if self.reasons:
+            row = min(self.reasons)
+            raise ValueError(f"row {row} gives no score: {self.reasons[row]} ({len(self.reasons)} such rows in all)")
+        return self.score
+
+
+def scores(method: str, values: Sequence[RowValue]) -> Scored:
+    """The score of each row by one construction; a row that gives none has NaN and a reason.
+
+    ``values`` holds JSON arrays as text, lists of numbers, or None, one a row. Log-probabilities are natural
+    logarithms, at most 0; votes lie in [0, 1]. Raises ValueError for an unknown method.
+
+    >>> found = scores("min_probability", ["[-0.1, -0.7]", None, "[0.3]"])
+    >>> found.score.round(4).tolist(), [str(reason) for reason in found.reasons.values()]
+    ([0.4966, nan, nan], ['missing', 'out_of_range'])
+    """
+    if method not in CONSTRUCTIONS:
+        raise ValueError(f"{method!r} is no construction; choose one of: {', '.join(CONSTRUCTIONS)}")
+    construction = CONSTRUCTIONS[method]
+    rows = _within_range(ragged(values), construction.needs)
+    rows = rows.without((rows.lengths > 0) & (rows.lengths < construction.least), BadArray.TOO_FEW_NUMBERS)
+    return Scored(np.clip(construction.function(rows), 0.0, 1.0), dict(sorted(rows.reasons.items())))
+
+
+def _within_range(rows: Ragged, needs: Needs) -> Ragged:
+    low, high = (0.0, 1.0) if needs == "votes" else (-np.inf, 0.0)
+    outside = (rows.values < low - ROUNDING) | (rows.values > high + ROUNDING)
+    wrong = np.bincount(rows.row, weights=outside, minlength=len(rows.lengths)) > 0
+    kept = rows.without(wrong, BadArray.OUT_OF_RANGE)
+    return Ragged(np.clip(kept.values, low, high), kept.starts, kept.reasons)

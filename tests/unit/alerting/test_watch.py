@@ -1,0 +1,280 @@
+"""What is wrong with the monitor itself: pure findings from what the history holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from monitor.alerting.health.issues import Finding, Observed, ReadingSeen, RunSeen, WatchReason, findings
+from monitor.alerting.slack.client import UNCHANGEABLE
+from monitor.core import windows
+from monitor.core.records import Delivery, Schedule, SwitchState
+
+BERLIN = ZoneInfo("Europe/Berlin")
+MONDAY = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)  # two and a half hours after the weekly run
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+DAY = windows.day("2026-11-15", ZoneInfo("UTC"))
+
+
+def run(window: windows.Window = WEEK, *, state: str = "done", **changes: object) -> RunSeen:
+    found = RunSeen(window.schedule, window.start, window.name, state, MONDAY - timedelta(hours=2), MONDAY)
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def reading(rows: int, week: int = 46, *, state: str = "ok", error: str | None = None) -> ReadingSeen:
+    start = windows.week(f"2026-W{week}", ZoneInfo("UTC")).start
+    return ReadingSeen("weekly", start, "tickets", state, rows, error)
+
+
+def seen(**changes: object) -> Observed:
+    calm = Observed(
+        ZoneInfo("UTC"), ("weekly", "daily"), ("tickets",), runs=[run(), run(DAY)],
+        since=datetime(2026, 9, 1, tzinfo=UTC),
+    )  # fmt: skip
+    return replace(calm, **changes)  # type: ignore[arg-type]
+
+
+def reasons(found: list[Finding]) -> list[str]:
+    return [finding.reason.value for finding in found]
+
+
+def test_a_monitor_at_work_gives_no_finding():
+    usual = [reading(1000, week) for week in (46, 45, 44, 43)]
+    assert findings(seen(readings=usual), MONDAY) == []
+
+
+def test_a_run_is_missing_only_after_its_time():
+    gone = seen(runs=[run(windows.week("2026-W45", ZoneInfo("UTC"))), run(DAY)])
+    assert reasons(findings(gone, datetime(2026, 11, 16, 11, 59, tzinfo=UTC))) == []
+    late = findings(gone, datetime(2026, 11, 16, 12, 1, tzinfo=UTC))
+    assert reasons(late) == ["run_missing"]
+    assert "2026-W46" in late[0].text
+    assert late[0].severity == "critical"
+
+
+def test_a_history_that_began_after_the_window_misses_nothing():
+    new = seen(runs=[run(DAY)], since=datetime(2026, 11, 16, 8, 0, tzinfo=UTC), scheduled=("weekly",))
+    assert findings(new, datetime(2026, 11, 18, tzinfo=UTC)) == []
+    assert reasons(findings(new, datetime(2026, 11, 24, tzinfo=UTC))) == ["run_missing"]
+
+
+def test_a_window_is_late_by_the_zone_of_the_file():
+    at = datetime(2026, 11, 16, 11, 30, tzinfo=UTC)  # twelve hours after the week's end in Berlin, not yet in UTC
+    gone = seen(scheduled=("weekly",), runs=[run(windows.week("2026-W45", zone)) for zone in (ZoneInfo("UTC"), BERLIN)])
+    assert findings(gone, at) == []
+    assert reasons(findings(replace(gone, zone=BERLIN), at)) == ["run_missing"]
+
+
+def test_a_failed_run_is_found_with_what_it_left():
+    failed = seen(runs=[run(state="failed", error="no such column"), run(DAY)])
+    (found,) = findings(failed, MONDAY)
+    assert (found.reason, found.severity) == (WatchReason.RUN_FAILED, "critical")
+    assert "no such column" in found.text
+
+
+def test_a_run_that_never_ends_is_found():
+    begun = run(state="running", finished_at=None)
+    assert reasons(findings(seen(runs=[begun, run(DAY)]), MONDAY)) == []
+    assert reasons(findings(seen(runs=[begun, run(DAY)]), MONDAY + timedelta(minutes=61))) == ["run_hung"]
+
+
+def test_a_failure_of_an_old_window_is_seen_where_nothing_newer_was_run():
+    old = run(windows.week("2026-W30", ZoneInfo("UTC")), state="failed", error="x")
+    new = seen(runs=[old], scheduled=("weekly",), since=MONDAY)
+    assert reasons(findings(new, MONDAY)) == ["run_failed"]
+
+
+def test_data_that_run_dry_or_shrink_are_found():
+    before = [reading(1000, 45), reading(900, 44), reading(1100, 43)]
+    assert reasons(findings(seen(readings=[reading(0), *before]), MONDAY)) == ["data_stale"]
+    assert reasons(findings(seen(readings=[reading(199), *before]), MONDAY)) == ["data_small"]
+    assert reasons(findings(seen(readings=[reading(200), *before]), MONDAY)) == []
+    assert "usual are 1,000" in findings(seen(readings=[reading(199), *before]), MONDAY)[0].text
+
+
+def test_nobody_knows_what_is_usual_from_two_windows():
+    assert findings(seen(readings=[reading(1), reading(1000, 45), reading(900, 44)]), MONDAY) == []
+
+
+def test_a_source_that_always_was_empty_is_not_stale():
+    assert findings(seen(readings=[reading(0, week) for week in (46, 45, 44, 43)]), MONDAY) == []
+
+
+def test_a_source_that_could_not_be_read_is_found_with_the_week_since_when():
+    broken = [reading(0, week, state="relation_error", error="column score is text") for week in (46, 45)]
+    (found,) = findings(seen(readings=[*broken, reading(900, 44)]), MONDAY)
+    assert (found.reason, found.severity) == (WatchReason.SOURCE_NOT_READ, "critical")
+    assert "for 2026-W46 (since 2026-W45): column score is text" in found.text
+
+
+def day_reading(rows: int, name: str) -> ReadingSeen:
+    return ReadingSeen("daily", windows.day(name, ZoneInfo("UTC")).start, "tickets", "ok", rows)
+
+
+def days(*rows: int, last: str = "2026-11-15") -> list[ReadingSeen]:
+    """Readings of consecutive days, the newest first."""
+    newest = windows.day(last, ZoneInfo("UTC"))
+    return [day_reading(n, (newest.start - timedelta(days=i)).date().isoformat()) for i, n in enumerate(rows)]
+
+
+def test_a_quiet_sunday_is_compared_with_sundays():
+    sunday, week_days = 3, [40, 1000, 1000, 1000, 1000, 1000]
+    usual = [sunday, *week_days] * 4
+    assert findings(seen(readings=days(*usual)), MONDAY) == []
+    assert findings(seen(readings=days(*[0, *week_days] * 4)), MONDAY) == []
+    dry = findings(seen(readings=days(150, *usual, last="2026-11-16")), MONDAY + timedelta(days=1, hours=-3))
+    (small,) = [f for f in dry if f.reason != WatchReason.RUN_MISSING]
+    assert small.reason == WatchReason.DATA_SMALL
+    assert "the median of the 4 days of this weekday before" in small.text
+
+
+def test_one_empty_day_calls_nobody_and_an_empty_week_does():
+    empty = days(0, *[1000] * 27)
+    assert [(f.reason, f.severity) for f in findings(seen(readings=empty), MONDAY)] == [("data_stale", "warning")]
+    week = [reading(0), reading(1000, 45)]
+    assert [(f.reason, f.severity) for f in findings(seen(readings=week), MONDAY)] == [("data_stale", "critical")]
+
+
+def test_a_source_that_is_new_and_still_empty_is_not_stale():
+    assert findings(seen(readings=[reading(0)]), MONDAY) == []
+    assert findings(seen(readings=[reading(0), reading(0, 45)]), MONDAY) == []
+
+
+def test_daily_rules_that_were_just_added_miss_no_run_yet():
+    added = seen(runs=[run(rules_revision="old")], rules_revision="new")
+    assert findings(added, MONDAY) == []
+    judged = replace(added, runs=[run(rules_revision="new", started_at=MONDAY - timedelta(hours=2))])
+    assert findings(judged, MONDAY) == []
+    assert reasons(findings(judged, datetime(2026, 11, 17, 12, 1, tzinfo=UTC))) == ["run_missing"]
+
+
+def message(state: str, hours: float, channel: str = "#a", error: str | None = "channel_not_found") -> Delivery:
+    at = MONDAY - timedelta(hours=hours)
+    return Delivery(f"{state}{hours}{channel}", "incidents", channel, {}, at, state, error=error)  # type: ignore[arg-type]
+
+
+def test_messages_that_do_not_get_through_are_found_once_a_channel():
+    waiting = [message("failed", 2), message("pending", 3), message("failed", 0.5), message("dead", 5, "#b")]
+    found = findings(seen(deliveries=waiting), MONDAY)
+    assert [(f.reason, f.channel) for f in found] == [("delivery_refused", "#b"), ("delivery_stuck", "#a")]
+    assert found[1].text.startswith("2 messages to #a")
+
+
+def test_a_message_that_a_person_has_deleted_is_no_refusal():
+    gone = message("dead", 5, error=UNCHANGEABLE["message_not_found"])
+    assert findings(seen(deliveries=[gone]), MONDAY) == []
+    assert reasons(findings(seen(deliveries=[replace(gone, error="invalid_blocks: no")]), MONDAY)) == [
+        "delivery_refused"
+    ]
+
+
+def test_a_message_refused_long_ago_is_history():
+    assert findings(seen(deliveries=[message("dead", 24 * 8)]), MONDAY) == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [(49, []), (47, ["lease_ending"]), (25, ["lease_ending"]), (23, ["lease_ending"]), (-1, ["lease_ended"])],
+)
+def test_a_lease_is_warned_of_two_days_and_one_day_before_it_ends(hours: int, expected: list[str]):
+    on = [SwitchState("tickets", label, "on", lease_until=MONDAY + timedelta(hours=hours)) for label in ("a", "b")]
+    found = findings(seen(switches=on), MONDAY)
+    assert reasons(found) == expected
+    if found:
+        assert "a, b" in found[0].text
+
+
+def test_each_lease_is_warned_of_twice_and_then_said_to_have_ended():
+    on = [SwitchState("tickets", "a", "on", lease_until=MONDAY + timedelta(hours=60))]
+    keys = [
+        finding.key
+        for hour in range(0, 72)
+        for finding in findings(seen(switches=on, scheduled=()), MONDAY + timedelta(hours=hour))
+    ]
+    assert len(dict.fromkeys(keys)) == 3
+
+
+def test_a_lease_that_the_next_weekly_run_renews_in_time_is_warned_of_only_once_that_is_late():
+    lease, end = timedelta(days=9), WEEK.end + timedelta(days=9)  # a Wednesday, 41 hours after the next weekly run
+    on = [SwitchState("tickets", "a", "on", lease_until=end)]
+    weekly = seen(switches=on, scheduled=("weekly",), runs=[run()], lease=lease)
+    late = end - timedelta(hours=36)
+    assert findings(weekly, end - timedelta(hours=47)) == []
+    assert reasons(findings(weekly, late - timedelta(minutes=1))) == []
+    assert reasons(findings(weekly, late + timedelta(minutes=1))) == ["run_missing", "lease_ending"]
+    judged = replace(weekly, runs=[run(windows.week("2026-W47", ZoneInfo("UTC"))), run()])
+    assert reasons(findings(judged, end - timedelta(hours=41))) == ["lease_ending"]  # run, and not renewed
+    other = replace(weekly, switches=[replace(on[0], lease_until=end - timedelta(hours=1))])
+    assert reasons(findings(other, end - timedelta(hours=47))) == ["lease_ending"]  # not of that run
+
+
+def test_what_an_operator_turned_on_for_a_time_calls_nobody_when_that_is_over():
+    end = MONDAY + timedelta(hours=24)
+    on = SwitchState("tickets", "a", "on", lease_until=end, hold_until=end, by_operator=True, verdict="v")
+    assert findings(seen(switches=[on]), MONDAY) == []
+    over = findings(seen(switches=[on], scheduled=()), end + timedelta(minutes=1))
+    assert [(f.reason, f.severity) for f in over] == [("lease_ended", "warning")]
+    by_run = replace(on, by_operator=False)
+    assert [f.severity for f in findings(seen(switches=[by_run]), MONDAY + timedelta(hours=1))] == ["critical"]
+
+
+def year_seen(now: datetime, zone: ZoneInfo) -> Observed:
+    """What the history of a monitor holds that does its work: 9 days of lease from weekly evidence, quiet Sundays."""
+    weeks, every_day = (windows.before(windows.containing(s, now, zone), n, zone) for s, n in LOOKED_AT)
+    ended = [w for w in (*weeks, *every_day) if now >= begins(w, zone)]
+    runs = [RunSeen(w.schedule, w.start, w.name, "done", begins(w, zone), begins(w, zone)) for w in ended]
+    usual = (1000, 1000, 1000, 1000, 1000, 50, 0)
+    rows = {w.start: 5000 if w.schedule == "weekly" else usual[w.start.astimezone(zone).weekday()] for w in ended}
+    lease = timedelta(days=9)
+    until = max(w.end for w in ended if w.schedule == "weekly") + lease
+    return Observed(
+        zone, ("weekly", "daily"), ("tickets",), runs, [
+            ReadingSeen(w.schedule, w.start, "tickets", "ok", rows[w.start]) for w in ended
+        ], [SwitchState("tickets", "a", "on", lease_until=until)], since=min(r.started_at for r in runs), lease=lease,
+    )  # fmt: skip
+
+
+LOOKED_AT: tuple[tuple[Schedule, int], ...] = (("weekly", 12), ("daily", 84))
+
+
+def begins(window: windows.Window, zone: ZoneInfo) -> datetime:
+    """When the schedules of deployments/prefect.yaml judge a window."""
+    end = window.end.astimezone(zone)
+    return end.replace(hour=6 if window.schedule == "weekly" else 7, minute=30).astimezone(UTC)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Auckland"])
+def test_an_ordinary_month_with_a_change_of_clocks_gives_no_finding_at_any_hour(zone: str):
+    for first in (datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 20, tzinfo=UTC)):
+        for hour in range(0, 30 * 24, 3):
+            now = first + timedelta(hours=hour, minutes=20)
+            assert findings(year_seen(now, ZoneInfo(zone)), now) == [], now
+
+
+def test_of_a_source_that_is_off_no_lease_ends():
+    on = SwitchState("tickets", "a", "on", lease_until=MONDAY - timedelta(hours=5))
+    assert reasons(findings(seen(switches=[on]), MONDAY)) == ["lease_ended"]
+    assert findings(seen(switches=[on, SwitchState("tickets", None, "off")]), MONDAY) == []
+
+
+def test_what_is_off_has_no_lease_to_warn_of():
+    off = [SwitchState("tickets", "a", "off", lease_until=MONDAY + timedelta(hours=5)), SwitchState("tickets", "b")]
+    assert findings(seen(switches=off), MONDAY) == []
+
+
+def test_the_gravest_comes_first_and_many_names_are_cut():
+    on = [SwitchState("tickets", f"l{n:02}", "on", lease_until=MONDAY + timedelta(hours=40)) for n in range(20)]
+    found = findings(seen(switches=on, runs=[run(state="failed"), run(DAY)]), MONDAY)
+    assert reasons(found) == ["run_failed", "lease_ending"]
+    assert "and 8 more" in found[1].text
+
+
+@pytest.mark.parametrize("reason", list(WatchReason))
+def test_every_reason_has_a_runbook_page_and_stands_in_the_overview(reason: WatchReason):
+    docs = Path(__file__).parents[3] / "docs"
+    assert (docs / "runbook" / f"{reason.value}.md").is_file()
+    assert f"runbook/{reason.value}.md" in (docs / "watching.md").read_text("utf-8")

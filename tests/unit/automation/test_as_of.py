@@ -1,0 +1,147 @@
+"""The switch of a past time is the one that held then, and the time that it was on is cut with the window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.automation.as_of import allowed_as_of, by_switch, switch_as_of, time_on
+from monitor.automation.harm import TimeOn
+from monitor.automation.state import effective
+from monitor.automation.switch import Evidence, after_run, operator_change
+from monitor.config.model import AutomationConfig, ReEnableAfter
+from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict, Window
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+KEY = ("tickets", "billing")
+
+
+def event(at: datetime, kind: str, to_state: str, lease: datetime | None = None, **more: object) -> SwitchEvent:
+    label = more.pop("label", "billing")
+    return SwitchEvent(
+        f"{at}{kind}{label}", "tickets", label, at, kind, "off", to_state, "ana", "why", lease_until=lease, **more  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+ON = event(START, "enabled", "on", START + 9 * DAY)
+OFF = event(START + 3 * DAY, "disabled", "off")
+
+
+def on_for(*events: SwitchEvent, start: datetime = START, end: datetime = START + 7 * DAY) -> TimeOn:
+    return time_on(by_switch(events), KEY, start, end)
+
+
+def test_before_its_first_event_a_switch_was_never_set() -> None:
+    state = switch_as_of([ON], START - HOUR, source="tickets", label="billing")
+    assert (state.state, state.changed_at) == ("never_set", None)
+
+
+def test_a_past_week_has_the_switch_of_then_and_not_of_today() -> None:
+    assert switch_as_of([ON, OFF], START + 2 * DAY, source="tickets", label="billing").state == "on"
+    now = switch_as_of([ON, OFF], START + 3 * DAY, source="tickets", label="billing")
+    assert (now.state, now.actor, now.reason, now.changed_at) == ("off", "ana", "why", OFF.at)
+
+
+def test_a_lease_that_had_ended_then_was_off_then() -> None:
+    events = by_switch([ON])
+    assert allowed_as_of(events, KEY, START + 8 * DAY).allowed
+    assert not allowed_as_of(events, KEY, START + 9 * DAY).allowed
+
+
+def test_a_renewal_keeps_who_changed_it_and_why() -> None:
+    renewed = replace(event(START + DAY, "renewed", "on", START + 20 * DAY), actor="weekly run", reason="renewed")
+    state = switch_as_of([ON, renewed], START + 2 * DAY, source="tickets", label="billing")
+    assert (state.actor, state.reason, state.lease_until) == ("ana", "why", START + 20 * DAY)
+
+
+def test_what_is_no_change_of_the_switch_changes_nothing() -> None:
+    other = replace(event(START + DAY, "threshold_lowered", "on"), from_state="on")
+    before = switch_as_of([ON], START + 2 * DAY, source="tickets", label="billing")
+    assert switch_as_of([ON, other], START + 2 * DAY, source="tickets", label="billing") == before
+
+
+def test_the_time_on_is_cut_with_the_window() -> None:
+    assert on_for(ON).share == 1.0
+    assert on_for(ON, OFF).share == pytest.approx(3 / 7)
+    assert on_for(ON, OFF, start=START + 3 * DAY).share == 0.0
+    assert on_for().share == 0.0
+    assert on_for(ON, end=START).share == 0.0
+
+
+def test_the_end_of_a_lease_ends_the_time_on() -> None:
+    assert on_for(replace(ON, lease_until=START + 2 * DAY)).share == pytest.approx(2 / 7)
+
+
+def test_the_source_s_own_switch_forbids_its_labels() -> None:
+    whole = event(START + DAY, "disabled", "off", label=None)
+    assert on_for(ON, whole).share == pytest.approx(1 / 7)
+    assert not allowed_as_of(by_switch([ON, whole]), KEY, START + 2 * DAY).allowed
+
+
+def test_scores_that_were_blocked_meanwhile_are_named() -> None:
+    blocked = event(START + DAY, "blocked", "on", START + 9 * DAY, blocked=((0.8, 0.9),))
+    assert on_for(ON, blocked) == TimeOn(1.0, ((0.8, 0.9),))
+
+
+# Against the switch itself: whatever it decides, its events alone give the same answer at any later time.
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["ok", "breach", "block", "unconfirmed", "not_evaluated", "on", "off", "pass"]),
+              st.integers(1, 200)), max_size=14,
+)  # fmt: skip
+
+
+def verdict(kind: str, window: Window) -> Verdict:
+    outcome = "breach" if kind == "block" else kind
+    actions = {"breach": ("disable_automation",), "block": ("block_scores",)}.get(kind, ())
+    return Verdict(
+        f"{kind}{window.end}", "rule", Subject("tickets", "billing"), window, "ece", "all", outcome,  # type: ignore[arg-type]
+        Reason.ABOVE_THRESHOLD, "critical", 0.05, actions=actions, detail={"blocked": [[0.8, 0.9]]},  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def step(state: SwitchState, kind: str, now: datetime, automation: AutomationConfig, key: str):  # type: ignore[no-untyped-def]
+    if kind in ("on", "off"):
+        return operator_change(
+            state, enable=kind == "on", by="ana", reason="why", now=now, automation=automation, key=key
+        )
+    window = Window(now - 7 * DAY, now, "2026-W45", "weekly")
+    evidence = Evidence(now, "weekly", (verdict(kind, window),), key)
+    return after_run(state, evidence, automation, critical=False, now=now)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, STEPS, st.booleans(), st.booleans(), st.booleans())
+def test_the_events_alone_give_what_the_switch_says_at_any_time(
+    mine: list[tuple[str, int]], whole: list[tuple[str, int]], back: bool, dry: bool, disable: bool
+) -> None:
+    automation = AutomationConfig(
+        when_not_evaluated="disable" if disable else "keep", re_enable=ReEnableAfter(after=2) if back else "manual",
+        dry_run=dry, initial="on_first_ok",
+    )  # fmt: skip
+    states = {"billing": SwitchState("tickets", "billing"), None: SwitchState("tickets", None)}
+    events: list[SwitchEvent] = []
+    known: list[tuple[datetime, SwitchState, SwitchState]] = [(START, states["billing"], states[None])]
+    plan = sorted(
+        (START + sum(hours for _, hours in steps[: k + 1]) * HOUR, label is None, label, kind)
+        for label, steps in (("billing", mine), (None, whole)) for k, (kind, _) in enumerate(steps)
+    )  # fmt: skip
+    for k, (at, _, label, kind) in enumerate(plan):
+        if kind != "pass":
+            decision = step(states[label], kind, at, automation, str(k))
+            states[label] = decision.after
+            events += [] if decision.event is None else [decision.event]
+        known.append((at, states["billing"], states[None]))
+    stored = by_switch(events)
+    ends = [known[-1][0] + timedelta(days=d) for d in (0, 1, 4, 9, 12)]
+    for at in [each[0] for each in known] + ends:
+        last = [each for each in known if each[0] <= at][-1]
+        assert allowed_as_of(stored, KEY, at) == effective(last[1], at, whole=last[2])
+    end = known[-1][0] + 2 * DAY
+    hours = int((end - START) / HOUR)
+    seen = [allowed_as_of(stored, KEY, START + k * HOUR).allowed for k in range(hours)]
+    assert time_on(stored, KEY, START, end).share == pytest.approx(sum(seen) / hours)

@@ -1,0 +1,120 @@
+"""What is kept of an acting rule: its last breach counts until a window within its threshold follows it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.automation.evidence import KEPT, breach_of, breaches_of, is_against, lease_bound, with_verdict
+from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, Verdict, Window
+
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
+EMPTY = RuleEvidence("tickets", "billing", "rule", "weekly", since=MONDAY)
+REASONS = {
+    "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS,
+    "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+}  # fmt: skip
+outcomes = st.sampled_from(["ok", "breach", "not_evaluated", "unconfirmed", "not read"])
+
+
+def verdict(outcome: str, week: int, attempt: int = 0, actions: tuple[str, ...] = ("disable_automation",)) -> Verdict:
+    end = MONDAY + week * WEEK
+    found: Outcome = "not_evaluated" if outcome == "not read" else outcome  # type: ignore[assignment]
+    return Verdict(
+        id=f"{outcome} {week} {attempt}", rule="rule", subject=Subject("tickets", "billing"),
+        window=Window(end - WEEK, end, f"W{week}", "weekly"), metric="ece", where="all", outcome=found,
+        reason=REASONS[found] if outcome == found else Reason.WAREHOUSE_FAILED, severity="critical", threshold=0.05,
+        actions=actions if found == "breach" else (), detail={"blocked": [[0.81, 0.9]]},  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def after(*found: tuple[str, int]) -> RuleEvidence:
+    evidence = EMPTY
+    for attempt, (outcome, week) in enumerate(found):
+        evidence = with_verdict(evidence, verdict(outcome, week, attempt))
+    return evidence
+
+
+@pytest.mark.parametrize(
+    ("found", "breach"),
+    [
+        ([], None),
+        ([("breach", 1)], "breach 1 0"),
+        ([("breach", 1), ("unconfirmed", 2)], "breach 1 0"),
+        ([("breach", 1), ("not_evaluated", 2)], "breach 1 0"),
+        ([("breach", 1), ("not read", 2)], "breach 1 0"),
+        ([("breach", 1), ("ok", 2)], None),
+        ([("breach", 1), ("breach", 2)], "breach 2 1"),
+        ([("breach", 1), ("ok", 1)], None),  # late truths
+        ([("ok", 1), ("breach", 1)], "breach 1 1"),
+        ([("breach", 1), ("unconfirmed", 1)], "breach 1 0"),  # only ok clears it
+        ([("breach", 1), ("not_evaluated", 1)], "breach 1 0"),
+        ([("breach", 1), ("ok", 2), ("unconfirmed", 2)], "breach 1 0"),  # the ok that cleared it was none
+        ([("breach", 1), ("ok", 2), ("not_evaluated", 2)], "breach 1 0"),
+        ([("breach", 1), ("ok", 2), ("not read", 2)], None),  # nothing new is known
+        ([("ok", 2), ("breach", 1)], None),  # an older window that a person wants to act
+        ([("unconfirmed", 2), ("breach", 1)], "breach 1 1"),
+        ([("breach", 1), ("unconfirmed", 3), ("ok", 2)], None),
+        ([("breach", 3), ("ok", 2)], "breach 3 0"),
+    ],
+)
+def test_a_breach_counts_until_a_window_within_the_threshold_follows_it(
+    found: list[tuple[str, int]], breach: str | None
+) -> None:
+    kept = breach_of(after(*found))
+    assert (None if kept is None else kept.verdict) == breach
+
+
+@given(st.lists(st.tuples(outcomes, st.integers(1, 6)), max_size=14))
+def test_the_evidence_is_that_of_every_window_as_it_was_last_said(found: list[tuple[str, int]]) -> None:
+    """Against a plain table of windows, worked out anew."""
+    table: dict[int, str] = {}
+    for outcome, week in found:
+        if outcome == "not read" or (table.get(week) == "breach" and outcome not in ("ok", "breach")):
+            continue
+        table[week] = outcome
+    decisive = [table[week] for week in sorted(table) if table[week] in ("ok", "breach")]
+    evidence = after(*found)
+    assert (breach_of(evidence) is not None) == (decisive[-1:] == ["breach"])
+    judged = [week for outcome, week in found if outcome != "not read"]
+    assert evidence.judged_until == (MONDAY + max(judged) * WEEK if judged else None)
+    again = with_verdict(evidence, verdict(*found[-1], len(found) - 1)) if found else evidence
+    assert again == evidence, "the same verdict twice says the same"
+
+
+def test_however_many_windows_are_not_confirmed_the_breach_before_them_is_kept() -> None:
+    evidence = after(("breach", 1), *(("unconfirmed", week) for week in range(2, 60)))
+    assert len(evidence.windows) == KEPT + 1
+    assert breach_of(evidence) is not None
+    assert breach_of(after(("breach", 1), ("ok", 2), *(("unconfirmed", week) for week in range(3, 60)))) is None
+
+
+def test_scores_that_are_blocked_answer_the_breach_that_names_them() -> None:
+    blocks = with_verdict(EMPTY, verdict("breach", 1, actions=("block_scores",)))
+    assert blocks.windows[0].blocked == ((0.81, 0.9),)
+    assert [is_against([blocks], r) for r in ([], [(0.8, 0.9)], [(0.81, 0.85), (0.85, 0.9)], [(0.82, 0.95)])] == [
+        True, False, True, True,
+    ]  # fmt: skip
+    both = with_verdict(EMPTY, verdict("breach", 1, actions=("block_scores", "disable_automation")))
+    assert (both.windows[0].blocked, is_against([both], [(0.0, 1.0)])) == ((), True)
+    assert [rule.rule for rule, _ in breaches_of([blocks, both])] == ["rule", "rule"]
+    assert not breaches_of([blocks, both])[0][1].blocked, "what turns off comes first"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lease", "bound"),
+    [("weekly", 9 * DAY, 9 * DAY), ("weekly", 2 * DAY, 7.5 * DAY), ("daily", 2 * DAY, 2 * DAY),
+     ("daily", DAY, 1.5 * DAY)],
+)  # fmt: skip
+def test_a_lease_waits_for_a_rule_no_longer_than_its_schedule_and_the_lease_itself(
+    schedule: Schedule, lease: timedelta, bound: timedelta
+) -> None:
+    new = RuleEvidence("tickets", "billing", "rule", schedule, since=MONDAY)
+    assert lease_bound(new, MONDAY - WEEK, lease) == MONDAY + bound
+    assert lease_bound(new, MONDAY + WEEK, lease) == MONDAY + WEEK + bound
+    judged = RuleEvidence("tickets", "billing", "rule", schedule, judged_until=MONDAY + DAY, since=MONDAY)
+    assert lease_bound(judged, MONDAY + WEEK, lease) == MONDAY + DAY + bound

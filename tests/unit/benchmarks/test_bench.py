@@ -1,0 +1,299 @@
+"""What is benched finds the same, its data are what they are said to be, and its ratios are right; not its times."""
+
+from __future__ import annotations
+
+import doctest
+import os
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from benchmarks import bench, contestants, costs, growth, labels, race, scan, timing
+from benchmarks.contestants import (
+    Answer,
+    Contestant,
+    Rows,
+    count,
+    ours,
+    peer_bootstrap,
+    row_bootstrap,
+    sklearn_bootstrap,
+)
+from benchmarks.peers import BINS, PEERS, Errors, Measure, Peer
+from benchmarks.populations import LABELS, counted, endless_edges, true_ece
+from benchmarks.race import Line, Raced
+from benchmarks.size import QUICK, Size
+from benchmarks.timing import Timing, fresh, in_turns
+from monitor.core.counts import bin_counts
+from monitor.core.records import Verdict
+from monitor.metrics.calibration import ece
+
+TINY = Size(
+    labels=2, rows=600, resamples=20, patience=1.0, peer_patience=0.01, rounds=2, memory=False,
+    grown=(500, 1_000), grown_rounds=1,
+    many=40, items=120, estimated=10, table_rows=2_000, scans=2, week_rows=(600,), weeks=2, run_rows=600, replayed=2,
+)  # fmt: skip
+
+
+@pytest.fixture
+def rows() -> Rows:
+    """Forty distinct scores a bin, each in a cell of its own, so that all ways of binning agree; not in order."""
+    rng = np.random.default_rng(20260101)
+    score = rng.permutation(np.round((np.arange(40 * BINS) + 0.5) / (40 * BINS), 4))
+    return Rows(score, (rng.random(len(score)) < score**1.5).astype(np.float64))
+
+
+def gaps_by_hand(score: np.ndarray, outcome: np.ndarray) -> list[float]:
+    """Hit rate minus mean score of each fifteenth of the rows, in plain Python."""
+    pairs = sorted(zip(score.tolist(), outcome.tolist(), strict=True))
+    size = len(pairs) // BINS
+    return [sum(y - s for s, y in pairs[k : k + size]) / size for k in range(0, len(pairs), size)]
+
+
+def by_hand(rows: Rows) -> float:
+    return sum(map(abs, gaps_by_hand(rows.score, rows.outcome))) / BINS
+
+
+def own_library() -> Measure:
+    def measure(score: np.ndarray, outcome: np.ndarray) -> Errors:
+        gaps = [abs(gap) for gap in gaps_by_hand(score, outcome)]
+        return sum(gaps) / BINS, max(gaps)
+
+    return measure
+
+
+def test_all_contestants_find_the_same_plug_in_ece(rows: Rows) -> None:
+    counts = count([rows])
+    answers: list[list[Answer]] = [
+        ours(counts, "analytic"),
+        ours(counts, "bootstrap"),
+        row_bootstrap([rows], 20),
+        sklearn_bootstrap([rows], 5),
+    ]
+    assert [answer.plug_in for (answer,) in answers] == pytest.approx([by_hand(rows)] * 4, abs=1e-9)
+    assert race.disagreement(answers) < 1e-9
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_a_peer_that_is_installed_finds_the_plug_in_ece(peer: Peer, rows: Rows) -> None:
+    if not peer.installed:
+        pytest.skip(f"{peer.name} is not installed: pip install '.[peers]'")
+    (answer,) = peer_bootstrap(peer, [rows], 3)
+    assert answer.plug_in == pytest.approx(by_hand(rows), abs=1e-6 if peer.frequent else 0.02)
+
+
+def test_the_row_bootstraps_find_like_limits(rows: Rows) -> None:
+    peer = Peer("own", "benchmarks", "in plain Python", own_library, True)
+    (plain,), (slow,), (own,) = (
+        row_bootstrap([rows], 400),
+        sklearn_bootstrap([rows], 400),
+        peer_bootstrap(peer, [rows], 400),
+    )
+    for other in (slow, own):
+        assert other.ece == pytest.approx(plain.ece, abs=0.015)
+        assert other.mce == pytest.approx(plain.mce, abs=0.05)
+    assert own.plug_in == by_hand(rows)
+
+
+def test_a_library_without_an_mce_has_no_limits_of_it(rows: Rows) -> None:
+    peer = Peer(
+        "half", "benchmarks", "ECE only", lambda: lambda score, outcome: own_library()(score, outcome)[:1], True
+    )
+    assert peer_bootstrap(peer, [rows], 3)[0].mce is None
+
+
+def test_a_peer_that_is_not_there_is_not_installed() -> None:
+    assert not Peer("nobody", "no_such_package_anywhere", "", own_library, True).installed
+    assert Peer("numpy", "numpy", "", own_library, True).installed
+
+
+def test_fewer_resamples_are_measured_and_the_time_is_scaled() -> None:
+    half = Contestant("slow", "rows", lambda rows, counts, b: [], asked=1000, done=10)
+    assert half.resamples == "1,000 (scaled from 10)"
+    assert half.scale == 1001 / 11  # the sample itself counts once
+    assert Contestant("quick", "rows", lambda rows, counts, b: [], asked=1000, done=1000).resamples == "1,000"
+    assert Contestant("ours", "counts", lambda rows, counts, b: []).scale == 1.0
+
+
+@pytest.mark.parametrize("module", [timing, contestants], ids=lambda module: module.__name__)
+def test_the_examples_are_right(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert (found.failed, found.attempted > 0) == (0, True)
+
+
+def test_everything_runs_in_turns_and_a_warm_up_does_not_count() -> None:
+    asked: list[str] = []
+    found = in_turns({name: lambda name=name: asked.append(name) for name in "ab"}, 2, warm_up=True, scale={"b": 0.0})
+    assert asked == list("ababab")
+    assert [(each.name, len(each.seconds)) for each in found] == [("a", 2), ("b", 2)]
+    assert min(found[0].seconds) > 0
+    assert found[1].seconds == (0.0, 0.0)
+
+
+def threads() -> list[int]:
+    return [each["num_threads"] for each in threadpool_info()]
+
+
+def test_a_process_of_its_own_has_one_thread_and_leaves_the_environment_alone() -> None:
+    before = dict(os.environ)
+    found = fresh(threads)
+    assert found
+    assert set(found) == {1}
+    assert dict(os.environ) == before
+
+
+def test_ratios_of_the_race_are_of_medians_to_both_of_ours() -> None:
+    lines = (
+        Line("ours, analytic form", "counts", "-", Timing("", (1.0, 2.0, 9.0))),
+        Line("ours, bootstrap form", "counts", "-", Timing("", (20.0, 20.0, 20.0))),
+        Line("numpy row bootstrap", "rows", "1,000", Timing("", (700.0, 800.0, 5_000.0))),
+        Line("netcal", "rows", "not installed", None),
+    )
+    table = race.table_of(TINY, Raced(lines, Timing("counting", (3.0, 2.0, 2.0)), 1e-5), [1.0, 2.0, 3.0, None])
+    cells = {row[0]: row for row in table.rows}
+    assert cells["ours, bootstrap form"][-3:] == ("10x", "1.00x", "2")
+    assert cells["numpy row bootstrap"][3:] == ("700", "800", "5,000", "400x", "40x", "3")
+    assert cells["netcal"] == ("netcal", "rows", "not installed", "", "", "", "", "", "")
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert "Measured: 400x and 40x." in table.notes[0]
+    assert "200x as long as the analytic form and 36x as long as the bootstrap form" in table.notes[2]
+
+
+def test_the_race_runs_and_scales_what_it_cuts_short() -> None:
+    raced = race.race(TINY)
+    lines = {line.name: line for line in raced.lines}
+    assert [line.name for line in raced.lines][race.ANALYTIC] == "ours, analytic form"
+    assert [line.name for line in raced.lines][race.BOOTSTRAP] == "ours, bootstrap form"
+    assert [line.name for line in raced.lines][race.ROWS] == "numpy row bootstrap"
+    assert lines["numpy row bootstrap"].resamples == "20"
+    assert lines["scikit-learn in scipy.stats.bootstrap"].resamples.startswith("20 (scaled from ")
+    assert raced.apart < 0.01
+    assert all((line.timing is None) == (line.resamples == "not installed") for line in raced.lines)
+    assert race.memory_of(race.ROWS, TINY) >= 0
+
+
+def test_growth_is_the_largest_beside_the_smallest() -> None:
+    found = {500: [Timing("a", (1.0,)), Timing("b", (2.0,))], 1_000: [Timing("a", (1.2,)), Timing("b", (1.0,))]}
+    table = growth.table_of(TINY, found)
+    assert table.rows == (("a", "1", "1.2", "1.20x"), ("b", "2", "1", "0.50x"))
+    assert table.columns[1:] == ("500 rows", "1,000 rows", "1,000 / 500")
+    assert "The most that anything grows is 1.20x" in table.notes[0]
+
+
+def test_counts_made_directly_are_those_of_the_population() -> None:
+    label, n = LABELS[4], 100_000_000
+    found = growth.drawn(label, n, 1)
+    edges = endless_edges(label)
+    some = counted(*label.rows(np.random.default_rng(2), 50_000), label.automate_at)
+    assert found.rows == n
+    assert ece(bin_counts(found, edges)) == pytest.approx(true_ece(label, edges), abs=2e-4)
+    for where in ("predicted", "automated"):
+        shares = [each.where(where).rows / each.rows for each in (found, some)]  # type: ignore[arg-type]
+        assert shares[0] == pytest.approx(shares[1], abs=0.01)
+    assert found.ws.sum() / n == pytest.approx(some.ws.sum() / some.rows, abs=0.005)
+    assert found.squared_residuals / n == pytest.approx(some.squared_residuals / some.rows, rel=0.02)
+
+
+def test_growth_times_every_piece_of_work_at_every_size() -> None:
+    found = growth.timings(TINY)
+    assert list(found) == [500, 1_000]
+    assert all(len(timing.seconds) == 1 for each in found.values() for timing in each)
+    assert [timing.name for timing in found[500]] == [timing.name for timing in found[1_000]]
+    assert {"edges, bins, ECE: analytic", "edges, bins, ECE: bootstrap", "edges, bins, MCE"} < {
+        timing.name for timing in found[500]
+    }
+
+
+def test_items_have_five_different_labels_and_few_labels_are_frequent() -> None:
+    size = Size(many=200, items=4_000)
+    found = labels.drawn_labels(np.random.default_rng(1), size)
+    assert found.shape == (4_000, 5)
+    assert all(len(set(item)) == 5 for item in found.tolist())
+    often = np.bincount(found.ravel(), minlength=200)
+    assert often.min() >= 1
+    assert often[0] > 20 * np.median(often)
+    assert len(often) == 200
+
+
+def test_many_labels_go_from_the_warehouse_to_their_intervals(tmp_path: Path) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    labels.write(path, TINY)
+    found = labels.measured(path, TINY)
+    assert (found.labels, found.rows) == (40, 600)
+    assert found.largest <= 120  # one row an item
+    table = labels.table_of(TINY, found)
+    total = sum(step.seconds for step in found.intervals)
+    shown = {row[0]: row[1] for row in table.rows}
+    assert shown["counts to ECE and MCE with 95% intervals"] == timing.number(total)
+    assert "scaled from 10 labels" in found.every_metric.name
+
+
+def test_weeks_are_judged_anew_and_with_a_known_baseline() -> None:
+    (found,) = costs.weeks_timings(TINY)
+    assert (found.rows, len(found.anew.seconds), len(found.known.seconds)) == (600, 2, 1)
+    assert found.pooled >= 1
+    shown = costs.Judging(600, 1.25, Timing("", (0.05, 0.07)), Timing("", (0.01,)))
+    assert costs.weeks_table(TINY, [shown]).rows == (("600", "1.2", "60", "70", "10"),)
+
+
+def test_a_run_is_timed_by_stage_and_judges_every_label(tmp_path: Path) -> None:
+    size = Size(labels=2, rounds=1, run_rows=12_000)  # rows enough for a baseline
+    costs.write(tmp_path / "warehouse.duckdb", size)
+    (found,) = costs.run_timings(tmp_path, size)
+    compared = [v for v in found.verdicts if v.rule == "ece-increase"]
+    known = {v.subject.label: v for v in compared if v.baseline_version == 1}
+    assert {LABELS[0].name, LABELS[1].name} <= set(known)
+    assert {known[label.name].n for label in LABELS[:2]} == {12_000}
+    assert min(found.seconds) > 0
+
+
+def test_beyond_the_reading_is_judging_and_acting() -> None:
+    verdicts: tuple[Verdict, ...] = ()
+    runs = [costs.Staged((9.0, 2.0, 1.0, 0.5), 7, verdicts), costs.Staged((9.0, 4.0, 1.0, 0.5), 7, verdicts)]
+    table = costs.run_table(TINY, runs)
+    assert table.rows[-1] == ("beyond the reading", "2.5", "3.5", "4.5")
+    assert len(table.rows) == len(costs.STAGES) + 1
+
+
+def test_a_query_is_measured_beside_a_plain_scan() -> None:
+    found = scan.timings(TINY)
+    assert [len(each.seconds) for each in found] == [2, 2, 2]
+    table = scan.table_of(TINY, [Timing("plain", (0.5, 1.0, 1.5)), Timing("grouping", (20.0,))])
+    assert [row[-1] for row in table.rows] == ["1.00x", "20x"]
+
+
+@pytest.mark.slow  # ten processes, each with its imports
+def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "QUICK", TINY)
+    bench.main(["--quick"])
+    said = capfd.readouterr().out
+    titles = (
+        "ECE, MCE and 95% intervals: 2 labels of 600 rows",
+        "Cost by rows a label: 2 labels",
+        "40 labels, five scored labels an item, 120 items",
+        "Judging one label's week",
+        "A weekly run: 2 labels of 600 rows",
+        "`calmon replay`: 2 weeks, 2 labels",
+        "DuckDB, 2,000 rows of 20 labels",
+        "Decisions a second",
+    )
+    assert [title for title in titles if title not in said] == []
+    assert "They do different work" in said
+    assert "a dictionary, and one comparison" in said
+
+
+def test_a_look_is_smaller_everywhere() -> None:
+    full = Size()
+    assert all(getattr(QUICK, name) < getattr(full, name) for name in ("labels", "rows", "many", "items", "run_rows"))
+    assert max(QUICK.grown) < max(full.grown) == 100_000_000
+    assert full.many == 100_000
+    assert full.items == 1_000_000
+
+
+def test_a_look_does_not_go_into_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(["--quick", "--write-docs"])
+    assert "do not belong into the docs" in capsys.readouterr().err

@@ -1,0 +1,33 @@
+"""The benchmark of the gate runs, and a gate is quick by a wide margin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import gate
+
+PAGE = Path(__file__).parents[3] / "docs" / "gate.md"
+
+
+def test_the_quick_benchmark_runs_with_the_dictionary_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    gate.main(["--quick"])
+    said = capsys.readouterr().out
+    assert "a dictionary, and one comparison" in said
+    assert re.search(r"gate: a label never set .* 0%", said)
+    assert re.search(r"gate: yes .* 100%", said)
+
+
+def test_a_look_does_not_go_into_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        gate.main(["--quick", "--write-docs"])
+    assert "does not belong into the docs" in capsys.readouterr().err
+
+
+def test_the_page_shows_what_was_wanted_and_reached() -> None:
+    text = PAGE.read_text("utf-8")
+    slowest = re.search(r"The slowest median of `Gate` is ([\d,]+)", text)
+    assert slowest is not None
+    assert int(slowest[1].replace(",", "")) >= gate.WANTED

@@ -1,0 +1,405 @@
+"""alerts.yaml is read whole and typed, or refused with all of its problems."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.config.load import load_config, parse_config
+from monitor.config.model import Config, ReEnableAfter, RuleMatch, Strict
+from monitor.config.problems import PROBLEMS, ConfigProblems, Problem, render
+from monitor.config.sections import SECTIONS
+
+CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.yaml"))
+EXPECTED = "# --- expected ---\n"
+SHIPPED = Path(__file__).parents[3] / "alerts.yaml"
+
+# The example of the design, unchanged.
+DESIGNED = """\
+version: 1
+timezone: UTC                     # the schedules in deployments/ must say the same: `check` compares
+sources:
+  tickets:
+    relation: resolved_tickets
+    columns: {item: ticket_id, resolved_at: resolved_at}   # canonical: theirs; the same name may be left out
+    score_is: probability_of_label
+    window_on: resolved_at
+    segments: [model_version, channel]
+    features: [channel, language, body_length]
+    automate_at: 0.8              # the score from which the classifier acts alone
+    labels: {phishing: {critical: true, automate_at: 0.9}}
+evaluation:
+  bins: 15
+  binning: equal_frequency        # or equal_width
+  interval: bootstrap             # or analytic, percentile
+  resamples: 1000
+  confidence: 0.95
+  false_discovery_rate: 0.01
+  min_samples: 500
+  pool_weeks: 4
+  seed: 20260101
+baseline: {weeks: 8, min_pairs: 10000}    # min_pairs per label; nothing is pinned again by itself
+rules:
+  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
+  - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]}
+  - {id: mce-increase, metric: mce, condition: increase, threshold: 0.05, schedule: weekly, severity: warning, actions: [slack]}
+  - {id: mce-blocks-scores, metric: mce, condition: above, threshold: 0.20, schedule: weekly, severity: critical, actions: [slack, block_scores]}
+  - {id: ece-two-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2, severity: critical, actions: [slack, disable_automation]}
+  - {id: auc-floor, metric: roc_auc, condition: below, threshold: 0.80, schedule: weekly, severity: warning, actions: [slack]}
+  - {id: missed-phishing, metric: false_negative_rate, match: {label: phishing}, condition: above, threshold: 0.02, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
+  - {id: score-shift, test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: [slack]}
+automation:
+  when_not_evaluated: keep        # or disable: no default, it must be written
+  lease: 9d
+  initial: off                    # or on_first_ok (YAML reads off as false: accepted)
+  re_enable: manual               # or {after: 2}
+  operators: []                   # Slack users and groups who may turn automation on
+routes:
+  - {match: {severity: critical}, channel: "#ml-oncall", mention: "<!subteam^S0123>", repeat: 24h}
+  - {channel: "#ml-monitoring", repeat: 1w}
+"""  # noqa: E501 - the design's own lines
+
+MINIMAL = """\
+version: 1
+sources: {tickets: {relation: tickets, score_is: probability_of_label}}
+rules: [{id: ece-increase, metric: ece, condition: increase, threshold: 0.02}]
+automation: {when_not_evaluated: keep}
+"""
+
+
+def problems_of(text: str) -> tuple[Problem, ...]:
+    with pytest.raises(ConfigProblems) as raised:
+        parse_config(text)
+    return raised.value.problems
+
+
+def with_rule(rule: str) -> str:
+    return re.sub(r"^rules: .*$", f"rules: [{rule}]", MINIMAL, flags=re.MULTILINE)
+
+
+def with_source(source: str) -> str:
+    return re.sub(r"^sources: .*$", f"sources: {{tickets: {source}}}", MINIMAL, flags=re.MULTILINE)
+
+
+def with_automation(automation: str) -> str:
+    return re.sub(r"^automation: .*$", f"automation: {automation}", MINIMAL, flags=re.MULTILINE)
+
+
+# Golden cases: each file is an alerts.yaml, and after the marker what is printed about it.
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_every_mistake_is_printed_as_its_golden_case_says(case: Path) -> None:
+    text, _, expected = case.read_text("utf-8").partition(EXPECTED)
+    with pytest.raises(ConfigProblems) as raised:
+        parse_config(text)
+    printed = "".join(f"# {line}".rstrip() + "\n" for line in str(raised.value).split("\n"))
+    if os.environ.get("CALMON_TEST_WRITE_CASES"):  # then read the difference before you keep it
+        case.write_text(f"{text}{EXPECTED}{printed}", encoding="utf-8")
+        expected = printed
+    assert printed == expected
+
+
+def test_every_problem_has_a_golden_case() -> None:
+    shown = {
+        found for case in CASES for found in re.findall(r"^# .*\b(CAL\d{3}) ", case.read_text("utf-8"), re.MULTILINE)
+    }
+    assert shown == set(PROBLEMS) - {"CAL002"}  # that one is about files that cannot be read: below
+
+
+def test_ten_planted_mistakes_are_named_at_once_in_line_order() -> None:
+    (case,) = (case for case in CASES if case.stem == "ten-mistakes")
+    found = problems_of(case.read_text("utf-8").partition(EXPECTED)[0])
+    assert len(found) == 10
+    assert [p.line for p in found] == sorted(p.line for p in found)
+    assert all(p.remedy and p.severity == "error" for p in found)
+
+
+# What is accepted.
+
+
+def test_the_example_of_the_design_loads_unchanged() -> None:
+    config = parse_config(DESIGNED)
+    assert [rule.id for rule in config.rules] == [
+        "automated-shortfall", "ece-increase", "mce-increase", "mce-blocks-scores", "ece-two-days",
+        "auc-floor", "missed-phishing", "score-shift",
+    ]  # fmt: skip
+    assert config.rules[4].for_windows == 2
+    assert config.rules[6].match == RuleMatch(label="phishing")
+    assert config.sources["tickets"].columns == {"item": "ticket_id", "resolved_at": "resolved_at"}
+    assert config.sources["tickets"].automate_from("phishing") == 0.9
+    assert config.automation.initial == "off"
+    assert config.automation.lease == timedelta(days=9)
+    assert [route.repeat for route in config.routes] == [timedelta(days=1), timedelta(weeks=1)]
+
+
+def test_the_shipped_file_has_the_rules_and_numbers_of_the_design() -> None:
+    shipped, designed = load_config(SHIPPED), parse_config(DESIGNED)
+    # its own sources, and one route: a placeholder user group would page nobody
+    own = {"sources", "routes"}
+    assert shipped.model_dump(exclude=own) == designed.model_dump(exclude=own)
+    assert set(shipped.sources) == {"tickets", "mail"}
+    assert shipped.sources["mail"].is_critical("phishing")
+
+
+def test_what_may_be_left_out_has_the_values_that_the_design_shows() -> None:
+    config, designed = parse_config(MINIMAL), parse_config(DESIGNED)
+    assert (config.evaluation, config.baseline, config.timezone) == (designed.evaluation, designed.baseline, "UTC")
+    assert config.automation == designed.automation
+    assert config.routes == ()
+    assert config.sources["tickets"].window_on == "resolved_at"
+    assert config.sources["tickets"].automate_at == 0.8
+
+
+def test_the_time_zone_is_usable() -> None:
+    assert parse_config(MINIMAL + "timezone: Europe/Berlin\n").zone == ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("30m", timedelta(minutes=30)),
+        ("24h", timedelta(hours=24)),
+        ("9d", timedelta(days=9)),
+        ("1w", timedelta(weeks=1)),
+        ('"2 d"', timedelta(days=2)),
+    ],
+)
+def test_durations_are_minutes_hours_days_or_weeks(written: str, meant: timedelta) -> None:
+    assert parse_config(with_automation(f"{{when_not_evaluated: keep, lease: {written}}}")).automation.lease == meant
+
+
+@pytest.mark.parametrize("written", ["off", "'off'", "no", "false", "Off"])
+def test_every_spelling_of_off_is_accepted_as_the_initial_state(written: str) -> None:
+    assert (
+        parse_config(with_automation(f"{{when_not_evaluated: keep, initial: {written}}}")).automation.initial == "off"
+    )
+
+
+def test_automation_may_come_back_after_good_windows() -> None:
+    automation = parse_config(with_automation("{when_not_evaluated: disable, re_enable: {after: 2}}")).automation
+    assert automation.re_enable == ReEnableAfter(after=2)
+
+
+@pytest.mark.parametrize("label", ["no", "off", "404", "1.5", "null", "2026-01-01", "a: b", "<!here>", "="])
+def test_a_label_keeps_the_name_that_is_written(label: str) -> None:
+    key = f'"{label}"' if ":" in label else label
+    source = f"{{relation: t, score_is: probability_of_label, labels: {{{key}: {{critical: true}}}}}}"
+    assert parse_config(with_source(source)).sources["tickets"].is_critical(label)
+
+
+@pytest.mark.parametrize(
+    ("test", "column", "scope"),
+    [("ks", "score", "labels"), ("psi", "score", "labels"), ("chi_square", "label", "source")],
+)
+def test_a_shift_test_without_a_column_is_of_what_it_can_compare(test: str, column: str, scope: str) -> None:
+    (rule,) = parse_config(with_rule(f"{{id: a, test: {test}, threshold: 0.1}}")).rules
+    assert (rule.column, rule.scope, rule.measure) == (column, scope, test)
+
+
+def test_a_longer_run_of_windows_may_be_asked_of_an_increase() -> None:
+    (rule,) = parse_config(with_rule("{id: a, metric: ece, condition: increase, for: 3, threshold: 0.02}")).rules
+    assert rule.for_windows == 3
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        "tickets",
+        "marts.resolved_tickets",
+        "data/*.parquet",
+        "selected_tickets",
+        "\"select a, ';' from b -- (\\n\"",
+        '"with a as (select 1) select * from a"',
+        '"/* why */ SELECT 1 from \\"a;b\\""',
+    ],
+)
+def test_a_table_a_view_or_one_select_is_a_relation(relation: str) -> None:
+    assert parse_config(with_source(f"{{relation: {relation}, score_is: probability_of_label}}")).sources["tickets"]
+
+
+def test_the_semicolon_people_paste_with_a_select_is_dropped() -> None:
+    source = parse_config(with_source('{relation: "select * from a;\\n", score_is: probability_of_label}')).sources[
+        "tickets"
+    ]
+    assert source.relation == "select * from a"
+
+
+def test_confidence_in_prediction_needs_no_mapping_where_the_column_has_the_canonical_name() -> None:
+    config = parse_config(with_source("{relation: t, score_is: confidence_in_prediction}"))
+    assert config.sources["tickets"].columns == {}
+
+
+def test_segments_and_features_may_be_mapped_too() -> None:
+    source = "{relation: t, score_is: probability_of_label, segments: [channel], columns: {channel: kanal}}"
+    assert parse_config(with_source(source)).sources["tickets"].columns == {"channel": "kanal"}
+
+
+def test_an_anchor_may_be_used_again() -> None:
+    text = MINIMAL.replace("rules: [{", "rules: [{actions: &act [slack, disable_automation], ")
+    both = text.replace("}]", "}, {id: b, metric: mce, threshold: 0.2, actions: *act}]")
+    assert [rule.actions for rule in parse_config(both).rules] == [("slack", "disable_automation")] * 2
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
+    assert load_config(path) == parse_config(MINIMAL)
+
+
+# What is refused.
+
+
+def test_the_place_is_that_of_the_value_counted_from_one() -> None:
+    (found,) = problems_of(MINIMAL.replace("metric: ece,", "metric: ecee,"))
+    assert (found.id, found.line, found.column, found.length) == ("CAL012", 3, 36, 4)
+    assert found.summary == "unknown metric 'ecee'"
+
+
+def test_a_problem_prints_its_line_with_a_caret_and_what_to_write() -> None:
+    found = Problem("CAL012", "unknown metric 'ecee'", "metric: ece", line=2, column=9, length=4)
+    assert render(found, "a: 1\nmetric: ecee\n").split("\n") == [
+        "alerts.yaml:2:9 CAL012 unknown metric 'ecee'",
+        "    2 | metric: ecee",
+        "      |         ^^^^",
+        "      write instead: metric: ece",
+    ]
+
+
+def test_control_characters_of_the_file_never_reach_the_terminal() -> None:
+    text = MINIMAL.replace("timezone", "x") + 'timezone: "\x85\\e[31m"\n'
+    printed = str(ConfigProblems(problems_of(text), text))
+    assert all(character.isprintable() or character == "\n" for character in printed)
+
+
+def test_nothing_is_loaded_because_of_a_single_problem() -> None:
+    assert len(problems_of(MINIMAL + "routes: [{channel: '#a', match: {rule: nope}}]\n")) == 1
+
+
+def test_a_blank_relation_is_one_problem() -> None:
+    assert [p.id for p in problems_of(with_source('{relation: "  ", score_is: probability_of_label}'))] == ["CAL020"]
+
+
+def test_problems_survive_being_sent_between_processes() -> None:
+    problems = problems_of(MINIMAL + "x: 1\n")
+    copied = pickle.loads(pickle.dumps(ConfigProblems(problems, MINIMAL)))  # noqa: S301 - our own bytes
+    assert (copied.problems, copied.text) == (problems, MINIMAL)
+
+
+@pytest.mark.parametrize("value", ["1.0", '"1"', "true", "[1]", "{a: 1}", "null"])
+def test_only_the_number_one_is_the_version(value: str) -> None:
+    assert [p.id for p in problems_of(MINIMAL.replace("version: 1", f"version: {value}"))] == ["CAL007"]
+
+
+def test_the_answer_without_a_default_says_why_it_has_none() -> None:
+    (found,) = problems_of(with_automation("{lease: 9d}"))
+    assert found.id == "CAL011"
+    assert "no default because both answers cost something" in found.summary
+
+
+def test_a_second_mistake_of_another_section_is_reported_beside_a_type_error() -> None:
+    text = MINIMAL.replace("threshold: 0.02", "threshold: low, match: {source: mail}") + "timezone: Mars/Base\n"
+    assert [p.id for p in problems_of(text)] == ["CAL006", "CAL028", "CAL008"]
+
+
+@pytest.mark.parametrize("threshold", ["0", "1", "1.0"])
+def test_a_threshold_at_the_edge_of_the_possible_is_accepted(threshold: str) -> None:
+    assert parse_config(with_rule(f"{{id: a, metric: ece, threshold: {threshold}}}")).rules[0].threshold == float(
+        threshold
+    )
+
+
+@pytest.mark.parametrize("threshold", ["-1", "-0.05", "0.3"])
+def test_a_shortfall_may_be_negative(threshold: str) -> None:
+    assert parse_config(with_rule(f"{{id: a, metric: shortfall, threshold: {threshold}}}")).rules
+
+
+def test_deep_nesting_is_a_problem_and_not_a_crash() -> None:
+    assert [p.id for p in problems_of("a: " + "[" * 5000)] == ["CAL001"]
+    assert "CAL001" in [p.id for p in problems_of("a: " + "[" * 60 + "]" * 60)]
+
+
+def test_aliases_that_multiply_are_cut_off() -> None:
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+    bomb += "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True))
+    assert "CAL001" in {p.id for p in problems_of(bomb)}
+
+
+def test_a_file_that_does_not_exist_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigProblems) as raised:
+        load_config(tmp_path / "no.yaml")
+    assert str(raised.value).startswith(f"{tmp_path / 'no.yaml'} CAL002 the file does not exist\n")
+    assert "CALMON_CONFIG" in str(raised.value)
+
+
+def test_a_directory_or_a_binary_file_cannot_be_read(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"version: 1\n\xff\xfe")
+    for path in (tmp_path, binary):
+        with pytest.raises(ConfigProblems) as raised:
+            load_config(path)
+        assert [p.id for p in raised.value.problems] == ["CAL002"]
+    assert "line 2" in str(raised.value)
+
+
+# What holds of every text.
+
+_WORDS = st.sampled_from(
+    [
+        "version",
+        "rules",
+        "sources",
+        "tickets",
+        "metric",
+        "ece",
+        "automation",
+        "routes",
+        "match",
+        "1",
+        "0.05",
+        "off",
+        "~",
+    ]
+)
+_VALUES = st.recursive(
+    _WORDS | st.none() | st.booleans() | st.integers() | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_VALUES | st.dictionaries(st.sampled_from(list(Config.model_fields)), _VALUES))
+def test_any_yaml_ends_in_problems_with_a_place_in_the_file(value: object) -> None:
+    text = yaml.safe_dump(value)
+    lines = text.split("\n")
+    for found in problems_of(text):
+        assert found.id in PROBLEMS
+        assert 1 <= found.line <= len(lines)
+        assert 1 <= found.column <= len(lines[found.line - 1]) + 1
+        assert render(found, text)
+
+
+@given(st.text(alphabet=st.sampled_from("ab:-{}[]'\"\n\t #&*!|>%@`,?\x07\u2028é")))
+def test_any_text_ends_in_problems_and_never_in_a_crash(text: str) -> None:
+    assert problems_of(text)
+    assert problems_of(MINIMAL + "x: " + text)
+
+
+@given(st.data())
+def test_every_mapping_of_the_file_refuses_keys_it_does_not_know(data: st.DataObject) -> None:
+    where = data.draw(st.sampled_from(["sources: {tickets: {", "rules: [{", "automation: {"]))
+    (found,) = problems_of(MINIMAL.replace(where, where + "surprise: 1, "))
+    assert (found.id, found.summary[:22]) == ("CAL004", "unknown key 'surprise'")
+
+
+def test_every_kind_of_mapping_is_known_to_the_sections() -> None:
+    assert set(SECTIONS.values()) == set(Strict.__subclasses__())

@@ -1,0 +1,94 @@
+"""Counts: nothing is lost, ties are never torn, and the same rows have the same digest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.core.counts import (  # fmt: skip
+    CELLS,
+    bin_counts,
+    counts_from_bytes,
+    counts_from_rows,
+    empty_counts,
+    equal_frequency_edges,
+    equal_width_edges,
+    pool,
+)
+from monitor.core.records import WHERES
+
+ROWS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=200)
+
+
+def test_an_empty_population_is_binned_like_any_other() -> None:
+    nothing = counts_from_rows([0.1, 0.2], [0, 1]).where("automated")
+    table = bin_counts(nothing, equal_width_edges(4))
+    assert table.n.tolist() == [0, 0, 0, 0]
+    assert table.score.tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert equal_frequency_edges(empty_counts(), 15) == (CELLS,)
+
+
+@given(ROWS, st.integers(1, 20))
+def test_bins_hold_every_row_once_and_never_tear_a_tie(rows: list[tuple[float, int]], bins: int) -> None:
+    score, outcome = np.array(rows).T
+    counts = counts_from_rows(score, outcome)
+    edges = equal_frequency_edges(counts, bins)
+    table = bin_counts(counts, edges)
+    assert list(edges) == sorted(set(edges))
+    assert len(edges) <= bins
+    assert table.n.sum() == len(rows)
+    assert table.wy.sum() == pytest.approx(outcome.sum())
+    assert table.ws.sum() == pytest.approx(score.sum())
+    cell = np.floor(score * CELLS + 0.5)
+    for m, upper in enumerate(edges):
+        lower = edges[m - 1] if m else -1
+        assert table.n[m] == np.sum((cell > lower) & (cell <= upper))
+
+
+def test_bins_of_distinct_scores_are_equally_full() -> None:
+    score = np.arange(1500) / 1500
+    table = bin_counts(
+        counts_from_rows(score, score > 0.5), equal_frequency_edges(counts_from_rows(score, score > 0.5), 15)
+    )
+    assert table.n.tolist() == [100] * 15
+
+
+@given(ROWS, ROWS)
+def test_pooling_is_counting_all_rows_at_once(one: list[tuple[float, int]], two: list[tuple[float, int]]) -> None:
+    def of(rows: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
+        return [s for s, _ in rows], [y for _, y in rows]
+
+    together, apart = counts_from_rows(*of(one + two)), pool([counts_from_rows(*of(one)), counts_from_rows(*of(two))])
+    assert together.n.tolist() == apart.n.tolist()
+    for where in WHERES:
+        assert together.where(where).rows == apart.where(where).rows
+    np.testing.assert_allclose(together.ws2, apart.ws2, atol=1e-12)
+
+
+def test_stored_counts_come_back_the_same() -> None:
+    counts = counts_from_rows([0.1, 0.9, 0.9], [0, 1, 0], weight=[1, 2, 3], design_effect=1.5)
+    again = counts_from_bytes(counts.to_bytes())
+    assert again.digest() == counts.digest()
+    assert (again.design_effect, again.score_is, again.rows) == (1.5, "probability_of_label", 3)
+    assert again.w2.tolist() == counts.w2.tolist()
+
+
+def test_the_digest_does_not_see_the_order_in_which_an_engine_added() -> None:
+    counts = counts_from_rows([0.3] * 10, [0, 1] * 5)
+    nudged = counts_from_bytes(counts.to_bytes())
+    object.__setattr__(nudged, "ws", nudged.ws * (1 + 1e-15))
+    assert nudged.digest() == counts.digest()
+    assert counts_from_rows([0.3] * 10, [0, 1] * 4 + [1, 1]).digest() != counts.digest()
+
+
+def test_weights_shrink_the_effective_rows_as_kish_says() -> None:
+    counts = counts_from_rows([0.5] * 4, [0, 1, 0, 1], weight=[1, 1, 1, 3], design_effect=2.0)
+    assert counts.effective_rows == pytest.approx(6**2 / 12 / 2)
+    assert bin_counts(counts, (CELLS,)).n_eff.tolist() == [pytest.approx(1.5)]
+
+
+def test_pooling_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nothing to pool"):
+        pool([])

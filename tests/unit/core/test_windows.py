@@ -1,0 +1,91 @@
+"""Windows: ISO weeks and days in a time zone, daylight saving included, and when they are ready."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from monitor.core import windows
+from monitor.core.windows import WindowError
+
+BERLIN, UTC_ZONE, AUCKLAND = ZoneInfo("Europe/Berlin"), ZoneInfo("UTC"), ZoneInfo("Pacific/Auckland")
+
+
+def test_a_week_begins_on_monday_at_midnight_of_its_zone() -> None:
+    found = windows.week("2026-W46", BERLIN)
+    assert found.start == datetime(2026, 11, 8, 23, tzinfo=UTC)
+    assert found.end == datetime(2026, 11, 15, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("name", "hours"), [("2026-W13", 167), ("2026-W43", 169), ("2026-W44", 168)])
+def test_a_week_in_which_clocks_change_is_an_hour_shorter_or_longer(name: str, hours: int) -> None:
+    found = windows.week(name, BERLIN)
+    assert found.end - found.start == timedelta(hours=hours)
+
+
+def test_windows_follow_each_other_without_gap_or_overlap_through_a_whole_year() -> None:
+    for zone in (BERLIN, AUCKLAND, UTC_ZONE):
+        weeks = windows.span(windows.week("2026-W01", zone), windows.week("2026-W53", zone), zone)
+        assert len(weeks) == 53
+        assert all(a.end == b.start for a, b in itertools.pairwise(weeks))
+
+
+def test_years_with_53_weeks_and_their_neighbours_are_named_by_iso() -> None:
+    last = windows.week("2026-W53", UTC_ZONE)
+    assert windows.following(last, UTC_ZONE).name == "2027-W01"
+    assert windows.previous(windows.week("2026-W01", UTC_ZONE), UTC_ZONE).name == "2025-W52"
+    with pytest.raises(WindowError, match="the year 2025 has no week 53"):
+        windows.week("2025-W53", UTC_ZONE)
+
+
+@pytest.mark.parametrize("text", ["2026-46", "W46", "2026-W4", "", "2026-W46; DROP"])
+def test_what_is_no_week_is_refused_with_how_to_write_one(text: str) -> None:
+    with pytest.raises(WindowError, match="write it like 2026-W46"):
+        windows.week(text, UTC_ZONE)
+
+
+def test_a_window_is_ready_six_hours_after_its_end_in_its_own_zone() -> None:
+    end = windows.week("2026-W46", BERLIN).end
+    assert windows.last_ready("weekly", end + timedelta(hours=6), BERLIN).name == "2026-W46"
+    assert windows.last_ready("weekly", end + timedelta(hours=5, minutes=59), BERLIN).name == "2026-W45"
+    assert windows.last_ready("daily", datetime(2026, 11, 17, 5, tzinfo=UTC), BERLIN).name == "2026-11-16"
+
+
+def test_the_windows_before_come_newest_first() -> None:
+    assert [w.name for w in windows.before(windows.day("2026-03-01", BERLIN), 2, BERLIN)] == [
+        "2026-02-28",
+        "2026-02-27",
+    ]
+
+
+@pytest.mark.parametrize("zone", [BERLIN, AUCKLAND, UTC_ZONE])
+def test_two_years_of_one_zone_are_one_series_also_with_windows_missing(zone: ZoneInfo) -> None:
+    weeks = windows.span(windows.week("2025-W01", zone), windows.week("2026-W53", zone), zone)
+    assert windows.series_of(weeks) == [tuple(weeks)]
+    some = [each for k, each in enumerate(weeks) if k % 5]
+    assert windows.series_of(reversed(some)) == [tuple(some)]
+    days = windows.span(windows.day("2026-03-20", zone), windows.day("2026-11-10", zone), zone)
+    assert windows.series_of(days) == [tuple(days)]
+
+
+def test_a_changed_zone_begins_another_series_and_going_back_goes_on_with_the_first() -> None:
+    def some(zone: ZoneInfo, *numbers: int) -> tuple[windows.Window, ...]:
+        return tuple(windows.week(f"2026-W{number}", zone) for number in numbers)
+
+    utc, berlin = some(UTC_ZONE, 38, 39, 40, 50, 51), some(BERLIN, 41, 42, 43, 44, 45)
+    assert windows.series_of([*utc, *berlin]) == [utc, berlin]
+    again = some(BERLIN, 38, 39, 40)  # the same weeks, evaluated in another zone as well
+    assert windows.series_of([*utc[:3], *again]) == [utc[:3], again]
+
+
+def test_the_first_day_of_a_window_is_known_without_a_zone() -> None:
+    assert {windows.nominal(windows.week("2026-W46", zone)).isoformat() for zone in (BERLIN, AUCKLAND)} == {
+        "2026-11-09"
+    }
+    with pytest.raises(WindowError, match="2026-W46"):
+        windows.first_day("weekly", "2026-11-09")
+    with pytest.raises(WindowError, match="2026-11-16"):
+        windows.first_day("daily", "2026-W46")

@@ -1,0 +1,215 @@
+"""The rows of the demo, read back from the file."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import duckdb
+import numpy as np
+import pytest
+
+from monitor.core import windows
+from monitor.demo.generator import PLANTED, SOURCES, WEEKS, DemoSummary, truth, write_demo
+from monitor.demo.population import carried_over
+
+UTC_ZONE = ZoneInfo("UTC")
+END = windows.week("2026-W46", UTC_ZONE)
+GOOD = """
+    SELECT *, CAST(floor(epoch(resolved_at - ?) / 604800) AS INTEGER) + 1 AS week FROM {source}
+    WHERE score BETWEEN 0 AND 1 AND NOT isnan(score) AND actual IS NOT NULL AND year(resolved_at) < 2900
+    QUALIFY row_number() OVER (PARTITION BY item, label ORDER BY resolved_at DESC) = 1
+"""
+EVERY_LABEL = [(source, label) for source, spec in SOURCES.items() for label in spec.labels]
+
+
+@pytest.fixture(scope="module")
+def told() -> list[tuple[int, int]]:
+    """What the progress callback was told while ``summary`` was written."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory, told: list[tuple[int, int]]) -> DemoSummary:
+    path = tmp_path_factory.mktemp("demo") / "demo.duckdb"
+    return write_demo(path, END, progress=lambda done, total: told.append((done, total)))
+
+
+@pytest.fixture(scope="module")
+def rows(summary: DemoSummary) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(summary.path), read_only=True) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for source in SOURCES:
+            connection.execute(f"CREATE TEMP TABLE good_{source} AS {GOOD.format(source=source)}", [summary.start])
+        yield connection
+
+
+def one(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[object, ...]:
+    found = connection.execute(statement).fetchone()
+    assert found is not None
+    return found
+
+
+def content(path: Path) -> list[tuple[object, ...]]:
+    """A fingerprint of each table, whatever the order of its rows and the time it lies in."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return [
+            one(connection, f"SELECT count(*), sum(hash(COLUMNS(* EXCLUDE (resolved_at, predicted_at)))) FROM {source}")
+            for source in SOURCES
+        ]
+
+
+def test_it_covers_the_26_weeks_that_end_with_the_one_given(rows: duckdb.DuckDBPyConnection) -> None:
+    for source, spec in SOURCES.items():
+        found = rows.execute(
+            f"SELECT week, count(DISTINCT item), count(*) FROM good_{source} GROUP BY week ORDER BY week"
+        ).fetchall()
+        assert [week for week, _, _ in found] == list(range(1, WEEKS + 1))
+        assert all(abs(items - spec.items) < 0.06 * spec.items for _, items, _ in found)
+        assert one(rows, f"SELECT max(resolved_at) < '{END.end}' FROM good_{source}") == (True,)
+
+
+def test_every_item_has_one_row_for_every_label_of_its_source(rows: duckdb.DuckDBPyConnection) -> None:
+    for source, spec in SOURCES.items():
+        # an item whose only row is malformed has none left; no other item may be short of a row
+        counts = rows.execute(f"SELECT DISTINCT count(*) FROM good_{source} GROUP BY item HAVING count(*) > 1")
+        assert counts.fetchall() == [(len(spec.labels),)]
+
+
+def test_the_baseline_weeks_hold_enough_pairs_for_every_label(rows: duckdb.DuckDBPyConnection) -> None:
+    for source in SOURCES:
+        fewest = one(rows, f"SELECT min(n) FROM (SELECT count(*) n FROM good_{source} WHERE week <= 8 GROUP BY label)")
+        assert int(str(fewest[0])) >= 10_000
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "wrong",
+    ["score IS NULL", "isnan(score)", "score = 1.7", "score = -0.1", "actual IS NULL", "resolved_at IS NULL",
+     "resolved_at = '2999-12-31'"],
+)  # fmt: skip
+def test_each_week_has_one_malformed_row_of_each_kind(source: str, wrong: str, rows: duckdb.DuckDBPyConnection) -> None:
+    assert one(rows, f"SELECT count(*) FROM {source} WHERE {wrong}") == (WEEKS,)
+
+
+def test_the_summary_counts_what_is_in_the_file(summary: DemoSummary, rows: duckdb.DuckDBPyConnection) -> None:
+    for source in SOURCES:
+        n, distinct = one(rows, f"SELECT count(*), count(DISTINCT (item, label)) FROM {source}")
+        good = one(rows, f"SELECT count(*) FROM good_{source}")[0]
+        assert summary.rows[source] == n
+        assert summary.duplicates[source] == int(str(n)) - int(str(distinct)) > 0
+        assert summary.malformed[source] == int(str(distinct)) - int(str(good)) == 7 * WEEKS
+
+
+def test_truths_come_hours_to_days_after_predictions(rows: duckdb.DuckDBPyConnection) -> None:
+    for source in SOURCES:
+        least, median, most = rows.execute(
+            f"SELECT unnest(quantile_cont(epoch(resolved_at - predicted_at) / 3600, [0, .5, 1])) FROM good_{source}"
+        ).fetchnumpy().popitem()[1]  # fmt: skip
+        assert 0.2 < least < 1
+        assert 8 < median < 10
+        assert 100 < most <= 120.01
+
+
+def test_some_items_were_predicted_in_the_week_before_as_often_as_the_truth_assumes(
+    rows: duckdb.DuckDBPyConnection,
+) -> None:
+    week_of = "date_trunc('week', {})"
+    late = f"avg(CAST({week_of.format('predicted_at')} < {week_of.format('resolved_at')} AS INTEGER))"
+    assert float(str(one(rows, f"SELECT {late} FROM good_tickets")[0])) == pytest.approx(carried_over(), abs=0.004)
+
+
+def test_few_items_are_replies_in_the_thread_of_another(rows: duckdb.DuckDBPyConnection) -> None:
+    for source in SOURCES:
+        items, threads = one(rows, f"SELECT count(DISTINCT item), count(DISTINCT cluster) FROM good_{source}")
+        assert 0.90 < int(str(threads)) / int(str(items)) < 0.95
+
+
+@pytest.mark.parametrize(("source", "label"), EVERY_LABEL)
+def test_outcomes_come_true_as_often_as_the_truth_says(
+    source: str, label: str, rows: duckdb.DuckDBPyConnection
+) -> None:
+    found = rows.execute(
+        f"SELECT week, count(*) n, sum(actual) k FROM good_{source} WHERE label = '{label}' GROUP BY week ORDER BY week"
+    ).fetchnumpy()
+    expected = np.array([truth(source, label, week).prevalence for week in found["week"].tolist()])
+    z = (found["k"] - found["n"] * expected) / np.sqrt(found["n"] * expected * (1 - expected))
+    assert np.abs(z).max() < 4.5
+    assert abs(z.sum()) / np.sqrt(WEEKS) < 4
+
+
+def plain_ece(score: np.ndarray, actual: np.ndarray, edges: np.ndarray) -> float:
+    """Textbook ECE over the bins (edges[k - 1], edges[k]]."""
+    place = np.searchsorted(edges, score, side="left")
+    gaps = [abs(np.sum(score[place == k] - actual[place == k])) for k in range(len(edges) + 1)]
+    return float(np.sum(gaps) / len(score))
+
+
+@pytest.mark.parametrize(("source", "label"), EVERY_LABEL)
+def test_the_ece_of_the_rows_follows_the_truth(source: str, label: str, rows: duckdb.DuckDBPyConnection) -> None:
+    found = rows.execute(f"SELECT week, score, actual FROM good_{source} WHERE label = '{label}'").fetchnumpy()
+    week, score, actual = (np.asarray(found[name], dtype=float) for name in ("week", "score", "actual"))
+    edges = np.unique(np.quantile(score[week <= 8], np.arange(1, 15) / 15))
+    for first, last in ((1, 8), (23, 26)):
+        inside = (week >= first) & (week <= last)
+        seen = plain_ece(score[inside], actual[inside], edges)
+        true = truth(source, label, last).ece
+        assert -0.012 < seen - true < 0.015  # the textbook value is biased upwards where the truth is near 0
+
+
+@pytest.mark.parametrize("change", PLANTED, ids=lambda change: change.label)
+def test_a_planted_change_leaves_the_scores_as_they_were(change: object, rows: duckdb.DuckDBPyConnection) -> None:
+    from scipy import stats
+
+    source, label = getattr(change, "source"), getattr(change, "label")  # noqa: B009 - parametrised
+    found = rows.execute(f"SELECT week, score FROM good_{source} WHERE label = '{label}'").fetchnumpy()
+    before, last = found["score"][found["week"] <= 8], found["score"][found["week"] == WEEKS]
+    assert stats.ks_2samp(before, last).statistic < 0.06
+
+
+def test_the_same_seed_writes_the_same_rows_and_another_seed_others(summary: DemoSummary, tmp_path: Path) -> None:
+    write_demo(tmp_path / "again.duckdb", END)
+    write_demo(tmp_path / "other.duckdb", END, seed=7)
+    assert content(tmp_path / "again.duckdb") == content(summary.path)
+    assert content(tmp_path / "other.duckdb") != content(summary.path)
+
+
+def test_another_last_week_moves_the_same_rows_in_time(summary: DemoSummary, tmp_path: Path) -> None:
+    later = write_demo(tmp_path / "later.duckdb", windows.week("2027-W01", UTC_ZONE))
+    assert later.end - summary.end == timedelta(weeks=8)
+    assert content(later.path) == content(summary.path)
+
+
+def test_a_failure_half_way_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "demo.duckdb"
+    path.write_text("the old one")
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_demo(path, END, progress=interrupt)
+    assert path.read_text() == "the old one"
+    assert [p.name for p in tmp_path.iterdir()] == ["demo.duckdb"]
+
+
+def test_a_day_is_refused_as_the_last_week(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="2026-11-15 is not a week"):
+        write_demo(tmp_path / "demo.duckdb", windows.day("2026-11-15", UTC_ZONE))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_progress_counts_every_step_up_to_the_last(
+    summary: DemoSummary,
+    told: list[tuple[int, int]],
+) -> None:
+    assert len(told) > len(summary.rows) * WEEKS  # writing the summary's file is what filled `told`
+    assert told == [(done, len(told) - 1) for done in range(len(told))]
+
+
+def test_the_documentation_names_every_planted_change_and_its_weeks() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "demo.md").read_text(encoding="utf-8")
+    for change in PLANTED:
+        row = f"| {change.source}/{change.label} | {change.kind} | {change.week} | {change.passes_threshold} |"
+        assert row in page

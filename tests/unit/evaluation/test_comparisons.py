@@ -1,0 +1,305 @@
+"""Evidence: pooling until it suffices, k windows, what stops pooling, and numbers that agree with themselves."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.records import Reason, ShiftResult, Subject, Window
+from monitor.evaluation.comparisons import Material, compare, pooled
+from monitor.evaluation.estimates import Sample, estimate
+from monitor.evaluation.evaluate import SourceData, WindowCounts, material_of, poolable, windows_needed
+
+MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+EVALUATION = EvaluationConfig(resamples=200)
+RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
+SUBJECT = Subject("tickets", "billing")
+
+
+def window(back: int = 0) -> Window:
+    start = MONDAY - timedelta(weeks=back)
+    return Window(start, start + timedelta(weeks=1), f"week-{back}", "weekly")
+
+
+def day(back: int = 0) -> Window:
+    start = MONDAY - timedelta(days=back)
+    return Window(start, start + timedelta(days=1), f"day-{back}", "daily")
+
+
+def rows(n: int, *, over: float = 0.0, seed: int = 1, automate_at: float = 0.8) -> Counts:
+    """n rows with scores .05 .. .95 whose hit rate falls short of the score by ``over`` (times the score)."""
+    rng = np.random.default_rng(seed)
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
+    return counts_from_rows(score, rng.random(n) < score * (1 - over), automate_at=automate_at)
+
+
+def pinned(counts: Counts, weeks_back: int = 20) -> Baseline:
+    end = window(weeks_back).end
+    return Baseline(
+        "tickets", "billing", 1, end - timedelta(weeks=8), end, "a", "b", counts, edges_of(counts, EVALUATION),
+        end, "test", "test",
+    )  # fmt: skip
+
+
+def material(*counts: Counts, baseline: Baseline | None = None, at: Window | None = None) -> Material:
+    return Material(SUBJECT, at or window(), counts, baseline)
+
+
+def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -> None:
+    base, now = pinned(rows(20_000)), rows(5_000, over=0.15, seed=2)
+    found = compare(RISE, material(now, baseline=base), EVALUATION)
+    estimates = estimate([Sample(SUBJECT, now, base.edges)], window(), EVALUATION)
+    shown = next(e for e in estimates if (e.metric, e.where) == ("ece", "all"))
+    assert (found.value, found.low, found.high) == (shown.interval.value, shown.interval.low, shown.interval.high)
+    assert found.beyond
+    assert found.adequate
+    assert found.windows == 1
+    assert found.p_value is not None
+    assert found.p_value < 1e-6
+    assert found.change == pytest.approx((found.value or 0) - (found.baseline or 0))
+    assert (found.change_low or 0) < (found.change or 0) < (found.change_high or 0)
+
+
+def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() -> None:
+    base = pinned(rows(20_000))
+    weeks = [rows(700, seed=seed) for seed in range(4)]
+    found = compare(RISE, material(*weeks, baseline=base), EVALUATION)
+    assert found.adequate
+    assert 1 < found.windows <= 4
+    assert found.n == 700 * found.windows
+    assert (found.detectable or 1) <= 2 * RISE.threshold
+    enough = compare(RISE, material(rows(6_000), baseline=base), EVALUATION)
+    assert enough.windows == 1
+
+
+@pytest.mark.parametrize(
+    ("newest", "beyond", "too_few"),
+    [(rows(700, seed=9), False, False), (rows(700, over=0.3, seed=9), True, False), (rows(200, seed=9), False, True)],
+    ids=["healthy", "bad", "too small to tell"],
+)  # fmt: skip
+def test_a_pooled_breach_says_what_its_newest_window_shows_by_itself(
+    newest: Counts, beyond: bool, too_few: bool
+) -> None:
+    base, bad = pinned(rows(20_000)), [rows(700, over=0.3, seed=seed) for seed in range(3)]
+    found = compare(RISE, material(newest, *bad, baseline=base), EVALUATION)
+    assert found.beyond
+    assert found.windows > 1
+    alone = found.detail["newest_alone"]
+    assert (alone["n"], alone["beyond"], alone["too_few"]) == (newest.rows, beyond, too_few)
+    by_itself = compare(RISE, material(newest, baseline=base), EVALUATION)
+    assert alone["value"] == pytest.approx(by_itself.change, abs=0.004)
+
+
+def test_one_window_and_pooled_windows_within_the_threshold_say_nothing_of_the_newest_alone() -> None:
+    base = pinned(rows(20_000))
+    one = compare(RISE, material(rows(6_000, over=0.3), baseline=base), EVALUATION)
+    within = compare(RISE, material(*(rows(700, seed=seed) for seed in range(4)), baseline=base), EVALUATION)
+    assert (one.beyond, one.windows, within.beyond) == (True, 1, False)
+    assert "newest_alone" not in one.detail
+    assert "newest_alone" not in within.detail
+
+
+def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_been_seen() -> None:
+    found = compare(RISE, material(rows(60), rows(60, seed=2), baseline=pinned(rows(20_000))), EVALUATION)
+    assert not found.adequate
+    assert found.n == 120
+    assert (found.detectable or 0) > 2 * RISE.threshold
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (material(), Reason.NO_ROWS),
+        (material(rows(0), baseline=pinned(rows(20_000))), Reason.NO_ROWS),
+        (material(rows(1_000)), Reason.NO_BASELINE),
+        (material(rows(1_000), baseline=pinned(rows(20_000), weeks_back=0)), Reason.IN_BASELINE),
+        (replace(material(rows(1_000)), problem=Reason.RELATION_ERROR), Reason.RELATION_ERROR),
+    ],
+)
+def test_what_cannot_be_judged_has_a_named_reason(given: Material, reason: Reason) -> None:
+    found = compare(RISE, given, EVALUATION)
+    assert found.problem is reason
+    assert found.value is None
+
+
+def test_scores_that_moved_too_far_are_not_compared() -> None:
+    rng = np.random.default_rng(3)
+    low, high = rng.uniform(0.0, 0.4, 20_000), rng.uniform(0.6, 1.0, 5_000)
+    base = pinned(counts_from_rows(low, rng.random(20_000) < low))
+    now = counts_from_rows(high, rng.random(5_000) < high)
+    assert compare(RISE, material(now, baseline=base), EVALUATION).problem is Reason.SCORES_MOVED
+    found = compare(RISE, material(now, now, baseline=base), EVALUATION)
+    assert (found.problem, found.n, found.windows) == (Reason.SCORES_MOVED, 10_000, 2)  # rows of as many windows
+
+
+def test_a_level_rule_needs_no_baseline() -> None:
+    rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
+    found = compare(rule, material(rows(4_000, over=0.3)), EVALUATION)
+    assert found.problem is None
+    assert found.beyond
+    assert found.p_value is not None
+    assert found.p_value < 1e-3
+
+
+def test_a_level_rule_too_is_not_judged_in_a_window_of_the_baseline() -> None:
+    rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
+    inside = compare(rule, material(rows(4_000, over=0.3), baseline=pinned(rows(20_000), weeks_back=0)), EVALUATION)
+    assert inside.problem is Reason.IN_BASELINE
+    assert inside.p_value is None
+
+
+def test_the_shortfall_of_automated_rows_is_an_exact_binomial_test_on_them_alone() -> None:
+    rule = Rule(id="s", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30)
+    now = rows(2_000, over=0.2)
+    found = compare(rule, material(now), EVALUATION)
+    acted = now.where("automated")
+    promised = acted.ws.sum() / acted.w.sum()
+    hits = round(float(acted.wy.sum()))
+    assert found.n == acted.rows
+    assert found.p_value == pytest.approx(stats.binom.cdf(hits, acted.rows, promised - 0.05), rel=1e-9)
+    assert found.detail["promised"] == pytest.approx(promised)
+
+
+def two_days(**more: Any) -> Rule:
+    return Rule(
+        id="two-days", metric="ece", condition="above", threshold=0.08, schedule="daily", for_windows=2,
+        min_samples=100, **more,
+    )  # fmt: skip
+
+
+def test_two_windows_running_each_beyond_and_tested_together() -> None:
+    bad, worse = rows(500, over=0.5, seed=1), rows(500, over=0.5, seed=2)
+    found = compare(two_days(), material(bad, worse, at=day()), EVALUATION)
+    single = compare(replace_for(two_days(), 1), material(pool([bad, worse]), at=day()), EVALUATION)
+    assert found.windows == 2
+    assert found.streak
+    assert found.beyond
+    assert found.p_value == pytest.approx(single.p_value or -1)
+
+
+def replace_for(rule: Rule, windows: int) -> Rule:
+    return rule.model_copy(update={"for_windows": windows})
+
+
+def test_one_good_window_breaks_the_streak() -> None:
+    found = compare(two_days(), material(rows(500, over=0.6), rows(500, seed=2), at=day()), EVALUATION)
+    assert not found.streak
+
+
+def test_a_streak_needs_as_many_windows_as_the_rule_says() -> None:
+    found = compare(two_days(), material(rows(500, over=0.6), at=day()), EVALUATION)
+    assert not found.streak
+
+
+def test_a_streak_of_thin_days_is_made_of_disjoint_groups_of_days() -> None:
+    thin = [rows(60, over=0.5, seed=seed) for seed in range(6)]
+    rule = two_days().model_copy(update={"min_samples": 200})
+    found = compare(rule, material(*thin, at=day()), EVALUATION)
+    assert (found.windows, found.n) == (4, 240)
+
+
+def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
+    rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
+    base = pinned(rows(20_000))
+    result = ShiftResult(SUBJECT, window(), "ks", "score", 0.13, 1e-12, 5_000, 20_000)
+    found = compare(rule, replace(material(rows(5_000), baseline=base), shifts=(result,)), EVALUATION)
+    assert (found.value, found.p_value, found.beyond, found.adequate) == (0.13, 1e-12, True, True)
+    assert compare(rule, material(rows(5_000), baseline=base), EVALUATION).problem is Reason.TOO_FEW_ROWS
+
+
+CONFIG = Config(
+    version=1,
+    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+    rules=(RISE, two_days()),
+    automation=AutomationConfig(when_not_evaluated="keep"),
+)
+
+
+def data(*versions: str, current: str = "v2") -> SourceData:
+    def part(back: int, version: str) -> WindowCounts:
+        found = {"billing": rows(100, seed=back)}
+        return WindowCounts(window(back), found, {version: 100} if version else {})
+
+    earlier = tuple(part(back, version) for back, version in enumerate(versions, start=1))
+    return SourceData("tickets", part(0, current), earlier)
+
+
+def test_pooling_never_crosses_a_model_version() -> None:
+    assert len(poolable(data("v2", "v2", "v2"), None, CONFIG)) == 3
+    assert len(poolable(data("v2", "v1", "v2"), None, CONFIG)) == 1
+    assert len(poolable(data("v2", "", "v2"), None, CONFIG)) == 3
+
+
+def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
+    base = pinned(rows(20_000), weeks_back=2)
+    assert [p.window.name for p in poolable(data("v2", "v2", "v2"), base, CONFIG)] == ["week-1"]
+
+
+def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
+    assert windows_needed(CONFIG, window()) == 4
+    assert windows_needed(CONFIG, day()) == 7
+
+
+def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
+    found = material_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), CONFIG, "gone", ())
+    assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
+
+
+@pytest.mark.parametrize("where", ["all", "automated"])
+def test_windows_are_pooled_once_and_go_when_nobody_needs_them_any_more(where: str) -> None:
+    rule = RISE.model_copy(update={"where": where})
+    weeks = [rows(700, seed=seed) for seed in range(4)]
+    together = pooled(weeks)
+    assert pooled(weeks) is together
+    assert pooled(weeks[:3]) is not together
+    assert together.digest() == pool(weeks).digest()
+    compare(rule, material(*weeks, baseline=pinned(rows(20_000))), EVALUATION)
+    gone = [ref(week) for week in (*weeks, together)]
+    weeks.pop(0)  # while the older ones are kept
+    del together
+    gc.collect()
+    assert [one() is None for one in gone] == [True, False, False, False, True]
+    weeks.clear()
+    gc.collect()
+    assert all(one() is None for one in gone)
+
+
+@pytest.mark.parametrize("metric", ["ece", "mce"])
+def test_what_could_be_seen_is_told_of_the_rows_that_are_judged_however_many_were_passed_over(metric: str) -> None:
+    rule = Rule(id="rise", metric=metric, condition="increase", threshold=0.03)
+    base, weeks = pinned(rows(20_000)), [rows(150, seed=seed) for seed in range(4)]
+    found = compare(rule, material(*weeks, baseline=base), EVALUATION)
+    alone = compare(rule, material(pool(weeks), baseline=base), EVALUATION)
+    assert found.windows == 4
+    assert found.detectable is not None
+    assert found.detectable == alone.detectable
+    assert found.adequate == alone.adequate
+
+
+@pytest.mark.parametrize("metric", ["excess_errors", "automated_accuracy"])
+def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_looks_at(metric: str) -> None:
+    now = rows(3_000, over=0.2)
+    acted = now.where("automated")
+    rule = Rule(id="acts", metric=metric, condition="above", threshold=0.5)
+    found = compare(rule, material(now), EVALUATION)
+    assert found.detail["of"] == "automated"
+    assert found.detail["promised"] == pytest.approx(acted.ws.sum() / acted.w.sum())
+    assert found.detail["kept"] == pytest.approx(acted.wy.sum() / acted.w.sum())
+    assert "of" not in compare(RISE, material(now, baseline=pinned(rows(20_000))), EVALUATION).detail
+
+
+def test_where_nothing_was_automated_the_rows_there_are_are_told() -> None:
+    now = rows(3_000, automate_at=1.0)
+    found = compare(Rule(id="acts", metric="excess_errors", condition="above", threshold=5), material(now), EVALUATION)
+    assert (found.value, "of" in found.detail) == (None, False)
+    assert found.detail["promised"] == pytest.approx(now.ws.sum() / now.w.sum())

@@ -1,0 +1,160 @@
+"""The labels of a family are worked out together: what is found of one does not depend on the others."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from monitor.config.model import Condition, EvaluationConfig, MetricName, Rule
+from monitor.core.counts import BinCounts
+from monitor.core.records import Interval, Subject
+from monitor.evaluation.comparisons import Material, compare, compare_family
+from monitor.inference.change import mce_increase_p
+from monitor.inference.maximum import hits
+from monitor.inference.maximum_change import LEAST_P
+from monitor.inference.memory import MOST, each_by_content, forget
+from monitor.inference.search import PRECISION, smallest, smallest_of_each
+from tests.properties.test_verdict_consistency import material
+
+EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
+KINDS = [(metric, condition) for metric in ("ece", "mce", "shortfall") for condition in get_args(Condition)]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, numbers to 1e-9."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, abs=1e-9)
+    if is_dataclass(one):
+        return type(one) is type(other) and all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def family(seed: int, labels: int = 5) -> list[Material]:
+    """Labels of all kinds: with and without a baseline, weights, clusters, rows; of one to four windows."""
+    rng = np.random.default_rng(seed)
+    return [material(rng, f"label-{place}", "probability_of_label") for place in range(labels)]
+
+
+@pytest.mark.parametrize(("metric", "condition"), KINDS)
+def test_a_family_finds_of_each_label_what_is_found_of_it_alone(metric: MetricName, condition: Condition) -> None:
+    judged = 0
+    for seed in range(6):
+        rule = Rule(
+            id="rule", metric=metric, condition=condition, threshold=(0.02, 0.1, 0.3)[seed % 3],
+            for_windows=(1, 1, 2)[seed % 3], min_samples=(1, 60)[seed % 2], actions=("slack", "block_scores"),
+        )  # fmt: skip
+        forget()
+        together = compare_family(rule, family(seed), EVALUATION)
+        forget()
+        alone = []
+        for each in family(seed):
+            forget()
+            alone.append(compare(rule, each, EVALUATION))
+        assert [found.subject.label for found in together] == [f"label-{place}" for place in range(5)]
+        assert [found for found, other in zip(together, alone, strict=True) if not same(found, other)] == []
+        judged += sum(found.p_value is not None for found in together)
+    assert judged >= 5
+
+
+def test_what_is_the_same_is_told_from_what_is_not() -> None:
+    one = Interval(0.1, 0.05, 0.2, 0.1)
+    assert same([one, {"a": 1.0}], [replace(one, value=0.1 + 1e-12), {"a": 1.0}])
+    assert not same([one], [replace(one, value=0.1 + 1e-8)])
+    assert not same({"a": 1.0}, {"a": None})
+
+
+def test_no_label_is_no_evidence() -> None:
+    assert compare_family(Rule(id="r", metric="ece", condition="above", threshold=0.1), [], EVALUATION) == []
+
+
+def test_hits_beyond_a_limit_are_those_of_the_binomial_distribution() -> None:
+    rng = np.random.default_rng(3)
+    n = np.concatenate([[1.0, 100.0, 700.0], np.rint(rng.uniform(1, 6000, 5)), [250.0, 250.0, 40.5]])[None]
+    score = np.append(rng.random(8), [0.02, 0.98, 0.4])[None]
+    rate = np.clip(score + rng.normal(0, 0.03, n.shape), 0, 1)
+    rate[0, :2] = 0.0, 1.0
+    limit = np.array([[0.004, 0.03, 0.1, 0.25]])
+    found = hits(n, score, rate).beyond(limit)[0]
+    for place in range(n.shape[1] - 1):
+        rows, c, p = int(n[0, place]), score[0, place], rate[0, place]
+        k = np.arange(rows + 1)
+        chance = stats.binom.pmf(k, rows, p)
+        expected = [chance[np.abs(k / rows - c) >= x - 1e-9].sum() for x in limit[0]]
+        assert found[:, place] == pytest.approx(expected, abs=1e-12)
+    # a fractional number of rows: P(K >= k) = I_p(k, n - k + 1) at k = n (c + x), and the same of the misses
+    part, c, p = (float(array[0, -1]) for array in (n, score, rate))
+    high, low = part * (c + limit[0]), part * (1 - c + limit[0])
+    beyond = stats.beta.cdf(p, high, part + 1 - high) + stats.beta.cdf(1 - p, low, part + 1 - low)
+    assert found[:, -1] == pytest.approx(np.minimum(beyond, 1), abs=1e-12)
+
+
+def test_a_p_value_of_the_mce_is_small_but_never_nothing() -> None:
+    n = np.array([2000, 2000])
+    score = np.array([0.3, 0.6])
+
+    def table(gap: float) -> BinCounts:
+        w = n.astype(float)
+        return BinCounts(np.array([5000, 10_000]), n, w, w * score, w * (score + np.array([gap, 0.0])), w)
+
+    p = [mce_increase_p(table(gap), table(0.0)) for gap in (0.0, 0.05, 0.1, 0.12, 0.4)]
+    assert p == sorted(p, reverse=True)
+    assert p[1] < 0.01
+    assert LEAST_P <= p[-1] <= p[-2] < 1e-9
+
+
+def test_questions_searched_together_have_the_answers_they_have_alone() -> None:
+    rng = np.random.default_rng(5)
+    middle, sd, most = rng.uniform(-0.2, 0.9, 40), rng.uniform(0.005, 0.1, 40), rng.uniform(-0.1, 1.0, 40)
+    guess = rng.uniform(-0.1, 1.2, 40)
+
+    def chance(distance: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return np.asarray(ndtr((np.floor(distance * 500) / 500 - middle[which]) / sd[which]))
+
+    def one(place: int, distance: float) -> float:
+        return float(chance(np.array([distance]), np.array([place]))[0])
+
+    found = smallest_of_each(chance, 0.8, most, guess, sd)
+    for place in range(40):
+        alone = smallest(partial(one, place), 0.8, most[place], guess[place], sd[place])
+        assert (alone is None) == np.isnan(found[place])
+        assert alone is None or alone == found[place]
+    held = ~np.isnan(found)
+    assert 5 < held.sum() < 40
+    assert (chance(found[held], np.flatnonzero(held)) >= 0.8).all()
+    less = found - 1.001 * PRECISION
+    assert (chance(less, np.arange(40))[held & (less > 0)] < 0.8).all()
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
+    given: list[int] = []
+
+    @each_by_content
+    def squares(asked: list[tuple[int]], plus: int) -> list[int]:
+        given.extend(number for (number,) in asked)
+        return [number**2 + plus for (number,) in asked]
+
+    assert squares([(2,), (3,), (2,)], 1) == [5, 10, 5]
+    assert squares([(number,) for number in range(10, 10 + MOST)], 1)[-1] == (9 + MOST) ** 2 + 1
+    given.clear()
+    assert squares([(9 + MOST,), (2,)], 1) == [(9 + MOST) ** 2 + 1, 5]
+    assert given == [2]
+    assert squares([(2,)], 2) == [6]
+    forget()
+    assert squares([(2,)], 1) == [5]
+    assert given == [2, 2, 2]
+
+
+def test_a_subject_and_a_name_tell_results_apart() -> None:
+    told = each_by_content(lambda asked: [f"{subject.label} {name}" for subject, name in asked])
+    one, two = Subject("tickets", "a"), Subject("tickets", "b")
+    assert told([(one, "x"), (two, "x"), (one, "y")]) == ["a x", "b x", "a y"]

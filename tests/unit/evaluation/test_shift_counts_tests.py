@@ -1,0 +1,181 @@
+"""Distribution tests on counts, against scipy on the rows."""
+
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.stats import contingency
+
+from monitor.core import windows
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import Subject
+from monitor.evaluation.shift.counts_tests import chi_square, ks, psi, source_shifts
+
+WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
+
+
+@dataclass(frozen=True)
+class Reference:
+    counts: Counts
+
+
+def scores(seed: int, n: int, a: float = 2.0, b: float = 3.0) -> np.ndarray:
+    return np.round(np.random.default_rng(seed).beta(a, b, n), 2)
+
+
+def of(score: np.ndarray, **more: object) -> Counts:
+    return counts_from_rows(score, np.zeros(len(score)), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("n", "a"), [(300, 2.0), (2_000, 2.2), (5_000, 1.5), (150, 4.0)])
+def test_ks_is_that_of_scipy_on_the_rows(n: int, a: float) -> None:
+    now, then = scores(1, n, a), scores(2, 4_000)
+    theirs = stats.ks_2samp(now, then, method="asymp")
+    ours = ks(of(now), of(then))
+    assert ours.statistic == pytest.approx(theirs.statistic, abs=1e-12)
+    assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert ours.detail["at_score"] == pytest.approx(theirs.statistic_location, abs=1e-4)
+
+
+def test_ks_of_a_sample_with_itself_is_zero() -> None:
+    same = of(scores(1, 500))
+    assert (ks(same, same).statistic, ks(same, same).p_value) == (0.0, 1.0)
+
+
+def test_groups_of_one_cell_count_as_one_step_of_the_distribution() -> None:
+    score = scores(1, 1_000)
+    split = of(score, predicted=np.random.default_rng(3).random(1_000) < 0.5)
+    assert ks(split, of(score)).statistic == pytest.approx(0.0, abs=1e-12)
+
+
+def test_weights_count_a_row_as_often_as_they_say_but_are_not_more_evidence() -> None:
+    score, then = scores(1, 400), of(scores(2, 3_000, 2.4))
+    weight = np.random.default_rng(4).integers(1, 4, 400)
+    weighted, repeated = ks(of(score, weight=weight), then), ks(of(np.repeat(score, weight)), then)
+    assert weighted.statistic == pytest.approx(repeated.statistic, abs=1e-12)
+    assert weighted.p_value is not None
+    assert repeated.p_value is not None
+    assert weighted.p_value > repeated.p_value
+
+
+def test_dependent_rows_are_less_evidence_for_the_same_distance() -> None:
+    now, then = of(scores(1, 1_000, 2.3)), of(scores(2, 4_000))
+    plain, clustered = ks(now, then), ks(replace(now, design_effect=3.0), then)
+    assert plain.statistic == clustered.statistic
+    assert plain.p_value is not None
+    assert clustered.p_value is not None
+    assert clustered.p_value > plain.p_value
+
+
+def test_psi_is_the_sum_over_the_baselines_deciles() -> None:
+    rng = np.random.default_rng(5)
+    now, then = rng.beta(2.5, 3, 50_000), rng.beta(2, 3, 50_000)
+    place = [np.searchsorted(np.quantile(then, np.arange(1, 10) / 10), s) for s in (now, then)]
+    p, q = (np.bincount(k, minlength=10) / len(k) for k in place)
+    assert psi(of(now), of(then)).statistic == pytest.approx(np.sum((p - q) * np.log(p / q)), rel=0.01)
+
+
+def test_psi_stays_finite_where_a_bin_is_empty() -> None:
+    found = psi(of(np.full(500, 0.9)), of(np.linspace(0.05, 0.95, 500)))
+    assert found.statistic is not None
+    assert 1.0 < found.statistic < 10.0
+    assert found.p_value is None
+
+
+def test_psi_of_unchanged_scores_is_on_average_what_its_detail_says() -> None:
+    then = of(np.linspace(0, 1, 2_000))
+    rng = np.random.default_rng(6)
+    found = [psi(of(rng.random(1_000)), then) for _ in range(200)]
+    expected = 9 / 1_000  # the baseline is exact here: its own share of the noise is missing
+    assert np.mean([f.statistic for f in found if f.statistic is not None]) == pytest.approx(expected, rel=0.12)
+    assert found[0].detail["if_unchanged"] == pytest.approx(9 * (1 / 1_000 + 1 / 2_000))
+
+
+@pytest.mark.parametrize("test", [ks, psi])
+@pytest.mark.parametrize("sizes", [(99, 1_000), (1_000, 99), (1, 1_000), (0, 1_000), (1_000, 0)])
+def test_too_few_rows_on_either_side_give_no_effect_size_but_the_reason(test: object, sizes: tuple[int, int]) -> None:
+    found = test(*(of(scores(1, n)) for n in sizes))  # type: ignore[operator]
+    assert (found.statistic, found.p_value, found.detail["reason"]) == (None, None, "too_few_rows")
+
+
+def mix(**predicted: int) -> dict[str, Counts]:
+    """Labels with so many predicted rows each, and as many again that were not predicted."""
+    return {label: of(np.repeat([0.2, 0.9], n)) for label, n in predicted.items()}
+
+
+def test_the_label_mix_is_tested_like_scipys_contingency_table() -> None:
+    found = chi_square(mix(billing=300, login=150, outage=50), mix(billing=2_000, login=1_500, outage=500))
+    table = np.array([[300, 150, 50], [2_000, 1_500, 500]])
+    assert found.statistic == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
+    assert found.p_value == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9)
+    assert found.detail["moved_most"] == "billing"
+    assert found.detail["moved_by"] == pytest.approx(0.6 - 0.5)
+
+
+def test_v_at_equal_size_is_cramers_v_of_a_table_with_both_sides_alike() -> None:
+    found = chi_square(mix(a=300, b=150, c=50), mix(a=3_000, b=3_000, c=2_000))
+    table = np.array([[4_800, 2_400, 800], [3_000, 3_000, 2_000]])
+    assert found.detail["v_at_equal_size"] == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
+    assert found.statistic is not None
+    assert found.statistic < found.detail["v_at_equal_size"]
+
+
+def test_the_design_effect_of_one_label_does_not_move_the_mix() -> None:
+    now, then = mix(a=300, b=300), mix(a=3_000, b=3_000)
+    found = chi_square({**now, "a": replace(now["a"], design_effect=2.0)}, then)
+    assert found.statistic == pytest.approx(0.0, abs=1e-9)
+
+
+def test_dependent_rows_are_less_evidence_for_a_mix_that_moved() -> None:
+    now, then = mix(a=300, b=200), mix(a=3_000, b=3_000)
+    clustered = {label: replace(counts, design_effect=2.0) for label, counts in now.items()}
+    table = np.array([[150, 100], [3_000, 3_000]])
+    expected = stats.chi2_contingency(table, correction=False).pvalue
+    assert chi_square(clustered, then).p_value == pytest.approx(expected, rel=1e-9)
+
+
+def test_rare_labels_are_tested_together() -> None:
+    found = chi_square(mix(a=300, b=200, rare=4, rarer=4), mix(a=3_000, b=2_000, rare=30, rarer=40))
+    table = np.array([[300, 200, 8], [3_000, 2_000, 70]])
+    assert found.detail["merged"] == ["rare", "rarer"]
+    assert found.statistic == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
+
+
+def test_a_label_that_is_too_rare_even_with_the_others_is_left_out() -> None:
+    found = chi_square(mix(a=300, b=200, rare=0), mix(a=3_000, b=2_000, rare=3))
+    assert found.statistic == pytest.approx(0.0, abs=1e-9)
+    assert found.detail["merged"] == ["rare"]
+
+
+def test_a_mix_of_one_label_or_of_few_rows_has_no_test() -> None:
+    assert chi_square(mix(a=300), mix(a=3_000)).detail["reason"] == "one_label"
+    assert chi_square(mix(a=30, b=20), mix(a=300, b=200)).detail["reason"] == "too_few_rows"
+    assert chi_square({}, {}).detail["reason"] == "too_few_rows"
+
+
+def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix() -> None:
+    now: dict[str | None, Counts] = {None: of(scores(1, 900)), **mix(b=200, a=300, new=200)}
+    then: dict[str | None, Reference] = {
+        name: Reference(counts)
+        for name, counts in {None: of(scores(2, 4_000)), **mix(a=3_000, b=2_000, gone=100)}.items()
+    }
+    found = source_shifts("mail", WINDOW, now, then)
+    assert [(f.subject.label, f.test, f.column) for f in found] == [
+        ("a", "ks", "score"), ("a", "psi", "score"), ("b", "ks", "score"), ("b", "psi", "score"),
+        (None, "ks", "score"), (None, "psi", "score"), (None, "chi_square", "label"),
+    ]  # fmt: skip
+    assert {f.subject.source for f in found} == {"mail"}
+    assert (found[0].n, found[0].n_baseline) == (600, 6_000)
+    assert (found[-1].n, found[-1].n_baseline) == (500, 5_000)
+
+
+def test_a_source_without_a_baseline_gets_no_result() -> None:
+    assert source_shifts("mail", WINDOW, {None: of(scores(1, 900))}, {}) == []
+
+
+def test_the_whole_source_is_its_own_subject() -> None:
+    whole: dict[str | None, Counts] = {None: of(scores(1, 900))}
+    found = source_shifts("mail", WINDOW, whole, {None: Reference(of(scores(2, 900)))})
+    assert [(f.subject, f.test) for f in found] == [(Subject("mail", None), "ks"), (Subject("mail", None), "psi")]

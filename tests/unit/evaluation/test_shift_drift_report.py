@@ -1,0 +1,136 @@
+"""Drift of feature samples: Evidently's distances, missing values, and what is left out."""
+
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.spatial import distance
+
+from monitor.core import windows
+from monitor.core.records import ShiftResult, Subject
+from monitor.evaluation.shift.drift_report import feature_drift
+from monitor.history.tables import shifts
+
+WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
+
+
+def sample(seed: int, n: int, spanish: float = 0.1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "language": rng.choice(["en", "es"], n, p=[1 - spanish, spanish]),
+            "body_length": rng.lognormal(5, 1, n),
+        }
+    )
+
+
+def found(current: pd.DataFrame, reference: pd.DataFrame, html: Path | None = None) -> dict[str, ShiftResult]:
+    results = feature_drift("mail", WINDOW, current, reference, html=html)
+    assert {r.subject for r in results} == {Subject("mail", None)}
+    return {f"{r.test} {r.column}": r for r in results}
+
+
+def test_a_category_is_measured_by_the_jensen_shannon_distance_of_scipy() -> None:
+    current, reference = sample(1, 2_000, 0.4), sample(2, 3_000, 0.1)
+    result = found(current, reference)["evidently:jensenshannon language"]
+    shares = [frame["language"].value_counts(normalize=True)[["en", "es"]] for frame in (current, reference)]
+    assert result.statistic == pytest.approx(distance.jensenshannon(*shares), abs=1e-9)
+    assert result.p_value is None
+    assert result.detail == {"drifted": True, "method": "jensenshannon", "threshold": 0.1}
+
+
+def test_a_number_is_measured_in_standard_deviations_of_the_reference() -> None:
+    current, reference = sample(1, 2_000), sample(2, 3_000)
+    result = found(current, reference)["evidently:wasserstein body_length"]
+    theirs = stats.wasserstein_distance(current["body_length"], reference["body_length"])
+    assert result.statistic == pytest.approx(theirs / np.std(reference["body_length"]), rel=1e-9)
+    assert result.detail["drifted"] is False
+
+
+def test_the_same_samples_give_the_same_results() -> None:
+    current, reference = sample(1, 500), sample(2, 500)
+    first, second = (feature_drift("mail", WINDOW, current, reference) for _ in range(2))
+    assert first == second
+
+
+def test_missing_values_that_appear_are_found_though_the_rest_has_not_moved() -> None:
+    current, reference = sample(1, 2_000), sample(2, 2_000)
+    current.loc[current.index[:600], "body_length"] = np.nan
+    results = found(current, reference)
+    missing = results["missing body_length"]
+    assert missing.statistic == pytest.approx(0.3)
+    table = [[600, 1_400], [0, 2_000]]
+    assert missing.p_value == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9)
+    assert results["evidently:wasserstein body_length"].detail["drifted"] is False
+    assert results["evidently:wasserstein body_length"].n == 1_400
+    assert (results["missing language"].statistic, results["missing language"].p_value) == (0.0, 1.0)
+
+
+def test_a_column_that_cannot_be_compared_is_named_and_the_others_go_on() -> None:
+    current, reference = sample(1, 500), sample(2, 500)
+    current["empty"], reference["empty"] = None, None
+    current["vanished"], reference["vanished"] = np.nan, 1.0
+    current["few"], reference["few"] = [1.0] * 20 + [np.nan] * 480, 1.0
+    current["subject"], reference["subject"] = [f"a{k}" for k in range(500)], [f"b{k}" for k in range(500)]
+    results = found(current, reference)
+    reasons = {name: r.detail["reason"] for name, r in results.items() if r.statistic is None}
+    assert reasons == {
+        "evidently:jensenshannon empty": "no value at all",
+        "evidently:wasserstein vanished": "no value at all",
+        "evidently:wasserstein few": "fewer than 100 values",
+        "evidently:jensenshannon subject": "more than 200 distinct values",
+    }
+    assert results["missing vanished"].statistic == pytest.approx(1.0)
+    assert results["evidently:jensenshannon language"].statistic is not None
+
+
+def test_small_samples_are_not_tested() -> None:
+    results = found(sample(1, 1), sample(2, 2_000))
+    assert {name: (r.statistic, r.p_value) for name, r in results.items()} == dict.fromkeys(results, (None, None))
+    assert results["missing language"].detail["reason"] == "fewer than 100 rows"
+
+
+def test_samples_without_rows_or_without_columns_give_no_number(tmp_path: Path) -> None:
+    page = tmp_path / "drift.html"
+    assert all(r.statistic is None for r in found(sample(1, 500).head(0), sample(2, 500), page).values())
+    assert feature_drift("mail", WINDOW, pd.DataFrame(), pd.DataFrame(), html=page) == []
+    assert not page.exists()
+
+
+def test_decimals_booleans_and_infinite_numbers_are_taken_as_what_they_are() -> None:
+    reference = pd.DataFrame({"price": [Decimal("1.5"), None] * 200, "urgent": [True, False] * 200, "age": 1.0})
+    current = reference.assign(price=[Decimal("2.5"), None] * 200, age=[1.0, np.inf] * 200)
+    results = found(current, reference)
+    assert results["evidently:wasserstein price"].statistic is not None
+    assert results["evidently:jensenshannon urgent"].statistic == pytest.approx(0.0, abs=1e-12)
+    assert results["missing age"].statistic == pytest.approx(0.5)
+
+
+def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_anything(tmp_path: Path) -> None:
+    page = tmp_path / "weekly" / "drift-mail.html"
+    page.parent.mkdir()
+    page.write_text("the old one")
+    found(sample(1, 500), sample(2, 500), page)
+    text = page.read_text(encoding="utf-8")
+    assert "body_length" in text
+    assert [p.name for p in page.parent.iterdir()] == ["drift-mail.html"]
+    assert re.findall(r"<(?:script|img|iframe)[^>]*\bsrc\s*=\s*[\"']?(?:https?:)?//", text) == []
+    assert re.findall(r"<link[^>]*\bhref\s*=\s*[\"']?(?:https?:)?//", text) == []
+
+
+def test_names_fit_the_history() -> None:
+    width = shifts.c.test.type.length
+    assert all(len(r.test) <= width for r in feature_drift("mail", WINDOW, sample(1, 200), sample(2, 200)))
+
+
+def test_evidently_is_not_imported_before_it_is_needed() -> None:
+    module = "monitor.evaluation.shift.drift_report"
+    code = f"import sys, {module}; sys.exit('evidently' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

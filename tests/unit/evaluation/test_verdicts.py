@@ -1,0 +1,134 @@
+"""The decision table, and that a verdict never contradicts itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.config.model import Rule
+from monitor.core.records import Comparison, Outcome, Reason, Subject, Window
+from monitor.evaluation.verdicts import decide, outcome_of
+
+RATE = 0.01
+WINDOW = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02, actions=("slack", "disable_automation"))
+ABOVE = Rule(id="above", metric="mce", condition="above", threshold=0.2)
+BELOW = Rule(id="below", metric="roc_auc", condition="below", threshold=0.8)
+KS = Rule(id="ks", test="ks", column="score", threshold=0.1)
+PSI = Rule(id="psi", test="psi", column="score", threshold=0.2)
+
+
+def evidence(label: str = "billing", **changes: Any) -> Comparison:
+    plain: dict[str, Any] = {"p_value": 1e-9, "beyond": True, "adequate": True, "n": 1000, "data_digest": "d"}
+    return Comparison(Subject("tickets", label), WINDOW, **(plain | changes))
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "p_adjusted", "outcome", "reason"),
+    [
+        (RISE, evidence(p_rate=1e-9), 1e-9, "breach", Reason.INCREASED),
+        (RISE, evidence(p_rate=0.4), 1e-9, "breach", Reason.TRAFFIC_MIX),
+        (ABOVE, evidence(), 1e-9, "breach", Reason.ABOVE_THRESHOLD),
+        (BELOW, evidence(), 1e-9, "breach", Reason.BELOW_THRESHOLD),
+        (KS, evidence(), 1e-9, "breach", Reason.DISTRIBUTION_SHIFTED),
+        (PSI, evidence(p_value=None), None, "breach", Reason.DISTRIBUTION_SHIFTED),
+        (PSI, evidence(p_value=None, adequate=False), None, "not_evaluated", Reason.TOO_FEW_ROWS),
+        (RISE, evidence(beyond=False), 1e-9, "ok", Reason.WITHIN_THRESHOLD),
+        (RISE, evidence(), 0.01, "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY),
+        (RISE, evidence(streak=False), 1e-9, "unconfirmed", Reason.STREAK_INCOMPLETE),
+        (RISE, evidence(adequate=False, streak=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
+        (RISE, evidence(problem=Reason.REJECTED_ROWS), 1e-9, "not_evaluated", Reason.REJECTED_ROWS),
+        (RISE, evidence(adequate=False), 0.2, "not_evaluated", Reason.TOO_FEW_ROWS),
+        (RISE, evidence(adequate=False, beyond=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
+        (RISE, evidence(problem=Reason.NO_BASELINE), None, "not_evaluated", Reason.NO_BASELINE),
+    ],
+)
+def test_the_decision_table(
+    rule: Rule, found: Comparison, p_adjusted: float | None, outcome: Outcome, reason: Reason
+) -> None:
+    assert outcome_of(rule, found, p_adjusted, RATE) == (outcome, reason)
+
+
+def test_a_breach_of_few_rows_stays_a_breach() -> None:
+    assert outcome_of(RISE, evidence(adequate=False), 1e-9, RATE)[0] == "breach"
+
+
+def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rules() -> None:
+    family = [evidence(label, p_value=p) for label, p in (("a", 0.0004), ("b", 0.5), ("c", 0.6), ("d", 1.0))]
+    verdicts = decide(RISE, family, rate=RATE, decision_rules=6, revision="r")
+    # Benjamini-Hochberg by hand: .0004 * 4 / 1, then times six rules
+    assert verdicts[0].p_adjusted == pytest.approx(0.0004 * 4 * 6)
+    assert [v.outcome for v in verdicts] == ["breach", "unconfirmed", "unconfirmed", "unconfirmed"]
+    twelve = decide(RISE, family, rate=RATE, decision_rules=12, revision="r")
+    assert (twelve[0].outcome, twelve[0].reason) == ("unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY)
+
+
+def test_shift_tests_are_families_of_their_own() -> None:
+    family = [evidence("a", p_value=0.004), evidence("b", p_value=0.5)]
+    assert decide(KS, family, rate=RATE, decision_rules=50, revision="r")[0].p_adjusted == pytest.approx(0.008)
+
+
+def test_labels_without_evidence_are_no_members_of_the_family() -> None:
+    alone = decide(RISE, [evidence("a", p_value=0.004)], rate=RATE, decision_rules=1, revision="r")
+    missing = [evidence(name, problem=Reason.NO_ROWS, p_value=None) for name in "bcdefgh"]
+    crowd = decide(RISE, [evidence("a", p_value=0.004), *missing], rate=RATE, decision_rules=1, revision="r")
+    assert crowd[0] == alone[0]
+    assert {v.reason for v in crowd[1:]} == {Reason.NO_ROWS}
+
+
+def test_only_a_breach_asks_for_actions() -> None:
+    breach, fine = decide(RISE, [evidence("a"), evidence("b", beyond=False)], rate=RATE, decision_rules=1, revision="r")
+    assert breach.actions == ("slack", "disable_automation")
+    assert fine.actions == ()
+
+
+def test_the_id_depends_on_everything_the_verdict_depends_on_and_on_nothing_else() -> None:
+    def id_of(**changes: Any) -> str:
+        revision = changes.pop("revision", "r")
+        return decide(RISE, [evidence(**changes)], rate=RATE, decision_rules=1, revision=revision)[0].id
+
+    ids = {id_of(), id_of(label="other"), id_of(data_digest="e"), id_of(baseline_version=2), id_of(revision="s")}
+    assert len(ids) == 5
+    assert id_of() == id_of()
+
+
+@given(
+    st.lists(
+        st.builds(
+            evidence,
+            p_value=st.floats(0, 1),
+            beyond=st.booleans(),
+            adequate=st.booleans(),
+            streak=st.booleans(),
+            p_rate=st.none() | st.floats(0, 1),
+            problem=st.none() | st.sampled_from([Reason.NO_BASELINE, Reason.NO_ROWS, Reason.SCORES_MOVED]),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from([RISE, ABOVE, BELOW, KS]),
+)
+def test_a_verdict_never_contradicts_itself(family: list[Comparison], rule: Rule) -> None:
+    for found, verdict in zip(family, decide(rule, family, rate=RATE, decision_rules=3, revision="r"), strict=True):
+        if verdict.outcome == "breach":
+            assert found.beyond
+            assert verdict.p_adjusted is not None
+            assert verdict.p_adjusted < RATE
+        if verdict.outcome == "not_evaluated":
+            assert verdict.reason in (found.problem, Reason.TOO_FEW_ROWS)
+            assert verdict.actions == ()
+        if verdict.reason is Reason.WITHIN_THRESHOLD:
+            assert not found.beyond
+        if verdict.outcome == "ok":
+            assert found.adequate
+            assert verdict.reason is Reason.WITHIN_THRESHOLD
+        if verdict.outcome == "unconfirmed":
+            assert found.beyond
+            assert found.adequate
+            assert verdict.actions == ()
+            incomplete, unsure = Reason.STREAK_INCOMPLETE, Reason.NOT_SIGNIFICANT_IN_FAMILY
+            assert verdict.reason is (unsure if found.streak else incomplete)

@@ -1,0 +1,220 @@
+"""What is deployed: entry points exist, zones agree, every flow tells its failure and ends some time."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import yaml
+
+from monitor.config.load import load_config
+from monitor.config.settings import SECRETS, variable, variables
+from monitor.core.windows import day, last_ready
+
+ROOT = Path(__file__).parents[3]
+DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text("utf-8"))[
+    "deployments"
+]
+SCHEDULED = [d for d in DEPLOYMENTS if d.get("schedules")]
+EVALUATIONS = [d for d in SCHEDULED if d["name"] in ("calmon-weekly", "calmon-daily")]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+ZONES = (
+    "UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe",
+    "Pacific/Apia", "Africa/Cairo", "Asia/Beirut",
+)  # fmt: skip
+
+
+def flow_of(deployment: dict[str, Any]) -> Any:
+    path, _, name = deployment["entrypoint"].partition(":")
+    assert (ROOT / path).is_file()
+    return getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
+
+
+@pytest.fixture(autouse=True)
+def prefect_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect makes its folder when it is imported: not in anybody's home."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
+def test_a_deployed_flow_exists_and_is_called_like_its_deployment(deployment: dict[str, Any]) -> None:
+    assert flow_of(deployment).name == deployment["name"]
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
+def test_every_deployed_flow_tells_its_failure_and_its_crash_and_has_a_time_out(deployment: dict[str, Any]) -> None:
+    from flows.hooks import tell_monitor_failed, tell_run_failed
+
+    flow = flow_of(deployment)
+    tells = tell_monitor_failed if deployment.get("schedules") else tell_run_failed
+    assert flow.on_failure_hooks == [tells]
+    assert flow.on_crashed_hooks == [tells]
+    assert 0 < flow.timeout_seconds <= 6 * 3600
+
+
+def test_every_flow_but_the_demo_is_deployed() -> None:
+    found = {
+        path.stem
+        for path in (ROOT / "flows").glob("*.py")
+        if re.search(r"^@flow\(", path.read_text("utf-8"), re.MULTILINE)
+    }
+    deployed = {Path(d["entrypoint"].partition(":")[0]).stem for d in DEPLOYMENTS}
+    assert found - deployed == {"demo_story"}
+
+
+def test_every_task_has_a_time_out_and_retries_only_what_is_outside() -> None:
+    from prefect import Task
+
+    from flows import rebaseline, stages
+
+    tasks = {t for module in (stages, rebaseline) for t in vars(module).values() if isinstance(t, Task)}
+    assert len(tasks) == 7
+    for task in tasks:
+        assert task.timeout_seconds, task.name
+        assert (task.retries, task.retry_condition_fn) == (stages.RETRIES, stages.only_io), task.name
+
+
+def test_the_schedules_are_the_weekly_and_the_daily_one_in_the_time_zone_of_the_rules() -> None:
+    assert [d["name"] for d in EVALUATIONS] == ["calmon-weekly", "calmon-daily"]
+    zones = {schedule["timezone"] for d in SCHEDULED for schedule in d["schedules"]}
+    assert zones == {load_config(ROOT / "alerts.yaml").timezone}
+
+
+def test_a_look_at_what_is_now_is_dropped_where_one_is_running() -> None:
+    others = [d for d in SCHEDULED if d not in EVALUATIONS]
+    assert "calmon-watchdog" in [d["name"] for d in others]
+    assert {d["concurrency_limit"]["collision_strategy"] for d in others} == {"CANCEL_NEW"}
+
+
+@pytest.mark.parametrize("deployment", EVALUATIONS, ids=lambda d: d["name"])
+def test_scheduled_runs_wait_for_each_other_and_none_is_dropped(deployment: dict[str, Any]) -> None:
+    assert deployment["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
+
+
+def clock_of(deployment: dict[str, Any]) -> tuple[time, bool]:
+    """When of the day a schedule runs, and whether only on Mondays."""
+    minute, hour, *days = deployment["schedules"][0]["cron"].split()
+    assert days in (["*", "*", "*"], ["*", "*", "1"])
+    return time(int(hour), int(minute)), days[-1] == "1"
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_in_every_time_zone_each_daily_run_finds_the_day_before_ready_also_when_clocks_change(zone: str) -> None:
+    clock, _ = clock_of(EVALUATIONS[1])
+    here = ZoneInfo(zone)
+    for today in (date(2026, 1, 1) + timedelta(days=n) for n in range(730)):
+        expected = day((today - timedelta(days=1)).isoformat(), here)
+        assert last_ready("daily", datetime.combine(today, clock, here), here) == expected
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_in_every_time_zone_each_weekly_run_finds_the_week_before_ready(zone: str) -> None:
+    clock, mondays = clock_of(EVALUATIONS[0])
+    assert mondays
+    here = ZoneInfo(zone)
+    for monday in (date(2026, 1, 5) + timedelta(weeks=n) for n in range(104)):
+        year, number, _ = (monday - timedelta(days=1)).isocalendar()
+        assert last_ready("weekly", datetime.combine(monday, clock, here), here).name == f"{year}-W{number:02d}"
+
+
+def test_compose_gives_only_variables_that_calmon_or_prefect_know() -> None:
+    for name, service in COMPOSE["services"].items():
+        ours = (
+            {key for key in service["environment"] if key.startswith("CALMON_")} if "environment" in service else set()
+        )
+        assert ours <= set(variables()), name
+
+
+NEEDS = {
+    "postgres": {"postgres_password"},
+    "prefect-server": {"prefect_database_url"},
+    "deploy": set(),
+    "worker": {
+        "calmon_store_url",
+        "calmon_warehouse_url",
+        "calmon_slack_bot_token",
+        "calmon_heartbeat_url",
+        "calmon_watchdog_heartbeat_url",
+    },
+    "service": {"calmon_store_url", "calmon_api_tokens"},
+    "slack": {"calmon_store_url", "calmon_slack_bot_token", "calmon_slack_app_token"},
+}
+
+
+def test_every_container_has_the_secrets_that_it_needs_and_no_other() -> None:
+    assert {name: set(service.get("secrets", ())) for name, service in COMPOSE["services"].items()} == NEEDS
+    assert set(COMPOSE["secrets"]) == set().union(*NEEDS.values())
+    assert all("file" in secret for secret in COMPOSE["secrets"].values())
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_container_gets_no_secret_but_as_a_file(name: str) -> None:
+    service = COMPOSE["services"][name]
+    environment = service["environment"]
+    values = {variable(field) for field in SECRETS} | {"POSTGRES_PASSWORD", "PREFECT_SERVER_DATABASE_CONNECTION_URL"}
+    assert not values & set(environment)
+    files = {value for key, value in environment.items() if key.endswith("_FILE")}
+    mounted = {re.sub(r"^\$\{\w+:\+(.*)\}$", r"\1", value) for value in files}
+    assert mounted == {f"/run/secrets/{secret}" for secret in service.get("secrets", ()) if "prefect" not in secret}
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_container_cannot_write_its_root_nor_gain_anything(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "/tmp" in service["tmpfs"]  # noqa: S108 - in the container
+    assert "privileged" not in service
+    added = {"postgres": ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]}
+    assert service.get("cap_add", []) == added.get(name, [])
+
+
+def test_images_have_exact_versions() -> None:
+    images = [service["image"] for service in COMPOSE["services"].values() if "image" in service]
+    images += re.findall(r"^FROM (\S+)", (ROOT / "deployments" / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    assert len(images) == 2
+    assert all(re.fullmatch(r"[\w/.-]+:(\d+\.\d+|\d+\.\d+\.\d+)-[\w-]+(@sha256:[0-9a-f]{64})?", one) for one in images)
+
+
+def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
+    script = ROOT / "deployments" / "secrets.sh"
+    for _ in range(2):
+        subprocess.run(["sh", str(script)], cwd=tmp_path, check=True, capture_output=True)
+    found = {path.name: path.read_text("utf-8") for path in (tmp_path / "secrets").iterdir()}
+    password = found["postgres_password"]
+    assert re.fullmatch(r"[0-9a-f]{48}", password)
+    assert found == {
+        "postgres_password": password,
+        "calmon_store_url": f"postgresql+psycopg://calmon:{password}@postgres:5432/calmon",
+        "prefect_database_url": f"postgresql+asyncpg://calmon:{password}@postgres:5432/prefect",
+    }
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    made = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values() if secret["file"].startswith("./")}
+    assert made <= set(found)
+
+
+def test_compose_publishes_ports_to_this_machine_only() -> None:
+    published = [port for service in COMPOSE["services"].values() for port in service.get("ports", ())]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_the_browser_of_a_compose_user_is_not_sent_to_an_address_inside_the_network() -> None:
+    server = COMPOSE["services"]["prefect-server"]["environment"]
+    (port,) = COMPOSE["services"]["prefect-server"]["ports"]
+    host = port.rpartition(":")[0]
+    assert server["PREFECT_UI_API_URL"] == f"http://{host}/api"
+
+
+def test_everything_the_image_copies_is_there() -> None:
+    text = (ROOT / "deployments" / "Dockerfile").read_text("utf-8")
+    for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE):
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists(), source

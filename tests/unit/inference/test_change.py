@@ -1,0 +1,318 @@
+"""Tests of a change and of a level, against simulation and enumeration."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, empty_counts, equal_frequency_edges
+from monitor.core.records import Interval
+from monitor.inference.change import (
+    align,
+    ece_increase,
+    ece_increase_p,
+    ece_level_p,
+    ece_rate_p,
+    mce_increase,
+    mce_increase_p,
+    mce_level_p,
+    mover,
+)
+from monitor.inference.intervals import ece_intervals, mce_interval
+from monitor.inference.maximum_change import unchanged
+
+Rows = npt.NDArray[np.float64]
+SIDES: tuple[Literal["above", "below"], ...] = ("above", "below")
+
+
+def table(rows: list[int], score: list[float], rate: list[float]) -> BinCounts:
+    n = np.array(rows)
+    w = n.astype(float)
+    upper = np.array([10_000 * (k + 1) // len(rows) for k in range(len(rows))])
+    return BinCounts(upper, n, w, w * np.array(score), w * np.array(rate), w)
+
+
+def rows_of(rng: np.random.Generator, n: int, *, stretch: float = 1.5, lift: float = 0.0) -> Counts:
+    """Rows of an over-confident classifier; ``lift`` is added to every true rate."""
+    score = np.clip(rng.beta(2, 2, n), 0.01, 0.99)
+    true = np.clip(1 / (1 + np.exp(-np.log(score / (1 - score)) / stretch)) + lift, 0, 1)
+    return counts_from_rows(score, rng.random(n) < true)
+
+
+def pair(seed: int, n: int = 3000, **window: float) -> tuple[BinCounts, BinCounts]:
+    """(window, baseline) on the baseline's edges."""
+    rng = np.random.default_rng(seed)
+    baseline = rows_of(rng, 20_000)
+    edges = equal_frequency_edges(baseline, 15)
+    return bin_counts(rows_of(rng, n, **window), edges), bin_counts(baseline, edges)
+
+
+def test_mover_adds_the_distances_of_the_limits_in_square() -> None:
+    low, high = mover(Interval(0.10, 0.07, 0.14, 0.1), Interval(0.30, 0.27, 0.42, 0.3))
+    assert low == pytest.approx(0.20 - 0.05)  # 3-4-5: 0.03 below the window, 0.04 above the baseline
+    assert high == pytest.approx(0.20 + np.hypot(0.12, 0.03))
+
+
+def test_mover_refuses_an_estimate_that_is_not_defined() -> None:
+    with pytest.raises(ValueError, match="two estimates"):
+        mover(Interval(None, None, None, None), Interval(0.1, 0.0, 0.2, 0.1))
+
+
+def test_an_increase_of_ece_reports_debiased_points_and_their_interval() -> None:
+    window, baseline = pair(1, lift=0.1)
+    found = ece_increase(window, baseline)
+    then, now = ece_intervals([baseline, window], [], form="analytic")
+    assert (found.value0, found.value1) == (pytest.approx(then.value), pytest.approx(now.value))
+    assert (found.low, found.high) == pytest.approx(mover(then, now))
+    assert found.value1 is not None
+    assert found.value0 is not None
+    assert found.change == pytest.approx(found.value1 - found.value0)
+
+
+def test_a_rise_is_seen_and_a_fall_is_not_called_one() -> None:
+    window, baseline = pair(2, lift=0.12)
+    risen, fallen = ece_increase(window, baseline), ece_increase(baseline, window)
+    assert risen.p_value is not None
+    assert fallen.p_value is not None
+    assert risen.p_value < 1e-6
+    assert fallen.p_value > 0.99
+
+
+def test_traffic_that_moves_to_where_the_model_was_always_wrong_is_seen_but_not_called_new_behaviour() -> None:
+    score, rate = [0.2, 0.5, 0.8], [0.2, 0.5, 0.6]
+    baseline, window = table([6000, 6000, 3000], score, rate), table([500, 500, 2000], score, rate)
+    found = ece_increase(window, baseline)
+    assert found.p_value is not None
+    assert found.p_rate is not None
+    assert found.p_value < 1e-4
+    assert found.p_rate > 0.2
+
+
+def test_new_behaviour_at_the_same_traffic_is_seen_by_both() -> None:
+    baseline = table([6000, 6000, 3000], [0.2, 0.5, 0.8], [0.2, 0.5, 0.8])
+    window = table([1200, 1200, 600], [0.2, 0.5, 0.8], [0.2, 0.4, 0.6])
+    found = ece_increase(window, baseline)
+    assert found.p_value is not None
+    assert found.p_rate is not None
+    assert max(found.p_value, found.p_rate) < 1e-4
+
+
+def test_the_p_value_of_a_rise_agrees_with_a_simulated_null() -> None:
+    """Two windows with the same gaps everywhere: the chance of the change seen, by drawing binomials."""
+    n0, n1, c = np.array([4000, 4000]), np.array([700, 700]), np.array([0.4, 0.7])
+    baseline, window = table(n0.tolist(), c.tolist(), [0.44, 0.66]), table(n1.tolist(), c.tolist(), [0.47, 0.64])
+    found = ece_increase(window, baseline)
+    rng = np.random.default_rng(4)
+
+    def drawn(n: npt.NDArray[np.int64]) -> Rows:
+        rate = rng.binomial(n, c + np.array([0.04, -0.04]), size=(200_000, 2)) / n
+        return np.asarray(np.abs(rate - c).mean(axis=1))
+
+    change = (0.07 + 0.06) / 2 - 0.04
+    simulated = (drawn(n1) - drawn(n0) >= change - 1e-9).mean()
+    assert found.p_value == pytest.approx(simulated, abs=0.02)
+    assert found.p_rate == pytest.approx(simulated, abs=0.02)
+
+
+def test_an_increase_without_rows_is_undefined() -> None:
+    some, none = table([100], [0.5], [0.5]), table([0], [0], [0])
+    for one, two in ((some, none), (none, some), (none, none)):
+        assert ece_increase(one, two).p_value is None
+        assert mce_increase(one, two).p_value is None
+
+
+def test_an_increase_of_mce_is_seen_and_names_the_worst_bin() -> None:
+    baseline = table([2000] * 5, [0.1, 0.3, 0.5, 0.7, 0.9], [0.1, 0.3, 0.5, 0.7, 0.9])
+    window = table([400] * 5, [0.1, 0.3, 0.5, 0.7, 0.9], [0.1, 0.3, 0.5, 0.5, 0.9])
+    found = mce_increase(window, baseline)
+    assert found.p_value is not None
+    assert found.p_value < 1e-4
+    assert found.detail["worst_range"] == (0.6, 0.8)
+    assert found.detail["worst_n"] == 400
+    assert found.detail["worst_gap"] == pytest.approx(-0.2)
+    assert (found.low, found.high) == pytest.approx(
+        mover(mce_interval(baseline).interval, mce_interval(window).interval)
+    )
+
+
+def test_the_chance_of_a_change_in_mce_agrees_with_a_simulated_null() -> None:
+    window, baseline = pair(6, n=2500)
+    null = unchanged(window, baseline)
+    rng = np.random.default_rng(7)
+    n = np.rint(null.n).astype(int)
+    drawn = rng.binomial(n, null.rate, size=(100_000, *n.shape)) / n
+    largest = np.abs(drawn - null.score).max(axis=2)
+    for change in (-0.02, 0.0, 0.03, 0.06):
+        assert null.p_value(change) == pytest.approx((largest[:, 1] - largest[:, 0] >= change).mean(), abs=0.015)
+
+
+@pytest.mark.parametrize("threshold", [0.02, 0.05, 0.1])
+def test_the_level_test_of_ece_and_the_interval_say_the_same(threshold: float) -> None:
+    for seed in range(6):
+        window, _ = pair(seed, n=1500, stretch=1.0 + 0.3 * seed)
+        limits = ece_intervals([window], [], form="analytic")[0]
+        assert limits.low is not None
+        assert limits.high is not None
+        assert (ece_level_p(window, threshold) < 0.025) == (limits.low > threshold)
+        assert (ece_level_p(window, threshold, side="below") < 0.025) == (limits.high < threshold)
+
+
+@pytest.mark.parametrize("rate", [[0.2, 0.5, 0.8], [0.205, 0.49, 0.81], [0.3, 0.5, 0.8], [0.0, 0.5, 1.0]])
+def test_the_level_test_at_a_limit_of_the_interval_has_the_p_value_of_that_limit(rate: list[float]) -> None:
+    """The first two look better than calibrated tables do: no tie can be met at the floor of the upper limit."""
+    bins = table([200, 200, 200], [0.2, 0.5, 0.8], rate)
+    found = ece_intervals([bins], [], form="analytic")[0]
+    assert found.low is not None
+    assert found.high is not None
+    assert ece_level_p(bins, found.high, side="below") == pytest.approx(0.025, abs=1e-5)
+    if found.low > 0:
+        assert ece_level_p(bins, found.low) == pytest.approx(0.025, abs=1e-5)
+
+
+def test_the_level_test_of_one_bin_is_near_the_binomial_one() -> None:
+    bins = table([2000], [0.5], [0.58])
+    p = stats.binom.sf(1159, 2000, 0.55) + stats.binom.cdf(840, 2000, 0.55)
+    assert ece_level_p(bins, 0.05) == pytest.approx(p, abs=0.001)
+    below = stats.binom.cdf(1160, 2000, 0.6)
+    assert ece_level_p(bins, 0.1, side="below") == pytest.approx(below, abs=0.005)
+
+
+def test_the_level_test_of_mce_is_the_product_over_bins() -> None:
+    bins = table([200, 300], [0.3, 0.6], [0.3, 0.75])
+    k = [np.arange(n + 1) for n in (200, 300)]
+    within = [
+        stats.binom.pmf(k[m], n, c + sign * 0.1)[np.abs(k[m] / n - c) < 0.15 - 1e-9].sum()
+        for m, (n, c, sign) in enumerate([(200, 0.3, 1), (300, 0.6, 1)])
+    ]
+    assert mce_level_p(bins, 0.1) == pytest.approx(1 - within[0] * within[1], abs=1e-9)
+
+
+def test_below_a_level_of_mce_holds_whichever_bin_is_the_bad_one() -> None:
+    bins = table([200, 3000], [0.3, 0.6], [0.3, 0.6])
+    k = np.arange(201)
+    chance = max(stats.binom.pmf(k, 200, 0.3 + s * 0.05)[np.abs(k / 200 - 0.3) <= 1e-9].sum() for s in (-1, 1))
+    assert mce_level_p(bins, 0.05, side="below") == pytest.approx(chance, abs=1e-6)
+
+
+def test_without_rows_there_is_no_evidence_about_a_level() -> None:
+    none = table([0], [0], [0])
+    for side in SIDES:
+        assert ece_level_p(none, 0.1, side=side) == 1.0
+        assert mce_level_p(none, 0.1, side=side) == 1.0
+
+
+def test_a_level_that_the_scores_cannot_reach_is_never_exceeded() -> None:
+    surely_right = table([500], [0.95], [1.0])
+    assert ece_level_p(surely_right, 0.2) == 1.0
+    assert mce_level_p(surely_right, 0.2) == 1.0
+
+
+def test_where_scores_stay_the_baselines_edges_serve_both_windows() -> None:
+    rng = np.random.default_rng(1)
+    baseline, window = rows_of(rng, 10_000), rows_of(rng, 2000)
+    edges = equal_frequency_edges(baseline, 15)
+    found = align(window, baseline, edges, 15)
+    assert (found.rebinned, found.comparable, found.usable) == (False, 1.0, True)
+    assert found.moved_share <= 0.2
+    assert found.window.upper.tolist() == found.baseline.upper.tolist() == list(edges)
+    assert found.window.n.sum() == 2000
+
+
+def test_where_scores_move_within_the_range_both_windows_get_new_bins() -> None:
+    baseline = counts_from_rows(np.repeat([0.10, 0.50, 0.90], 2000), np.tile([0, 1], 3000))
+    spread = np.linspace(0.05, 0.95, 3000)
+    wide = counts_from_rows(np.concatenate([spread] * 2), np.tile([0, 1], 3000))
+    edges = equal_frequency_edges(wide, 4)
+    moved = counts_from_rows(np.linspace(0.05, 0.95, 1500) ** 1.3, np.tile([0, 1], 750))
+    found = align(moved, wide, edges, 15)
+    assert found.rebinned
+    assert found.moved_share > 0.2
+    assert found.usable
+    assert found.comparable == pytest.approx(1.0, abs=0.1)
+    assert align(moved, baseline, equal_frequency_edges(baseline, 3), 15).usable is False
+
+
+def test_bins_the_baseline_does_not_know_are_emptied_in_both_windows() -> None:
+    rng = np.random.default_rng(3)
+    baseline = counts_from_rows(rng.uniform(0, 0.85, 20_000), rng.random(20_000) < 0.5)
+    window = counts_from_rows(rng.uniform(0.0, 1.0, 3000) ** 0.85, rng.random(3000) < 0.5)
+    found = align(window, baseline, equal_frequency_edges(baseline, 3), 15)
+    assert found.rebinned
+    emptied = found.window.n == 0
+    assert emptied.any()
+    assert (found.baseline.n[emptied] == 0).all()
+    assert found.window.n.sum() / 3000 == pytest.approx(found.comparable)
+    assert found.usable == (found.comparable >= 0.8)
+    assert found.window.range_of(len(found.window.n) - 1)[1] == 1.0
+
+
+def test_scores_that_left_the_baselines_range_are_not_comparable() -> None:
+    rng = np.random.default_rng(3)
+    baseline = counts_from_rows(rng.uniform(0, 0.5, 20_000), rng.random(20_000) < 0.5)
+    window = counts_from_rows(rng.uniform(0.5, 1.0, 3000), rng.random(3000) < 0.5)
+    found = align(window, baseline, equal_frequency_edges(baseline, 15), 15)
+    assert not found.usable
+    assert found.moved_share == 1.0
+    assert found.comparable < 0.2
+
+
+def test_aligning_nothing_is_no_error() -> None:
+    some = counts_from_rows([0.2, 0.8], [0, 1])
+    assert align(empty_counts(), some, (10_000,), 15).moved_share == 0.0
+    assert not align(some, empty_counts(), (10_000,), 15).usable
+
+
+MORE = [0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15]  # how much further the window's hit rates lie from its scores
+
+
+def growing(rows: int = 400) -> list[BinCounts]:
+    score = [0.15, 0.35, 0.55, 0.75]
+    return [table([rows] * 4, score, [s - 0.02 - more for s in score]) for more in MORE]
+
+
+def test_p_values_fall_as_the_evidence_grows() -> None:
+    baseline = table([3000] * 4, [0.15, 0.35, 0.55, 0.75], [0.13, 0.33, 0.53, 0.73])
+    for p_of in (
+        lambda window: ece_increase_p(window, baseline),
+        lambda window: ece_rate_p(window, baseline),
+        lambda window: mce_increase_p(window, baseline),
+        lambda window: ece_level_p(window, 0.05),
+        lambda window: mce_level_p(window, 0.05),
+    ):
+        p = [p_of(window) for window in growing()]
+        assert all(later <= before + 1e-12 for before, later in pairwise(p)), p
+        assert p[0] > 0.2
+        assert p[-1] < 1e-4
+    below = [p_of(window, 0.1, side="below") for p_of in (ece_level_p, mce_level_p) for window in growing()]
+    for p in (below[: len(MORE)], below[len(MORE) :]):
+        assert all(later >= before - 1e-12 for before, later in pairwise(p)), p
+
+
+def test_the_same_increase_is_surer_with_more_rows() -> None:
+    baseline = table([30_000] * 4, [0.15, 0.35, 0.55, 0.75], [0.13, 0.33, 0.53, 0.73])
+    windows = [growing(rows)[4] for rows in (100, 300, 1000, 3000)]
+    for p_of in (ece_increase_p, mce_increase_p):
+        p = [p_of(window, baseline) for window in windows]
+        assert all(later < before for before, later in pairwise(p)), p
+
+
+def test_bins_with_nearly_the_largest_gap_are_taken_to_have_it() -> None:
+    """Common gaps: the pooled ones, one standard error larger, up to the debiased largest one."""
+    n0, n1, score = 18_000, 2_000, [0.3, 0.5, 0.7]
+    baseline, window = (table([n] * 3, score, [0.30, 0.598, 0.8]) for n in (n0, n1))
+    null = unchanged(window, baseline)
+    sd = np.sqrt(0.3 * 0.7 / (n0 + n1))
+    assert null.error == pytest.approx(0.1, abs=0.004)
+    assert null.gap[1:] == pytest.approx([null.error] * 2, abs=1e-9)  # .098 and .1, with a standard error of .0035
+    assert null.gap[0] == pytest.approx(sd, abs=1e-9)
+
+
+def test_a_window_without_rows_is_no_evidence() -> None:
+    some, none = table([100], [0.5], [0.5]), table([0], [0], [0])
+    for p_of in (ece_increase_p, ece_rate_p, mce_increase_p):
+        assert p_of(none, some) == p_of(some, none) == 1.0

@@ -1,0 +1,235 @@
+"""Rows that are not independent: the design effect, its edges, and how windows are put together."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from monitor.core.counts import Counts, bin_counts, counts_from_bytes, counts_from_rows, pool
+from monitor.core.records import WHERES
+from monitor.inference.dependence import ClusterSums, design_effect, sums_of_rows, two_way_effect
+from monitor.inference.intervals import ece_intervals
+from monitor.inference.levels import interval
+
+NO_ROWS = ClusterSums(*[0.0] * 8)
+
+
+def effect(residual: list[float], cluster: list[object], weight: list[float] | None = None) -> float:
+    return design_effect(sums_of_rows(-np.array(residual, dtype=float), np.zeros(len(residual)), cluster, weight))
+
+
+# --- hand-checked
+
+
+def test_pairs_of_copies_count_half() -> None:
+    assert effect([1, 1, -1, -1] * 10, [index // 2 for index in range(40)]) == 2.0
+
+
+def test_rows_of_a_cluster_that_are_half_alike_lie_between() -> None:
+    # ten clusters ++, ten --, twenty +-: squared cluster sums 20 x 4 over 80 rows... with mean 0
+    residual = [1, 1] * 10 + [-1, -1] * 10 + [1, -1] * 20
+    assert effect(residual, [index // 2 for index in range(80)]) == pytest.approx(20 * 4 / 80)
+    assert effect([1, 1] * 15 + [-1, -1] * 15 + [1, -1] * 10, [i // 2 for i in range(80)]) == pytest.approx(1.5)
+
+
+def test_weights_enter_by_their_squares() -> None:
+    # twenty clusters of weights 3 and 1, alike: (3 + 1)^2 / (3^2 + 1^2)
+    residual = [1, 1] * 10 + [-1, -1] * 10
+    assert effect(residual, [i // 2 for i in range(40)], [3, 1] * 20) == pytest.approx(16 / 10)
+
+
+def test_the_sums_are_those_of_their_definition() -> None:
+    sums = sums_of_rows([0.5, 0.25, 0.0], [1, 0, 1], ["a", "a", "b"], [2, 4, 1])  # r = 1, -1, 1
+    assert sums == ClusterSums(aa=1.0, aw=1.0, cc=37.0, r=1.0, w=7.0, rr=3.0, rw=-1.0, ww=21.0)
+    named = {"aa": 1, "aw": 1, "cc": 37, "r": 1, "w": 7, "rr": 3, "rw": -1, "ww": 21}
+    assert ClusterSums.of(named) == sums
+
+
+# --- degenerate
+
+
+def test_without_rows_or_weights_the_effect_is_one() -> None:
+    assert design_effect(NO_ROWS) == 1.0
+    assert design_effect(sums_of_rows([], [], [])) == 1.0
+    assert effect([1, -1, 1], ["a", "b", "b"], [0, 0, 0]) == 1.0
+    assert two_way_effect(NO_ROWS, NO_ROWS, NO_ROWS) == 1.0
+
+
+def test_clusters_of_one_change_nothing() -> None:
+    assert effect([1, -1, 1, 1, -1] * 4, list(range(20))) == 1.0
+    assert effect([1, -1, 1], [1, 2, 3]) == 1.0  # also where there are few
+
+
+def test_one_cluster_is_one_row_whatever_its_residuals() -> None:
+    assert effect([1, -1] * 50, ["only"] * 100) == 100.0
+    counts = counts_from_rows([0.7] * 100, [1] * 70 + [0] * 30, design_effect=effect([0.3] * 100, ["only"] * 100))
+    assert counts.effective_rows == pytest.approx(1.0)
+    found = interval("accuracy", counts, 0.95)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.high - found.low > 0.9  # one row says next to nothing
+
+
+def test_few_clusters_count_as_copies_since_nothing_can_be_told_about_them() -> None:
+    nine, ten = [index // 5 for index in range(45)], [index // 5 for index in range(50)]
+    assert effect([1, -1, 1, -1, 0] * 9, nine) == 5.0
+    assert effect([1, -1, 1, -1, 0] * 10, ten) == 1.0
+
+
+def test_one_huge_cluster_among_small_ones_is_few() -> None:
+    cluster = ["huge"] * 400 + list(range(100))
+    assert effect([1, -1] * 250, cluster) == pytest.approx((400**2 + 100) / 500)
+
+
+def test_residuals_that_cancel_out_in_a_cluster_never_make_rows_worth_more_than_they_are() -> None:
+    assert effect([1, -1] * 50, [index // 2 for index in range(100)]) == 1.0
+
+
+def test_residuals_that_are_all_equal_say_nothing_so_a_cluster_counts_once() -> None:
+    assert effect([0.1] * 60, [index // 3 for index in range(60)]) == pytest.approx(3.0)
+
+
+# --- item and cluster
+
+
+def labels_and_threads(*, nested: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(score, outcome, item, cluster): items of two labels; threads of three whole items, or of one label each."""
+    item = np.repeat(np.arange(3000), 2)
+    label = np.tile([0, 1], 3000)
+    thread = item // 3
+    rng = np.random.default_rng(5)
+    of_item, of_thread = rng.normal(size=3000)[item], rng.normal(size=2000)[thread if nested else thread * 2 + label]
+    residual = of_item + of_thread + rng.normal(size=6000)
+    return -residual, np.zeros(6000), item, thread if nested else thread * 2 + label
+
+
+def effects(parts: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]) -> tuple[float, float, float]:
+    score, outcome, item, cluster = parts
+    keys = (item, cluster, np.column_stack([item, cluster]))
+    by_item, by_cluster, by_both = (sums_of_rows(score, outcome, key) for key in keys)
+    return design_effect(by_item), design_effect(by_cluster), two_way_effect(by_item, by_cluster, by_both)
+
+
+def test_where_a_cluster_holds_whole_items_it_alone_decides() -> None:
+    by_item, by_cluster, both = effects(labels_and_threads(nested=True))
+    assert by_item < by_cluster
+    assert both == pytest.approx(by_cluster, rel=1e-12)
+
+
+def test_where_items_and_clusters_cross_both_effects_count() -> None:
+    # variances 1 each of item, thread and row: 1 + 2 x (1/3)(rows of the item - 1 = 1) ...
+    by_item, by_cluster, both = effects(labels_and_threads(nested=False))
+    assert by_item == pytest.approx(1 + 1 / 3, abs=0.1)
+    assert by_cluster == pytest.approx(1 + 2 / 3, abs=0.15)
+    assert both == pytest.approx(2.0, abs=0.2)
+
+
+def test_too_few_clusters_decide_for_the_whole_source_too() -> None:
+    item, cluster = list(range(100)), [0] * 100
+    by_item, by_cluster, by_both = (sums_of_rows([0.5] * 100, [0, 1] * 50, key) for key in (item, cluster, item))
+    assert two_way_effect(by_item, by_cluster, by_both) == 100.0
+
+
+# --- windows put together
+
+
+def window(copies: int, rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(score, outcome, cluster) with a mean residual of 0: each row has a mirror image."""
+    score = np.random.default_rng(seed).choice([0.1, 0.2, 0.4], rows)
+    score, outcome = np.concatenate([score, 1 - score]), np.repeat([1, 0], rows)
+    cluster = np.arange(2 * rows) + 1_000_000 * seed
+    return np.repeat(score, copies), np.repeat(outcome, copies), np.repeat(cluster, copies)
+
+
+def counted(part: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Counts:
+    return counts_from_rows(part[0], part[1], design_effect=design_effect(sums_of_rows(*part)))
+
+
+def test_pooled_windows_have_the_effect_of_all_their_rows_at_once() -> None:
+    parts = [window(1, 400, seed=1), window(5, 100, seed=2), window(2, 300, seed=3)]
+    together = [np.concatenate([part[index] for part in parts]) for index in range(3)]
+    at_once = design_effect(sums_of_rows(*together))
+    assert pool([counted(part) for part in parts]).design_effect == pytest.approx(at_once, rel=1e-12)
+    assert 1 < at_once < 5
+
+
+def test_a_window_whose_residuals_are_large_counts_for_more() -> None:
+    sure = counts_from_rows([0.01, 0.99] * 500, [0, 1] * 500, design_effect=5.0)
+    doubtful = counts_from_rows([0.5] * 1000, [0, 1] * 500, design_effect=1.0)
+    assert pool([sure, doubtful]).design_effect == pytest.approx(1 + 4 * 0.0001 / (0.0001 + 0.25))
+
+
+def test_windows_without_any_difference_count_by_their_rows_and_nothing_has_an_effect_of_one() -> None:
+    calm = [counts_from_rows([1.0] * rows, [1] * rows, design_effect=e) for rows, e in ((30, 1.0), (10, 5.0))]
+    assert pool(calm).design_effect == pytest.approx(2.0)
+    empty = [counts_from_rows([], [], design_effect=e) for e in (1.0, 2.0)]
+    assert pool(empty).design_effect == 1.0
+
+
+def test_an_effect_that_is_the_same_everywhere_stays_exactly_what_it_is() -> None:
+    parts = [counts_from_rows([0.3, 0.7], [0, 1], design_effect=1.1) for _ in range(3)]
+    assert pool(parts).design_effect == 1.1
+
+
+def test_the_rows_that_act_have_the_larger_effect_of_their_own_and_the_labels() -> None:
+    counts = replace(counts_from_rows([0.1, 0.6, 0.9], [0, 1, 1], automate_at=0.8), design_effect=2.0)
+    effects = {where: replace(counts, acting_effects=(1.5, 4.0)).where(where).design_effect for where in WHERES}
+    assert effects == {"all": 2.0, "predicted": 2.0, "automated": 4.0}
+
+
+def test_the_effects_of_acting_rows_are_pooled_over_those_rows_and_kept_in_the_history() -> None:
+    parts = [
+        counts_from_rows([0.1, 0.9, 0.9] * 100, [0, 1, 0] * 100, automate_at=0.8, design_effect=1.5) for _ in range(2)
+    ]
+    pooled = pool([replace(part, acting_effects=(1.0, effect)) for part, effect in zip(parts, (2.0, 4.0), strict=True)])
+    assert pooled.design_effect == 1.5
+    assert pooled.where("automated").design_effect == pytest.approx(3.0)
+    again = counts_from_bytes(pooled.to_bytes())
+    assert again.acting_effects == pooled.acting_effects
+    assert again.digest() == pooled.digest() != replace(pooled, acting_effects=(1.0, 1.0)).digest()
+
+
+def test_counts_stored_before_acting_rows_had_effects_are_read_with_that_of_their_label() -> None:
+    counts = counts_from_rows([0.9] * 4, [1, 1, 0, 1], automate_at=0.8, design_effect=1.7)
+    buffer = io.BytesIO(zlib.decompress(counts.to_bytes()))
+    arrays = {name: values for name, values in np.load(buffer).items() if name != "acting_effects"}
+    old = io.BytesIO()
+    np.savez(old, **arrays)
+    again = counts_from_bytes(zlib.compress(old.getvalue()))
+    assert again.where("automated").design_effect == 1.7
+    assert again.digest() == counts.digest()
+
+
+# --- effective sizes are used, rows are told
+
+
+@pytest.mark.parametrize(
+    "metric", ["brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
+)
+def test_copies_with_their_effect_give_the_interval_of_the_rows_they_are_copies_of(metric: str) -> None:
+    rng = np.random.default_rng(3)
+    score = np.round(rng.random(2000), 2)
+    outcome = (rng.random(2000) < score).astype(float)
+    alone = interval(metric, counts_from_rows(score, outcome), 0.95)
+    copies = counts_from_rows(np.tile(score, 5), np.tile(outcome, 5), design_effect=5.0)
+    found = interval(metric, copies, 0.95)
+    assert (found.low, found.value, found.high) == pytest.approx((alone.low, alone.value, alone.high), rel=2e-3)
+    assert copies.rows == 10_000
+
+
+def test_copies_with_their_effect_give_the_ece_interval_of_the_rows_they_are_copies_of() -> None:
+    rng = np.random.default_rng(4)
+    score = np.round(rng.random(2000), 2)
+    outcome = (rng.random(2000) < score).astype(float)
+    edges = (2000, 4000, 6000, 8000, 10000)
+    tables = [
+        bin_counts(counts_from_rows(np.tile(score, k), np.tile(outcome, k), design_effect=float(k)), edges)
+        for k in (1, 5)
+    ]
+    alone, copies = ece_intervals(tables, [], form="analytic")
+    assert (copies.low, copies.value, copies.high) == pytest.approx((alone.low, alone.value, alone.high), abs=1e-9)
+    assert tables[1].n.sum() == 10_000

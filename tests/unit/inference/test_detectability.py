@@ -1,0 +1,223 @@
+"""A detectable change is one that is then seen in four of five windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
+from monitor.inference import detectability, maximum_change
+from monitor.inference.change import (
+    ece_increase,
+    ece_increase_p,
+    ece_level_p,
+    mce_increase,
+    mce_increase_p,
+    mce_level_p,
+)
+from monitor.inference.detectability import (
+    ece_increase_detectable,
+    ece_level_detectable,
+    mce_increase_detectable,
+    mce_level_detectable,
+)
+from monitor.inference.maximum_change import for_planning, unchanged
+from monitor.inference.records import IncreaseTest
+from monitor.inference.search import PRECISION, Chance
+
+RATE = 0.01
+SCORE = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
+UPPER = np.arange(2000, 10_001, 2000)
+
+
+def table(rows: int, rate: np.ndarray) -> BinCounts:
+    n = np.full(5, rows)
+    w = n.astype(float)
+    return BinCounts(UPPER, n, w, w * SCORE, w * rate, w)
+
+
+def increase_power(
+    test: Callable[[BinCounts, BinCounts], IncreaseTest], rate0: np.ndarray, rate1: np.ndarray, repeats: int = 200
+) -> float:
+    """How often an increase from 4,000 to 400 rows a bin is seen, both windows drawn."""
+    rng = np.random.default_rng(12)
+    p = [
+        test(table(400, rng.binomial(400, rate1) / 400), table(4000, rng.binomial(4000, rate0) / 4000)).p_value
+        for _ in range(repeats)
+    ]
+    return float(np.mean([value is not None and value <= RATE for value in p]))
+
+
+def power(test: Callable[[BinCounts], float | None], rows: int, rate: np.ndarray, repeats: int = 300) -> float:
+    """How often ``test`` gives p <= RATE for windows drawn with these hit rates."""
+    rng = np.random.default_rng(11)
+    p = [test(table(rows, rng.binomial(rows, rate) / rows)) for _ in range(repeats)]
+    return float(np.mean([value is not None and value <= RATE for value in p]))
+
+
+def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
+    gaps = np.array([0.03, -0.03, 0.03, -0.03, 0.03])
+    baseline, window = table(4000, SCORE + gaps), table(400, SCORE + gaps)
+    rise = ece_increase_detectable(window, baseline, rate=RATE)
+    assert rise is not None
+    risen = SCORE + gaps + np.sign(gaps) * rise
+    assert increase_power(ece_increase, SCORE + gaps, risen) == pytest.approx(0.8, abs=0.1)
+
+
+@pytest.mark.parametrize("rows", [200, 2000])
+def test_a_detectable_distance_above_a_level_of_ece_is_seen_in_four_of_five_windows(rows: int) -> None:
+    distance = ece_level_detectable(table(rows, SCORE + 0.08), 0.08, rate=RATE)
+    assert distance is not None
+    seen = power(lambda drawn: ece_level_p(drawn, 0.08), rows, SCORE + 0.08 + distance)
+    assert seen == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_detectable_distance_below_a_level_of_ece_is_seen_in_four_of_five_windows() -> None:
+    distance = ece_level_detectable(table(1000, SCORE + 0.08), 0.08, rate=RATE, side="below")
+    assert distance is not None
+    seen = power(lambda drawn: ece_level_p(drawn, 0.08, side="below"), 1000, SCORE + 0.08 - distance)
+    assert seen == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -> None:
+    baseline, window = table(4000, SCORE), table(400, SCORE)
+    rise = mce_increase_detectable(window, baseline, rate=RATE)
+    assert rise is not None
+    risen = SCORE.copy()
+    risen[1] += rise
+    assert increase_power(mce_increase, SCORE, risen) == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows() -> None:
+    above = mce_level_detectable(table(500, SCORE), 0.1, rate=RATE)
+    assert above is not None
+    bad = SCORE.copy()
+    bad[1] += 0.1 + above
+    assert power(lambda drawn: mce_level_p(drawn, 0.1), 500, bad) == pytest.approx(0.8, abs=0.1)
+    below = mce_level_detectable(table(2000, SCORE), 0.1, rate=RATE, side="below")
+    assert below is not None
+    good = SCORE + 0.1 - below
+    assert power(lambda drawn: mce_level_p(drawn, 0.1, side="below"), 2000, good) == pytest.approx(0.8, abs=0.1)
+
+
+@pytest.mark.parametrize(("then", "now", "gap"), [(20_000, 800, 0.0), (4000, 2000, 0.05), (1000, 1000, 0.02)])
+def test_rises_of_the_detectable_size_are_seen_in_four_of_five_windows_of_any_size(
+    then: int, now: int, gap: float
+) -> None:
+    rng = np.random.default_rng(21)
+    start = SCORE + gap * np.array([1, -1, 1, -1, 1])
+    window, baseline = table(now, start), table(then, start)
+    every = ece_increase_detectable(window, baseline, rate=RATE)
+    single = mce_increase_detectable(window, baseline, rate=RATE)
+    assert every is not None
+    assert single is not None
+    # the ECE's rise is spread as the shrunk path spreads it: equally over all bins; the MCE's is one bin's
+    risen = SCORE + (gap + every) * np.array([1, 1, 1, -1, -1] if gap == 0 else [1, -1, 1, -1, 1])
+    worse = start.copy()
+    worse[1] = SCORE[1] + gap + single
+    frozen = [table(then, rng.binomial(then, start) / then) for _ in range(200)]
+    drawn = [[table(now, rng.binomial(now, rate) / now) for _ in range(200)] for rate in (risen, worse)]
+    ece = np.mean([ece_increase_p(w, b) <= RATE for w, b in zip(drawn[0], frozen, strict=True)])
+    mce = np.mean([mce_increase_p(w, b) <= RATE for w, b in zip(drawn[1], frozen, strict=True)])
+    assert ece == pytest.approx(0.8, abs=0.1)  # 3.5 standard errors of 200 draws
+    assert mce == pytest.approx(0.8, abs=0.1)
+
+
+def some_tables(seed: int) -> tuple[BinCounts, BinCounts]:
+    """A window and a baseline of any sizes, also fractional, with gaps of any size."""
+    rng = np.random.default_rng(seed)
+    few, many = int(rng.integers(100, 1500)), int(rng.integers(500, 6000))
+    true = np.clip(SCORE + rng.uniform(0, 0.1) * rng.choice([-1, 1], 5), 0, 1)
+    window, baseline = (table(n, rng.binomial(n, true) / n) for n in (few, many))
+    effect = float(rng.choice([1.0, 1.7]))
+    return replace(window, n_eff=window.n_eff / effect), baseline
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_more_than_was_asked_within_is_none_and_all_else_is_the_same(seed: int) -> None:
+    window, baseline = some_tables(seed)
+    for sees in (
+        partial(ece_increase_detectable, window, baseline, rate=RATE),
+        partial(mce_increase_detectable, window, baseline, rate=RATE),
+        partial(ece_level_detectable, window, 0.1, rate=RATE),
+        partial(ece_level_detectable, window, 0.1, rate=RATE, side="below"),
+    ):
+        free = sees()
+        if free is None:
+            assert sees(within=0.05) is None
+            continue
+        assert [sees(within=free + more) for more in (0.001, 0.02, 1.0)] == [free] * 3
+        # what is hardly more may be told or not: None says that it is surely more
+        assert all(sees(within=free - less) in (None, free) for less in (0.001, 0.002))
+        assert sees(within=0.6 * free) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_critical_change_of_mce_is_the_smallest_one_to_the_precision_of_the_search(seed: int) -> None:
+    null = for_planning(unchanged(*some_tables(seed)), RATE)
+    for guess in (0.0, 2.2 * null.noise, 0.9):
+        critical = null.critical(RATE, guess)
+        assert critical is not None
+        assert null.p_value(critical) <= RATE < null.p_value(critical - 1.001 * PRECISION)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_detectable_rise_of_mce_is_that_of_halving_to_the_precision_of_the_search(seed: int) -> None:
+    window, baseline = some_tables(seed)
+    found = mce_increase_detectable(window, baseline, rate=RATE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detectability, "smallest_of_each", halved)
+        patch.setattr(maximum_change, "smallest_of_each", halved)
+        exact = mce_increase_detectable(window, baseline, rate=RATE)
+    assert found is not None
+    assert exact is not None
+    assert exact - 1e-8 <= found <= exact + 1.001 * PRECISION
+
+
+def halved(chance: Chance, target: float, most: np.ndarray, *_: np.ndarray, **__: float) -> np.ndarray:
+    """The same as `smallest_of_each`, by halving alone, to 1e-9."""
+    every = np.arange(len(most))
+    low, high = np.zeros(len(most)), most.copy()
+    found = (most >= 0) & (chance(np.maximum(most, 0.0), every) >= target)
+    while (high - low).max() > 1e-9:
+        middle = (low + high) / 2
+        reached = chance(middle, every) >= target
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.where(found, high, np.nan)
+
+
+def detectables(rows: int) -> list[float | None]:
+    window, baseline = table(rows, SCORE), table(20_000, SCORE)
+    return [
+        ece_increase_detectable(window, baseline, rate=RATE),
+        mce_increase_detectable(window, baseline, rate=RATE),
+        ece_level_detectable(window, 0.1, rate=RATE),
+        mce_level_detectable(window, 0.2, rate=RATE),
+    ]
+
+
+def test_more_rows_reveal_smaller_changes() -> None:
+    few, many = detectables(200), detectables(5000)
+    assert all(f is not None and m is not None and m < f / 2 for f, m in zip(few, many, strict=True))
+
+
+def test_where_nothing_could_be_seen_the_answer_is_none() -> None:
+    assert detectables(0) == [None] * 4
+    # one row of .5: whatever comes of it is no surprise (of five rows as above .65 could be seen, .2 x .35 x ... < .01)
+    one, many = (bin_counts(counts_from_rows([0.5] * k, [0.5] * k), (10_000,)) for k in (1, 10_000))
+    assert ece_increase_detectable(one, many, rate=RATE) is None
+    assert mce_increase_detectable(one, many, rate=RATE) is None
+    assert ece_level_detectable(one, 0.1, rate=RATE) is None
+    assert mce_level_detectable(one, 0.2, rate=RATE) is None
+
+
+def test_a_level_beyond_the_reach_of_the_scores_can_not_be_exceeded_by_any_change() -> None:
+    n = np.array([1000])
+    w = n.astype(float)
+    sure = BinCounts(np.array([10_000]), n, w, w * 0.5, w * 0.5, w)
+    assert ece_level_detectable(sure, 0.6, rate=RATE) is None
+    assert mce_level_detectable(sure, 0.6, rate=RATE) is None

@@ -1,0 +1,137 @@
+"""The threshold that meets a target accuracy, and the errors beyond what was promised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+
+from monitor.core.counts import Counts, counts_from_rows, empty_counts
+from monitor.inference.selective import STARTS, excess_errors, threshold_for
+from monitor.metrics.selective import looked_at, risk_coverage
+
+
+def rows(rng: np.random.Generator, n: int, power: float = 1.0, **more: object) -> Counts:
+    """Predicted rows whose scores are uniform above .5; the accuracy at a score s is s ** power."""
+    score = rng.uniform(0.5, 1.0, n).round(3)
+    return counts_from_rows(score, rng.random(n) < score**power, **more)  # type: ignore[arg-type]
+
+
+def true_accuracy(threshold: float, power: float) -> float:
+    score = np.arange(round(threshold * 1000), 1001) / 1000
+    return float((score**power).mean())
+
+
+@pytest.mark.parametrize(("power", "target"), [(1.0, 0.9), (0.5, 0.9), (3.0, 0.8), (0.2, 0.95)])
+def test_the_chosen_threshold_misses_its_target_as_seldom_as_promised(power: float, target: float) -> None:
+    rng = np.random.default_rng(int(power * 100))
+    missed = found = outside = 0
+    for _ in range(300):
+        point = threshold_for(rows(rng, 2000, power), target)
+        if point.threshold is not None:
+            truth, share = true_accuracy(point.threshold, power), (1 - point.threshold) / 0.5
+            assert point.accuracy_low is not None
+            assert point.accuracy_high is not None
+            assert point.coverage_low is not None
+            assert point.coverage_high is not None
+            found += 1
+            missed += truth < target
+            outside += not point.accuracy_low <= truth <= point.accuracy_high
+            outside += not point.coverage_low - 0.001 <= share <= point.coverage_high + 0.001
+    assert found > 150  # most samples of this size can show it
+    assert missed <= binom.ppf(0.999, 300, 0.025)
+    assert outside <= binom.ppf(0.999, 600, 0.05)
+
+
+def test_the_naive_threshold_on_the_same_rows_would_miss_the_target_about_half_the_time() -> None:
+    rng = np.random.default_rng(3)
+    missed = 0
+    for _ in range(100):
+        curve = risk_coverage(rows(rng, 500))
+        assert curve is not None
+        meets = np.flatnonzero(1 - curve.risk >= 0.9)
+        missed += true_accuracy(float(curve.threshold[meets[-1]]), 1.0) < 0.9
+    assert missed > 30
+
+
+def test_a_threshold_never_passes_without_its_own_exact_limit_above_the_target() -> None:
+    rng = np.random.default_rng(4)
+    counts = rows(rng, 3000, 0.5)
+    point = threshold_for(counts, 0.9)
+    assert point.threshold is not None
+    assert point.rows == int(counts.n[counts.cell >= round(point.threshold * 10_000)].sum())
+    assert point.accuracy is not None
+    exact = binomtest(round(point.accuracy * point.rows), point.rows, 0.9, alternative="greater").pvalue
+    assert exact <= 0.025 / STARTS
+
+
+def test_more_rows_and_a_lower_target_let_more_act_alone() -> None:
+    small = threshold_for(rows(np.random.default_rng(5), 1000), 0.9)
+    large = threshold_for(rows(np.random.default_rng(5), 50_000), 0.9)
+    lower = threshold_for(rows(np.random.default_rng(5), 50_000), 0.8)
+    assert small.coverage is not None
+    assert large.coverage is not None
+    assert lower.coverage is not None
+    assert (
+        small.coverage < large.coverage < 0.41 < lower.coverage < 0.81
+    )  # mean score above t is .9 (.8) at t = .8 (.6)
+    assert large.coverage > 0.35
+    assert lower.to_people == pytest.approx(1 - lower.coverage)
+
+
+def test_why_no_threshold_is_named() -> None:
+    assert threshold_for(empty_counts(), 0.9).reason == "no_rows"
+    assert threshold_for(counts_from_rows([0.9] * 40, [1] * 40), 0.9).reason == "too_few_rows"
+    assert threshold_for(counts_from_rows([0.9] * 400, [1, 0] * 200), 0.9).reason == "not_shown"
+    found = threshold_for(counts_from_rows([0.9] * 400, [1] * 400), 0.9)
+    assert (found.reason, found.threshold, found.coverage, found.accuracy) == ("met", 0.9, 1.0, 1.0)
+
+
+def test_dependent_and_unequal_rows_count_for_fewer() -> None:
+    score, right = [0.9] * 200, [1] * 196 + [0] * 4
+    assert threshold_for(counts_from_rows(score, right), 0.9).reason == "met"
+    assert threshold_for(counts_from_rows(score, right, design_effect=10.0), 0.9).reason == "too_few_rows"
+    uneven = counts_from_rows(score, right, weight=[50.0] * 4 + [1.0] * 192 + [1.0] * 4)
+    assert threshold_for(uneven, 0.9).reason == "too_few_rows"
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0, 95.0])
+def test_an_impossible_target_is_refused_with_what_to_write(target: float) -> None:
+    with pytest.raises(ValueError, match=r"0\.95 is right in 95 of 100"):
+        threshold_for(empty_counts(), target)
+
+
+def test_rows_without_the_label_are_not_looked_at_unless_the_score_is_confidence_in_the_prediction() -> None:
+    score, outcome, predicted = [0.9, 0.8, 0.1, 0.2], [1, 0, 0, 1], [True, True, False, False]
+    assert looked_at(counts_from_rows(score, outcome, predicted=predicted)).rows == 2
+    confident = counts_from_rows(score, outcome, predicted=predicted, score_is="confidence_in_prediction")
+    assert looked_at(confident).rows == 4
+
+
+def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_rows() -> None:
+    perfect = risk_coverage(counts_from_rows([0.9] * 8 + [0.6] * 2, [1] * 8 + [0] * 2))
+    assert perfect is not None
+    assert perfect.e_aurc == pytest.approx(0, abs=1e-12)
+    assert perfect.risk.tolist() == pytest.approx(perfect.oracle.tolist())
+    blind = risk_coverage(counts_from_rows([0.9] * 10, [1] * 8 + [0] * 2))
+    assert blind is not None
+    assert blind.aurc == pytest.approx(0.2)
+
+
+def test_excess_errors_are_the_wrong_ones_beyond_the_promised_with_exact_limits() -> None:
+    counts = counts_from_rows([0.95] * 900 + [0.5] * 50, [0] * 83 + [1] * 817 + [0] * 50, automate_at=0.8)
+    found = excess_errors(counts)
+    assert found is not None
+    exact = binomtest(83, 900).proportion_ci(0.95, "exact")
+    assert (found.observed, found.promised, found.excess, found.rows) == pytest.approx((83, 45, 38, 900))
+    assert (found.low, found.high) == pytest.approx((900 * exact.low - 45, 900 * exact.high - 45), abs=1e-6)
+
+
+def test_fewer_errors_than_promised_are_said_to_be_fewer() -> None:
+    found = excess_errors(counts_from_rows([0.8] * 100, [0] * 5 + [1] * 95, automate_at=0.8))
+    assert found is not None
+    assert found.excess == pytest.approx(-15)
+
+
+def test_without_an_automated_row_there_are_no_excess_errors() -> None:
+    assert excess_errors(counts_from_rows([0.7], [1], automate_at=0.8)) is None

@@ -1,0 +1,128 @@
+"""The data and the drawings of ROC, precision-recall and risk-coverage curves, and the matrices by label."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, empty_counts, equal_width_edges
+from monitor.metrics.calibration import ace, ace_bins, ece, equal_width_ece, gap_matrix
+from monitor.metrics.cost import Costs
+from monitor.metrics.discrimination import factor_correlations, point_biserial, pr_auc, roc_auc
+from monitor.metrics.selective import aurc
+from monitor.report.figures.curves import Curve, curve_drawing, precision_recall_data, risk_coverage_data, roc_data
+
+Data = Callable[..., Curve | None]
+CURVES: dict[str, tuple[Data, Callable[[Counts], float | None]]] = {
+    "roc": (roc_data, roc_auc),
+    "precision-recall": (precision_recall_data, pr_auc),
+    "risk-coverage": (risk_coverage_data, aurc),
+}
+
+
+def many(n: int = 5000) -> Counts:
+    rng = np.random.default_rng(1)
+    score = rng.beta(1.5, 1.5, n)
+    return counts_from_rows(score, rng.random(n) < score)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_thinned_curve_keeps_its_ends_its_area_and_few_points(name: str) -> None:
+    data, metric = CURVES[name]
+    thin, full = data(many()), data(many(), points=10_000)
+    assert thin is not None
+    assert full is not None
+    assert len(thin.points) <= 200 < len(full.points)
+    assert (thin.points[0], thin.points[-1]) == (full.points[0], full.points[-1])
+    assert set(thin.points) <= set(full.points)
+    drawn, whole = (np.trapezoid([p.y for p in c.points], [p.x for p in c.points]) for c in (thin, full))
+    assert drawn == pytest.approx(whole, abs=0.002)
+    assert thin.area == metric(many())
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_plotly_accepts_every_curve_with_its_reference_and_its_threshold(name: str) -> None:
+    data, _ = CURVES[name]
+    for counts, threshold in ((many(), 0.8), (counts_from_rows([0.9, 0.6, 0.2], [1, 0, 1]), None)):
+        curve = data(counts, threshold=threshold)
+        assert curve is not None
+        drawing = curve_drawing(curve)
+        traces = [trace["name"] for trace in drawing["data"]]
+        assert traces == [curve.reference_name, "curve", *(["threshold"] if threshold else [])]
+        assert drawing["data"][1]["y"] == [p.y for p in curve.points]
+        assert len(go.Figure(json.loads(json.dumps(drawing, allow_nan=False))).data) == len(traces)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_without_rows_there_is_no_curve(name: str) -> None:
+    assert CURVES[name][0](empty_counts()) is None
+
+
+def test_the_marked_threshold_is_the_decision_in_force() -> None:
+    counts = counts_from_rows([0.9, 0.7, 0.7, 0.4], [1, 1, 0, 0])
+    curve = roc_data(counts, threshold=0.5)
+    assert curve is not None
+    assert curve.chosen is not None
+    assert (curve.chosen.threshold, curve.chosen.x, curve.chosen.y) == (0.7, 0.5, 1.0)
+
+
+def test_the_oracle_s_curve_is_flat_until_only_wrong_ones_are_left_and_ends_at_the_risk() -> None:
+    curve = risk_coverage_data(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 1]))
+    assert curve is not None
+    assert curve.reference[:2] == ((0.0, 0.0), (0.75, 0.0))
+    assert curve.reference[-1] == pytest.approx((1.0, 0.25))
+
+
+def test_a_matrix_of_gaps_has_a_row_a_label_and_nothing_where_no_row_is() -> None:
+    over = counts_from_rows([0.9] * 10 + [0.2] * 10, [1] * 5 + [0] * 5 + [1] * 2 + [0] * 8)
+    found = gap_matrix(
+        {"billing": bin_counts(over, equal_width_edges(4)), "spam": bin_counts(over, equal_width_edges(2))}
+    )
+    assert found.labels == ("billing", "spam")
+    np.testing.assert_allclose(found.gap, [[0, np.nan, np.nan, -0.4], [0, -0.4, np.nan, np.nan]], atol=1e-12)
+    assert found.rows.tolist() == [[10, 0, 0, 10], [10, 10, 0, 0]]
+    np.testing.assert_allclose(found.upper, [[0.25, 0.5, 0.75, 1.0], [0.5, 1.0, np.nan, np.nan]])
+
+
+def test_a_matrix_of_no_label_is_empty() -> None:
+    assert gap_matrix({}).gap.shape == (0, 0)
+    assert factor_correlations("channel", {}).correlation.shape == (0, 0)
+
+
+def test_correlations_by_factor_are_those_of_the_rows_of_each_value() -> None:
+    rng = np.random.default_rng(2)
+    parts = {
+        label: {
+            value: counts_from_rows(s := rng.random(200).round(2), rng.random(200) < s) for value in ("web", "mail")
+        }
+        for label in ("billing", "spam")
+    }
+    found = factor_correlations("channel", parts)
+    assert (found.labels, found.values) == (("billing", "spam"), ("web", "mail"))
+    for i, label in enumerate(found.labels):
+        for j, value in enumerate(found.values):
+            assert found.correlation[i, j] == point_biserial(parts[label][value])
+            assert found.rows[i, j] == 200
+
+
+def test_adaptive_and_equal_width_errors_are_the_ece_over_their_own_bins() -> None:
+    counts = many(2000)
+    assert ace(counts) == ece(ace_bins(counts))
+    assert len(ace_bins(counts).n) == 15
+    assert ace_bins(counts).n.max() - ace_bins(counts).n.min() <= 4  # equal up to ties
+    assert equal_width_ece(counts) == ece(bin_counts(counts, equal_width_edges(15)))
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_a_cost_that_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite numbers of at least 0"):
+        Costs(false_negative=bad)
+
+
+def test_costs_that_never_favour_a_prediction_have_no_point_of_indifference() -> None:
+    assert Costs(false_negative=0, false_positive=0).indifference is None
+    assert Costs(false_negative=3, false_positive=1).indifference == 0.25

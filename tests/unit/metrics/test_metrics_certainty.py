@@ -1,0 +1,152 @@
+"""Certainty: the known answer of Aguilar-Ruiz 2024, and what must hold for any rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.core.rows import ProbabilityRows
+from monitor.metrics import multiclass
+from monitor.metrics.certainty import REGISTERED, certainty
+from tests.fakes.whole_rows import any_rows, rows_of
+
+POINTS = {metric.name: metric.point for metric in REGISTERED}
+MEASURES = (
+    multiclass.accuracy,
+    multiclass.macro_precision,
+    multiclass.macro_recall,
+    multiclass.macro_f1,
+    multiclass.weighted_f1,
+    multiclass.micro_f1,
+    multiclass.kappa,
+    multiclass.matthews,
+)
+
+
+def the_paper_s_rows() -> ProbabilityRows:
+    scores = [[0.9, 0.1, 0], [0.8, 0, 0.2], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3], [0.1, 0.8, 0.1], [0, 0.9, 0.1]]
+    return rows_of(scores, [0, 0, 0, 1, 1, 2], labels=["A", "B", "C"])
+
+
+def test_the_known_answer_comes_out_to_its_printed_digits() -> None:
+    found = certainty(the_paper_s_rows())
+    assert found.expected.round(1).tolist() == [[2.3, 0.2, 0.5], [0.5, 1.1, 0.4], [0.0, 0.9, 0.1]]
+    assert found.predicted.tolist() == [[3, 0, 0], [1, 1, 0], [0, 1, 0]]
+    assert found.certain.round(1).tolist() == [[2.3, 0, 0], [0.4, 0.8, 0], [0, 0.9, 0]]
+    assert found.uncertain.round(1).tolist() == [[0, 0.2, 0.5], [0.1, 0.3, 0.4], [0, 0, 0.1]]
+    assert found.of_predicted == pytest.approx(0.667, abs=5e-4)
+    assert found.of_expected == pytest.approx(0.583, abs=5e-4)
+    assert found.of_certain == pytest.approx(0.705, abs=5e-4)
+    assert found.of_uncertain == pytest.approx(0.25, abs=5e-3)
+    assert found.share == pytest.approx(0.73, abs=5e-3)
+    assert found.divergence == pytest.approx(0.184, abs=5e-4)
+    assert found.ratio == pytest.approx(0.738, abs=5e-4)
+
+
+def test_the_registered_metrics_are_the_parts_of_the_record() -> None:
+    found = certainty(the_paper_s_rows())
+    expected = {
+        "certainty_accuracy": found.of_expected,
+        "certain_accuracy": found.of_certain,
+        "uncertain_accuracy": found.of_uncertain,
+        "certainty_ratio": found.ratio,
+        "certain_share": found.share,
+        "certainty_divergence": found.divergence,
+    }
+    values = {name: point(the_paper_s_rows()) for name, point in POINTS.items() if name != "imcp_area"}
+    assert values == pytest.approx(expected)
+
+
+def test_every_tied_maximum_counts_as_certain() -> None:
+    found = certainty(rows_of([[0.4, 0.4, 0.2]], [0]))
+    assert found.certain.tolist() == [[0.4, 0.4, 0], [0, 0, 0], [0, 0, 0]]
+    assert found.uncertain.round(12).tolist() == [[0, 0, 0.2], [0, 0, 0], [0, 0, 0]]
+
+
+@given(rows=any_rows(soft=True))
+def test_one_hot_scores_make_the_ordinary_confusion_matrix_and_leave_nothing_uncertain(rows: ProbabilityRows) -> None:
+    sure = np.eye(3)[rows.probability.argmax(axis=1)]
+    found = certainty(ProbabilityRows(rows.labels, sure, rows.truth, rows.weight, rows.items))
+    assert found.expected == pytest.approx(found.predicted, abs=1e-12)
+    assert not found.uncertain.any()
+    assert (found.share, found.divergence) == pytest.approx((1.0, 0.0), abs=1e-12)
+    assert found.of_uncertain is None
+    assert found.ratio == (1.0 if found.of_certain else None)
+
+
+@given(rows=any_rows(soft=True))
+def test_the_matrices_add_up_and_match_sums_over_single_items(rows: ProbabilityRows) -> None:
+    found = certainty(rows)
+    expected, certain = np.zeros((3, 3)), np.zeros((3, 3))
+    for score, truth, weight in zip(rows.probability, rows.truth, rows.weight, strict=True):
+        expected += weight * np.outer(truth, score)
+        certain += weight * np.outer(truth, np.where(score == max(score), score, 0))
+    assert found.expected == pytest.approx(expected, abs=1e-12)
+    assert found.certain == pytest.approx(certain, abs=1e-12)
+    assert found.certain + found.uncertain == pytest.approx(found.expected, abs=1e-10)
+    assert found.share == pytest.approx(certain.sum() / expected.sum())
+    distance = np.sqrt(((found.predicted - expected) ** 2).sum()) / rows.weight.sum()
+    assert found.divergence == pytest.approx(distance, abs=1e-12)
+    for point in POINTS.values():
+        value = point(rows)
+        assert value is None or 0 <= value <= np.sqrt(2)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
+def test_any_measure_of_a_confusion_matrix_can_be_taken(measure: multiclass.Measure) -> None:
+    found = certainty(the_paper_s_rows(), measure)
+    for value, matrix in (
+        (found.of_predicted, found.predicted),
+        (found.of_expected, found.expected),
+        (found.of_certain, found.certain),
+        (found.of_uncertain, found.uncertain),
+    ):
+        assert value == pytest.approx(float(measure(matrix)), rel=1e-9)
+    assert found.of_certain is not None
+    assert found.of_uncertain is not None
+    if found.of_certain + found.of_uncertain > 0:
+        assert found.ratio == pytest.approx(found.of_certain / (found.of_certain + found.of_uncertain))
+
+
+def imcp_of_the_paper(label: np.ndarray, score: np.ndarray) -> float:
+    """The area by the paper's steps: distances in order, through the middles of widths by class, then trapezia."""
+    near = 1 - np.sqrt(((np.eye(score.shape[1])[label] - np.sqrt(score)) ** 2).sum(axis=1) / 2)
+    width = 1 / (len(np.unique(label)) * np.bincount(label)[label])
+    order = np.argsort(near, kind="stable")
+    y, w = near[order], width[order]
+    x = np.cumsum(w) - w / 2
+    return float(np.trapezoid(np.concatenate((y[:1], y, y[-1:])), np.concatenate(([0.0], x, [1.0]))))
+
+
+@given(seed=st.integers(0, 2**30), each=st.integers(1, 8))
+def test_the_area_under_the_imcp_curve_is_the_paper_s_where_classes_are_equally_large(seed: int, each: int) -> None:
+    rng = np.random.default_rng(seed)
+    label, score = np.repeat([0, 1, 2], each), rng.dirichlet(np.full(3, 0.7), 3 * each)
+    assert POINTS["imcp_area"](rows_of(score, label)) == pytest.approx(imcp_of_the_paper(label, score), abs=1e-9)
+
+
+@given(rows=any_rows(soft=True))
+def test_the_imcp_area_is_the_mean_over_classes_of_hellinger_closeness(rows: ProbabilityRows) -> None:
+    classes = []
+    for k in range(3):
+        away = ((np.eye(3)[k] - np.sqrt(rows.probability)) ** 2).sum(axis=1) / 2
+        classes.append(np.average(1 - np.sqrt(away), weights=rows.weight * rows.truth[:, k]))
+    assert POINTS["imcp_area"](rows) == pytest.approx(np.mean(classes), abs=1e-7)
+    bare = ProbabilityRows(rows.labels, rows.probability / 2, rows.truth, rows.weight, rows.items)
+    assert POINTS["imcp_area"](bare) == pytest.approx(POINTS["imcp_area"](rows), abs=1e-7)  # made to add up to 1
+
+
+def test_the_imcp_area_is_one_of_sure_scores_nothing_of_wrong_ones_and_leaves_out_what_is_not_there() -> None:
+    nan = np.nan
+    assert POINTS["imcp_area"](rows_of(np.eye(2), [0, 1])) == 1.0
+    assert POINTS["imcp_area"](rows_of(np.eye(2), [1, 0])) == 0.0
+    halves = POINTS["imcp_area"](rows_of([[0.5, 0.5, 0.0], [nan, nan, nan]], [0, 1]))
+    assert halves == pytest.approx(1 - np.sqrt(1 - np.sqrt(0.5)))
+
+
+def test_without_items_nothing_is_defined() -> None:
+    nothing = rows_of(np.empty((0, 3)), np.empty((0, 3)))
+    assert [point(nothing) for point in POINTS.values()] == [None] * len(POINTS)
+    assert certainty(nothing).ratio is None

@@ -1,0 +1,140 @@
+"""Standard errors against row-by-row computations that were written differently."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import average_precision_score
+
+from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.metrics.discrimination import (
+    area_of_precision_recall,
+    area_of_roc,
+    classes,
+    with_unseen_hit,
+    with_unseen_pair,
+)
+from monitor.metrics.standard_errors import moments
+
+
+def rows(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    score = np.round(rng.beta(1.2, 1.6, n), 2)  # many ties
+    return score, (rng.random(n) < score).astype(float)
+
+
+def delong_by_pairs(score: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    hits, misses = score[truth == 1], score[truth == 0]
+    wins = (hits[:, None] > misses[None, :]) + 0.5 * (hits[:, None] == misses[None, :])
+    variance = wins.mean(axis=1).var(ddof=1) / len(hits) + wins.mean(axis=0).var(ddof=1) / len(misses)
+    return float(wins.mean()), float(variance)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_area_and_its_error_are_those_of_delong_over_all_pairs_of_rows(seed: int) -> None:
+    score, truth = rows(seed)
+    value, variance = delong_by_pairs(score, truth)
+    found = moments("roc_auc", counts_from_rows(score, truth))
+    assert found is not None
+    assert (found.value, found.se**2) == pytest.approx((value, variance), rel=1e-10)
+
+
+def test_the_area_is_the_mann_whitney_statistic_and_its_error_that_of_brunner_and_munzel() -> None:
+    score, truth = rows(11)
+    hits, misses = score[truth == 1], score[truth == 0]
+    found = moments("roc_auc", counts_from_rows(score, truth))
+    assert found is not None
+    u = stats.mannwhitneyu(hits, misses).statistic / len(hits) / len(misses)
+    assert found.value == pytest.approx(u, rel=1e-12)
+    studentized = abs(stats.brunnermunzel(hits, misses).statistic)
+    assert abs(found.value - 0.5) / found.se == pytest.approx(studentized, rel=1e-9)
+
+
+def test_the_error_of_the_average_precision_is_that_of_a_bootstrap_on_rows() -> None:
+    score, truth = rows(5, 800)
+    rng = np.random.default_rng(0)
+    drawn = (rng.integers(0, 800, 800) for _ in range(400))
+    resampled = [average_precision_score(truth[index], score[index]) for index in drawn]
+    found = moments("pr_auc", counts_from_rows(score, truth))
+    assert found is not None
+    assert found.se == pytest.approx(float(np.std(resampled)), rel=0.12)  # 400 draws know it to 3.5%
+
+
+def test_the_influence_function_is_the_derivative_of_the_average_precision() -> None:
+    score, truth = rows(6, 60)
+    base, step = counts_from_rows(score, truth), 1e-6
+    squares = 0.0
+    for i in range(60):
+        heavier = np.ones(60)
+        heavier[i] += step
+        moved = area_of_precision_recall(classes(counts_from_rows(score, truth, weight=heavier))).value
+        squares += ((moved - area_of_precision_recall(classes(base)).value) / step) ** 2
+    hits = truth.sum()
+    found = area_of_precision_recall(classes(base)).variance
+    assert found == pytest.approx(squares * hits / (hits - 1), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["brier", "nll"])
+def test_the_moments_of_a_mean_loss_are_those_of_the_rows(name: str) -> None:
+    score, truth = rows(7)
+    score = np.clip(score, 0.01, 0.99)
+    right = np.where(truth == 1, score, 1 - score)
+    loss = (1 - right) ** 2 if name == "brier" else -np.log(right)
+    found = moments(name, counts_from_rows(score, truth))
+    assert found is not None
+    assert found.value == pytest.approx(loss.mean(), rel=1e-9)
+    assert found.se == pytest.approx(stats.sem(loss), rel=1e-9)
+    assert found.skew == pytest.approx(stats.skew(loss) / np.sqrt(300) * (299 / 300) ** 1.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["brier", "nll", "roc_auc", "pr_auc"])
+def test_equal_weights_change_nothing_and_a_design_effect_widens_by_its_root(name: str) -> None:
+    score, truth = rows(8, 5000)
+    plain = moments(name, counts_from_rows(score, truth))
+    heavy = moments(name, counts_from_rows(score, truth, weight=np.full(5000, 3.0)))
+    clustered = moments(name, counts_from_rows(score, truth, design_effect=4.0))
+    assert plain is not None
+    assert heavy is not None
+    assert clustered is not None
+    assert (heavy.value, heavy.se, heavy.skew) == pytest.approx((plain.value, plain.se, plain.skew), rel=1e-9)
+    assert clustered.se == pytest.approx(2 * plain.se, rel=0.01)
+    assert clustered.skew == pytest.approx(2 * plain.skew, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["brier", "nll", "roc_auc", "pr_auc"])
+def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str) -> None:
+    rng = np.random.default_rng(2)
+    score, truth = rows(9, 600)
+    score, weight = np.clip(score, 0.02, 0.98), rng.choice([1.0, 8.0], 600)
+    counts = counts_from_rows(score, truth, weight=weight)
+    found = moments(name, counts)
+    assert found is not None
+    values = []
+    for _ in range(300):
+        index = rng.integers(0, 600, 600)
+        resampled = moments(name, counts_from_rows(score[index], truth[index], weight=weight[index]))
+        assert resampled is not None
+        values.append(resampled.value)
+    assert found.se == pytest.approx(float(np.std(values)), rel=0.15)
+
+
+def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards() -> None:
+    two = classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0]))
+    assert (area_of_roc(two).value, area_of_roc(two).variance) == (1.0, 0.0)
+    for wider in (area_of_roc(with_unseen_pair(two)), area_of_precision_recall(with_unseen_hit(two))):
+        assert 0.5 < wider.value < 1
+        assert wider.variance > 0
+
+
+def test_a_reversed_order_is_the_mirror_image() -> None:
+    forwards = area_of_roc(with_unseen_pair(classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0]))))
+    reversed_ = area_of_roc(with_unseen_pair(classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [0, 0, 1, 1]))))
+    assert (1 - reversed_.value, reversed_.variance) == pytest.approx((forwards.value, forwards.variance))
+
+
+def test_moments_are_none_where_the_metric_is_and_another_name_is_an_error() -> None:
+    assert [moments(name, empty_counts()) for name in ("brier", "nll", "roc_auc", "pr_auc")] == [None] * 4
+    assert moments("roc_auc", counts_from_rows([0.4, 0.6], [1, 1])) is None
+    with pytest.raises(KeyError):
+        moments("accuracy", empty_counts())

@@ -1,0 +1,333 @@
+"""What a replay does with verdicts and counts: baselines of the time, incidents, pairs, weeks, other thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from monitor.config.model import AutomationConfig, Config, EvaluationConfig, LabelConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window
+from monitor.core.windows import week
+from monitor.metrics.registry import METRICS, WHOLE
+from monitor.operations.replay import (
+    Cause,
+    Opened,
+    ReplayRefused,
+    acting_from,
+    agreement_of,
+    baseline_of,
+    incidents_of,
+    is_replayable,
+    plan_of,
+    side_by_side,
+    switched_by,
+    timelines_of,
+)
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+SCORES = np.arange(0, 1.0001, 0.05).round(2)
+RULE = Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02)
+
+
+def window(number: int) -> Window:
+    start = START + timedelta(weeks=number)
+    return Window(start, start + timedelta(weeks=1), f"2026-W{2 + number:02d}", "weekly")
+
+
+def day(number: int) -> Window:
+    start = START + timedelta(days=number)
+    return Window(start, start + timedelta(days=1), f"{start:%Y-%m-%d}", "daily")
+
+
+def verdict(
+    outcome: Outcome, at: Window, *, label: str = "billing", severity: Severity = "warning", rule: str = RULE.id,
+    actions: tuple[Any, ...] = ("slack",), detail: Mapping[str, Any] | None = None,
+) -> Verdict:  # fmt: skip
+    reasons = {
+        "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.TOO_FEW_ROWS,
+        "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+    }  # fmt: skip
+    return Verdict(
+        id=f"{rule}-{label}-{at.name}", rule=rule, subject=Subject("tickets", label), window=at, metric="ece",
+        where="all", outcome=outcome, reason=reasons[outcome], severity=severity, threshold=0.02,
+        rules_revision="now", actions=actions if outcome == "breach" else (), detail=detail or {},
+    )  # fmt: skip
+
+
+BREACHES: tuple[Outcome, ...] = ("breach",) * 7
+
+
+def weekly(*outcomes: Outcome, **more: Any) -> list[tuple[Window, list[Verdict]]]:
+    return [(window(n), [verdict(outcome, window(n), **more)]) for n, outcome in enumerate(outcomes)]
+
+
+def config(**more: Any) -> Config:
+    source = SourceConfig(relation="tickets", score_is="probability_of_label")
+    automation = AutomationConfig(when_not_evaluated="keep")
+    return Config(**{"version": 1, "sources": {"tickets": source}, "rules": (RULE,), "automation": automation} | more)
+
+
+# --- baselines
+
+
+def version(number: int, first: int, last: int) -> Baseline:
+    counts = counts_from_rows([0.2, 0.8], [0, 1])
+    return Baseline(
+        "tickets", "billing", number, window(first).start, window(last).end, "a", "b", counts,
+        edges_of(counts, EvaluationConfig()), window(60).end, "test", "test",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("at", "used", "expected"),
+    [
+        (3, None, None),  # before any baseline's weeks
+        (5, None, 1),  # in the first baseline's own weeks: not judged, as in a run
+        (8, None, 1),
+        (13, None, 1),  # in the second one's weeks the first was still in force
+        (15, None, 1),
+        (16, None, 2),
+        (20, 1, 1),  # a run had judged it against the first: the second was pinned late
+        (2, 2, 2),  # a backfill had judged it against a later one
+        (20, 9, 2),  # a version that is not there any more
+    ],
+)
+def test_a_window_is_held_against_the_baseline_of_its_time(at: int, used: int | None, expected: int | None) -> None:
+    found = baseline_of([version(1, 4, 7), version(2, 12, 15)], window(at), used)
+    assert (None if found is None else found.version) == expected
+
+
+# --- incidents
+
+
+def test_breaches_in_a_row_are_one_incident_from_the_first_to_the_window_that_ends_it() -> None:
+    (found,) = incidents_of(weekly("ok", "breach", "breach", "not_evaluated", "ok", "ok"))
+    assert (found.incident.opened_window, found.incident.resolved_window) == ("2026-W03", "2026-W06")
+    assert (found.start, found.end, found.incident.breaches) == (window(1).start, window(4).start, 2)
+
+
+def test_an_incident_that_comes_back_soon_is_the_same_one_and_open_at_the_end() -> None:
+    (found,) = incidents_of(weekly("breach", "ok", "breach"))
+    assert (found.incident.reopened, found.incident.breaches, found.end) == (1, 2, None)
+    assert found.incident.resolved_window is None
+
+
+def test_labels_and_rules_have_incidents_of_their_own() -> None:
+    both = [verdict("breach", window(0)), verdict("breach", window(0), label="refund")]
+    found = incidents_of([(window(0), both), (window(1), [verdict("breach", window(1), rule="mce-increase")])])
+    names = [(each.incident.rule, each.incident.label) for each in found]
+    assert names == [("ece-increase", "billing"), ("ece-increase", "refund"), ("mce-increase", "billing")]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "actions", "detail", "expected"),
+    [
+        ("breach", ("slack",), {}, ""),
+        ("breach", ("slack", "disable_automation"), {}, "off"),
+        ("breach", ("slack", "block_scores"), {"blocked": [[0.8, 0.9]]}, "blocked"),
+        ("breach", ("slack", "block_scores"), {"blocked": []}, "off"),  # no range could be named
+        ("breach", ("block_scores", "disable_automation"), {"blocked": [[0.8, 0.9]]}, "off"),
+        ("ok", ("disable_automation",), {}, ""),
+    ],
+)
+def test_what_a_verdict_does_to_automation(
+    outcome: Outcome, actions: tuple[str, ...], detail: dict[str, Any], expected: str
+) -> None:
+    found = replace(verdict(outcome, window(0), detail=detail), actions=actions)  # type: ignore[arg-type]
+    assert switched_by(found) == expected
+
+
+def test_an_incident_says_the_strongest_thing_that_its_breaches_did() -> None:
+    acts = ("slack", "block_scores")
+    said = [
+        (window(n), [verdict("breach", window(n), actions=acts, detail={"blocked": ranges})])
+        for n, ranges in enumerate(([], [[0.8, 0.9]]))
+    ]
+    assert [each.switch for each in incidents_of(said[1:])] == ["blocked"]
+    assert [each.switch for each in incidents_of(said)] == ["off"]
+
+
+# --- side by side
+
+
+def only(found: list[Opened]) -> Opened:
+    (one,) = found
+    return one
+
+
+def test_incidents_that_overlap_are_one_pair_and_what_is_in_one_file_only_comes_first() -> None:
+    early = only(incidents_of(weekly("breach", "breach", "ok")))
+    later = only(incidents_of(weekly("ok", "breach", "ok")))
+    long_ago = only(incidents_of(weekly("breach", "ok", label="refund")))
+    after = only(incidents_of(weekly("not_evaluated", "not_evaluated", "breach", label="refund")))
+    pairs = side_by_side([early, long_ago], [later, after])
+    assert [(pair.present, pair.proposed) for pair in pairs] == [(None, after), (long_ago, None), (early, later)]
+
+
+def test_the_same_trouble_is_paired_once() -> None:
+    broken = incidents_of(weekly("breach", "ok", "ok", "ok", "ok", "ok", "breach"))
+    whole = only(incidents_of(weekly(*BREACHES)))
+    assert len(broken) == 2
+    assert [(p.present, p.proposed) for p in side_by_side(broken, [whole])] == [(broken[1], None), (broken[0], whole)]
+
+
+def test_an_incident_that_ended_in_the_week_in_which_another_began_is_another_one() -> None:
+    first = only(incidents_of(weekly("breach", "ok")))
+    second = only(incidents_of(weekly("ok", "breach")))
+    assert not first.overlaps(second)
+    assert not second.overlaps(first)
+
+
+def test_a_week_shows_the_worst_of_its_days_and_nothing_where_nothing_was_evaluated() -> None:
+    said = [
+        (window(0), [verdict("ok", window(0))]),
+        (window(2), [verdict("breach", window(2))]),
+        (window(3), [verdict("not_evaluated", window(3))]),
+        *((day(n), [verdict("ok", day(n), rule="days")]) for n in range(7, 9)),
+        (day(16), [verdict("breach", day(16), rule="days", severity="critical")]),
+        (day(17), [verdict("breach", day(17), rule="days", severity="info")]),
+    ]
+    weeks = [window(n) for n in range(4)]
+    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "ok", "critical", None)}
+    said += [(day(n), [verdict(what, day(n), rule="days")]) for n, what in ((8, "unconfirmed"), (18, "unconfirmed"))]
+    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "unconfirmed", "critical", None)}
+
+
+def test_an_unconfirmed_week_ends_no_incident_of_a_replay() -> None:
+    found = only(incidents_of(weekly("breach", "unconfirmed", "unconfirmed", "ok")))
+    assert found.incident.resolved_window == window(3).name
+    assert only(incidents_of(weekly("breach", "unconfirmed"))).end is None
+    assert incidents_of(weekly("unconfirmed", "unconfirmed")) == []
+
+
+def test_a_replayed_ok_is_another_outcome_than_unconfirmed() -> None:
+    present = config()
+    given = [replace(verdict("unconfirmed", window(0)), rules_revision=present.revision)]
+    found = agreement_of(present, given, [replace(given[0], outcome="ok")])
+    assert [(d.given, d.replayed) for d in found.differences] == [("unconfirmed", "ok")]
+
+
+# --- as it was given
+
+
+def test_only_verdicts_of_this_very_file_are_compared() -> None:
+    present = config()
+    given = [replace(verdict("ok", window(n)), rules_revision=r) for n, r in enumerate((present.revision, "older"))]
+    again = [replace(each, outcome="breach") for each in given[:1]]
+    found = agreement_of(present, given, again)
+    assert (found.compared, [(d.given, d.replayed) for d in found.differences]) == (1, [("ok", "breach")])
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ({"baseline_version": 2}, Cause.OTHER_BASELINE),
+        ({"data_digest": "late truths"}, Cause.OTHER_COUNTS),
+        ({"reason": Reason.WAREHOUSE_FAILED}, Cause.OTHER_COUNTS),
+        ({}, Cause.UNKNOWN),
+    ],
+)
+def test_a_difference_has_a_cause(now: dict[str, Any], expected: Cause) -> None:
+    present = config()
+    then = replace(verdict("ok", window(0)), rules_revision=present.revision)
+    found = agreement_of(present, [then], [replace(then, outcome="not_evaluated", **now)])
+    assert [each.cause for each in found.differences] == [expected]
+
+
+def test_a_verdict_that_does_not_come_again_is_a_difference() -> None:
+    present = config()
+    then = replace(verdict("ok", window(0)), rules_revision=present.revision)
+    assert [each.cause for each in agreement_of(present, [then], []).differences] == [Cause.NOT_JUDGED]
+
+
+# --- what is to be done
+
+
+def test_days_are_those_of_the_weeks_also_where_clocks_change() -> None:
+    daily = RULE.model_copy(update={"id": "days", "schedule": "daily"})
+    berlin = config(timezone="Europe/Berlin", rules=(RULE, daily))
+    plan = plan_of(berlin, berlin, week("2026-W45", berlin.zone), 3)
+    assert [(part.schedule, len(part.windows)) for part in plan.parts] == [("weekly", 3), ("daily", 21)]
+    assert plan.total == 24
+    days = plan.parts[1].windows
+    assert (days[0].start, days[-1].end) == (plan.weeks[0].start, plan.weeks[-1].end)
+    assert [w.name for w in plan.weeks] == ["2026-W43", "2026-W44", "2026-W45"]
+
+
+def test_days_are_left_out_where_no_file_has_a_rule_for_them() -> None:
+    plan = plan_of(config(), config(), window(9), 52)
+    assert [part.schedule for part in plan.parts] == ["weekly"]
+
+
+def test_files_of_different_time_zones_have_no_weeks_in_common() -> None:
+    with pytest.raises(ReplayRefused, match=r"UTC and Asia/Tokyo.*give both the same timezone"):
+        plan_of(config(), config(timezone="Asia/Tokyo"), window(0), 4)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"relation": "others"}, {"score_is": "confidence_in_prediction"}, {"columns": {"item": "id"}},
+     {"window_on": "predicted_at"}],
+)  # fmt: skip
+def test_a_file_that_would_read_other_counts_is_refused(other: dict[str, Any]) -> None:
+    source = config().sources["tickets"].model_copy(update=other)
+    with pytest.raises(ReplayRefused, match=f"source tickets: {next(iter(other))} differs"):
+        plan_of(config(), config(sources={"tickets": source}), window(0), 4)
+    assert plan_of(config(), config(sources={"mail": source}), window(0), 4).total == 8
+
+
+def test_what_needs_whole_rows_cannot_be_replayed() -> None:
+    known = {metric.needs in WHOLE: name for name, metric in METRICS.items()}
+    assert not is_replayable(RULE.model_copy(update={"metric": known[True]}))
+    assert is_replayable(RULE.model_copy(update={"metric": known[False]}))
+    assert is_replayable(Rule(id="shift", test="ks", column="score", threshold=0.1))
+
+
+# --- another automate_at
+
+
+def sample(seed: int, automate_at: float, rows: int = 3_000) -> Counts:
+    rng = np.random.default_rng(seed)
+    score = rng.choice(SCORES, rows)
+    predicted = (score >= 0.5) ^ (rng.random(rows) < 0.2)
+    return counts_from_rows(
+        score, rng.random(rows) < score, predicted=predicted, weight=rng.integers(1, 4, rows), automate_at=automate_at
+    )
+
+
+def same(one: Counts, other: Counts) -> bool:
+    return one.digest() == other.digest()
+
+
+@pytest.mark.parametrize("automate_at", [0.0, 0.55, 0.9, 1.0])
+def test_counts_with_another_threshold_are_those_that_a_reading_with_it_gives(automate_at: float) -> None:
+    before, after = (
+        SourceConfig(relation="t", score_is="probability_of_label", automate_at=at) for at in (0.8, automate_at)
+    )
+    labels: dict[str | None, Counts] = {"a": sample(1, 0.8), "b": sample(2, 0.8)}
+    labels[None] = pool(list(labels.values())).with_design_effect(1.5)
+    found = acting_from(labels, before, after)
+    wanted = {"a": sample(1, automate_at), "b": sample(2, automate_at)}
+    assert same(found["a"], wanted["a"])
+    assert same(found["b"], wanted["b"])
+    assert same(found[None], pool(wanted.values()).with_design_effect(1.5))
+    assert acting_from(labels, before, after)[None] is found[None]  # made once, so that others can be kept with it
+
+
+def test_labels_whose_threshold_stays_are_left_alone() -> None:
+    before = SourceConfig(
+        relation="t", score_is="probability_of_label", labels={"a": LabelConfig(automate_at=0.9)}, automate_at=0.8
+    )
+    after = before.model_copy(update={"labels": {}})
+    labels: dict[str | None, Counts] = {"a": sample(1, 0.9), "b": sample(2, 0.8)}
+    found = acting_from(labels, before, after)
+    assert found["b"] is labels["b"]
+    assert same(found["a"], sample(1, 0.8))
+    assert acting_from(labels, before, before) is labels

@@ -1,0 +1,77 @@
+"""Boxplots of the scores of right and wrong: numpy's quantiles on the rows, and what is drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.report.figures.boxes import FiveNumbers, box_text, boxes_drawing, score_boxes
+from monitor.report.figures.drawings import BLUE, VERMILION
+
+CELLS = st.integers(0, 10_000)
+
+
+def five(scores: np.ndarray) -> list[float]:
+    return [float(np.quantile(scores, q, method="inverted_cdf")) for q in (0, 0.25, 0.5, 0.75, 1)]
+
+
+@given(st.lists(st.tuples(CELLS, st.booleans(), st.integers(1, 4)), min_size=1, max_size=60))
+def test_the_five_numbers_are_the_quantiles_of_the_rows_each_as_often_as_it_weighs(
+    rows: list[tuple[int, bool, int]],
+) -> None:
+    score, right, weight = (np.array(part) for part in zip(*rows, strict=True))
+    score = score / 10_000
+    counts = counts_from_rows(score, right, weight=weight, score_is="confidence_in_prediction")
+    found = score_boxes(counts)
+    for box, mask in ((found.right, right), (found.wrong, ~right)):
+        if not mask.any():
+            assert box is None
+            continue
+        assert box is not None
+        assert list(box.scores) == five(np.repeat(score[mask], weight[mask]))
+        assert box.weight == pytest.approx(float(weight[mask].sum()))
+
+
+def test_with_the_probability_of_a_label_only_what_was_predicted_is_looked_at() -> None:
+    counts = counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 1, 0])
+    found = score_boxes(counts)
+    assert found.right is not None
+    assert found.wrong is not None
+    assert (found.right.median, found.right.weight, found.wrong.median) == (0.9, 1.0, 0.8)
+
+
+def test_a_soft_outcome_is_partly_right() -> None:
+    found = score_boxes(counts_from_rows([0.9, 0.7], [0.75, 0.0]))
+    assert found.right is not None
+    assert found.wrong is not None
+    assert (found.right.weight, found.wrong.weight) == (0.75, 1.25)
+    assert found.wrong.scores == (0.7, 0.7, 0.7, 0.7, 0.9)
+
+
+def test_no_rows_have_no_box() -> None:
+    assert score_boxes(empty_counts()).named == ()
+
+
+@pytest.mark.parametrize("width", [18, 32, 60])
+def test_a_box_of_characters_has_its_marks_where_the_scores_are(width: int) -> None:
+    box = FiveNumbers(0.2, 0.4, 0.5, 0.7, 0.9, 5)
+    text = box_text(box, width)
+    assert len(text) == width
+    marks = [text.index("├"), text.index("▒"), text.index("┃"), text.rindex("▒"), text.index("┤")]
+    assert marks == [round(score * (width - 1)) for score in box.scores]
+
+
+def test_a_box_of_one_score_is_one_mark() -> None:
+    assert box_text(FiveNumbers(0.98, 0.98, 0.98, 0.98, 0.98, 3), 18).strip() == "┃"
+
+
+def test_the_drawing_has_the_five_numbers_of_both_and_colours_that_differ() -> None:
+    found = score_boxes(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 0]))
+    traces = {trace["name"]: trace for trace in boxes_drawing(found)["data"]}
+    for name, box in found.named:
+        drawn = [traces[name][key][0] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
+        assert drawn == list(box.scores)
+    assert (traces["right"]["marker"]["color"], traces["wrong"]["marker"]["color"]) == (BLUE, VERMILION)

@@ -1,0 +1,441 @@
+"""What ``calmon explain`` says: word by word for every reason, and never against the decision itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Verdict, Window
+from monitor.core.rejection import Cause, Rejection, Why
+from monitor.evaluation.comparisons import Material, compare
+from monitor.evaluation.verdicts import decide
+from monitor.history.values import plain
+from monitor.report.checks import chain, decided
+from monitor.report.explanation import Explanation, Known, document, explain, sentences
+
+CASES = Path(__file__).parents[2] / "cases" / "explain"
+REVISION = "3c0ffee00aa1"
+WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+DAY = Window(datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC), "2026-11-16", "daily")
+BILLING = Subject("tickets", "billing")
+
+SHORTFALL = Rule(
+    id="automated-shortfall", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30,
+    severity="critical", actions=("slack", "disable_automation"),
+)  # fmt: skip
+RISE = Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02)
+MCE_RISE = Rule(id="mce-increase", metric="mce", condition="increase", threshold=0.05)
+BLOCKS = Rule(
+    id="mce-blocks-scores", metric="mce", threshold=0.2, severity="critical", actions=("slack", "block_scores")
+)
+TWO_DAYS = Rule.model_validate(
+    {"id": "ece-two-days", "metric": "ece", "condition": "above", "threshold": 0.08, "schedule": "daily", "for": 2,
+     "severity": "critical", "actions": ("slack", "disable_automation")}
+)  # fmt: skip
+AUC = Rule(id="auc-floor", metric="roc_auc", condition="below", threshold=0.8)
+KS = Rule(id="score-shift", test="ks", column="score", threshold=0.1, severity="info")
+PSI = Rule(id="score-psi", test="psi", column="score", threshold=0.25, severity="info")
+
+BASELINE = Baseline(
+    source="tickets", label="billing", version=3, start=datetime(2026, 8, 3, tzinfo=UTC),
+    end=datetime(2026, 9, 28, tzinfo=UTC), first_window="2026-W32", last_window="2026-W39",
+    counts=counts_from_rows([0.5] * 16_000, [0, 1] * 8_000), edges={"all": (10_000,)},
+    pinned_at=datetime(2026, 10, 1, tzinfo=UTC), pinned_by="ada", reason="first",
+)  # fmt: skip
+
+
+def behind(n: float, promised: float, kept: float, **more: Any) -> dict[str, Any]:
+    """The part of a verdict's detail that every measured one has."""
+    told: dict[str, Any] = {"confidence": 0.95, "promised": promised, "kept": kept, "effective_rows": n}
+    return told | {"design_effect": 1.0, "asks": 1, "groups": [], "rows_needed": 500} | more
+
+
+def risen(**changes: Any) -> Comparison:
+    """A week in which the ECE of billing is a good deal larger than in its baseline."""
+    known: dict[str, Any] = {
+        "value": 0.061, "low": 0.049, "high": 0.075, "plug_in": 0.068, "baseline": 0.019, "change": 0.042,
+        "change_low": 0.028, "change_high": 0.057, "p_value": 2.5e-5, "p_rate": 4e-5, "detectable": 0.018, "n": 2104,
+        "windows": 1, "beyond": True, "adequate": True, "baseline_version": 3, "data_digest": "d",
+        "detail": behind(2104, 0.412, 0.371, seen_at_most=0.04),
+    }  # fmt: skip
+    return Comparison(BILLING, WEEK, **(known | changes))
+
+
+def level(rule: Rule, **changes: Any) -> Comparison:
+    """A measured value, held against a number."""
+    known: dict[str, Any] = {"n": 2104, "beyond": True, "adequate": True, "data_digest": "d", "baseline_version": 3}
+    return Comparison(BILLING, DAY if rule.schedule == "daily" else WEEK, **(known | changes))
+
+
+def nothing(problem: Reason, **changes: Any) -> Comparison:
+    return Comparison(BILLING, WEEK, problem=problem, n=changes.pop("n", 0), **changes)
+
+
+def judged(rule: Rule, evidence: Comparison, *, others: tuple[float, ...] = (0.3, 0.5, 0.9)) -> Verdict:
+    """The verdict on ``evidence`` in a family with three other labels."""
+    family = [
+        evidence,
+        *(replace(evidence, subject=Subject("tickets", f"l{i}"), p_value=p) for i, p in enumerate(others)),
+    ]
+    return decide(rule, family, rate=0.01, decision_rules=6, revision=REVISION)[0]
+
+
+def known(rule: Rule, evidence: Comparison, **more: Any) -> Known:
+    given: dict[str, Any] = {"revision": REVISION, "baseline": BASELINE if evidence.baseline_version else None}
+    return Known(judged(rule, evidence), **(given | more))
+
+
+def of_window(value: float, low: float, high: float, n: int) -> Estimate:
+    return Estimate(BILLING, WEEK, "ece", "all", Interval(value, low, high, value), n, 0.0)
+
+
+ACTING = behind(118, 0.91, 0.59, rows_needed=30, seen_at_most=0.2375)
+TWO = behind(
+    1428, 0.55, 0.44, seen_at_most=0.23, asks=2,
+    groups=[{"windows": 1, "n": 714, "value": value, "beyond": value > 0.08} for value in (0.118, 0.061)],
+)  # fmt: skip
+ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
+OLD = judged(RISE, risen(detail={}))
+
+MINUS_ONE = Rejection(Why.SHARE, Cause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
+KNOWN: dict[str, Known] = {
+    "within_threshold": known(
+        RISE,
+        risen(value=0.024, low=0.009, high=0.041, plug_in=0.033, change=0.005, change_low=-0.012, change_high=0.023,
+              p_value=0.31, beyond=False),
+    ),
+    "not_significant_in_family": known(RISE, risen(p_value=0.0031, change_low=0.021)),
+    "streak_incomplete": known(
+        TWO_DAYS, level(TWO_DAYS, **ECE_DAYS, p_value=2e-6, n=1428, windows=2, streak=False, detail=TWO)
+    ),
+    "increased": known(RISE, risen(windows=2), alone=of_window(0.055, 0.031, 0.084, 1013)),
+    "increased--of_the_mce": known(
+        MCE_RISE,
+        risen(p_rate=None, value=0.17, low=0.11, high=0.24, plug_in=0.19, baseline=0.06, change=0.11, change_low=0.04,
+              change_high=0.18, detectable=0.08,
+              detail=behind(2104, 0.412, 0.371, seen_at_most=0.1, worst_range=[0.82, 0.91], worst_n=143,
+                            worst_gap=-0.17)),
+    ),
+    "increased--of_older_weeks": known(
+        RISE,
+        risen(windows=4, n=2104, detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, newest_alone={
+            "n": 613, "value": 0.004, "beyond": False, "too_few": False})),
+        alone=of_window(0.023, 0.0, 0.06, 613),
+    ),
+    "traffic_mix": known(RISE, risen(p_rate=0.4)),
+    "above_threshold": known(
+        SHORTFALL,
+        level(SHORTFALL, value=0.32, low=0.22, high=0.42, plug_in=0.32, p_value=1e-7, detectable=0.11, n=118, windows=2,
+              detail=ACTING),
+    ),
+    "above_threshold--few_rows": known(
+        SHORTFALL,
+        level(SHORTFALL, value=0.62, low=0.3, high=0.85, plug_in=0.62, p_value=1e-6, detectable=0.31, n=21, windows=4,
+              adequate=False, detail=behind(4.2, 0.91, 0.29, rows_needed=30, seen_at_most=0.2375, design_effect=5.0)),
+    ),
+    "above_threshold--blocked": known(
+        BLOCKS,
+        level(BLOCKS, value=0.31, low=0.24, high=0.41, plug_in=0.33, p_value=1e-9, detectable=0.09,
+              detail=behind(2104, 0.41, 0.37, seen_at_most=0.2, blocked=[[0.74, 0.83]], worst_range=[0.74, 0.83],
+                            worst_n=212, worst_gap=-0.33)),
+    ),
+    "below_threshold": known(
+        AUC,
+        level(AUC, value=0.741, low=0.702, high=0.778, plug_in=0.741, p_value=8e-5, detectable=0.04,
+              detail=behind(1800.0, 0.41, 0.4, seen_at_most=0.2)),
+    ),
+    "distribution_shifted": known(
+        KS, level(KS, value=0.18, plug_in=0.18, p_value=1e-12, detail={"rows_needed": 500, "n_baseline": 16000})
+    ),
+    "distribution_shifted--psi": known(
+        PSI, level(PSI, value=0.31, plug_in=0.31, detail={"bins": 10, "rows_needed": 500, "n_baseline": 16000})
+    ),
+    "no_baseline": known(RISE, nothing(Reason.NO_BASELINE, n=2104)),
+    "in_baseline": known(RISE, nothing(Reason.IN_BASELINE, n=2104, baseline_version=3)),
+    "too_few_rows": known(
+        RISE,
+        risen(value=0.03, low=0.0, high=0.071, plug_in=0.058, change=0.011, change_low=-0.02, change_high=0.052,
+              p_value=0.2, detectable=0.055, n=311, windows=4, beyond=False, adequate=False,
+              detail=behind(202.4, 0.412, 0.371, seen_at_most=0.04, design_effect=1.3)),
+        alone=of_window(0.041, 0.0, 0.19, 80),
+    ),
+    "too_few_rows--undefined": known(
+        AUC,
+        level(AUC, value=None, n=640, beyond=False, adequate=False, detail=behind(640, 0.02, 0.0, seen_at_most=0.2)),
+    ),
+    "too_few_rows--of_a_test": known(KS, nothing(Reason.TOO_FEW_ROWS, n=41, baseline_version=3)),
+    "scores_moved": known(
+        RISE, nothing(Reason.SCORES_MOVED, n=2104, baseline_version=3, detail={"moved_share": 0.63, "comparable": 0.42})
+    ),
+    "rejected_rows": known(
+        SHORTFALL, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected": MINUS_ONE.detail})
+    ),
+    "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
+    "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
+    "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
+    "increased--stored_long_ago": Known(
+        replace(OLD, rules_revision="0ld", detail={"condition": "increase"}), REVISION, newer="77aa77aa77aa77aa"
+    ),
+    "increased--of_a_hostile_label": Known(
+        replace(judged(RISE, risen()), subject=Subject("tickets", "[/red] \u202ebilling\n*bold*\x07")), REVISION
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_explanation_reads_as_its_golden_case(name: str) -> None:
+    read, case = "\n".join(sentences(explain(KNOWN[name]))) + "\n", CASES / f"{name}.txt"
+    if os.environ.get("CALMON_TEST_WRITE_CASES"):  # then read the difference before you keep it
+        case.write_text(read, encoding="utf-8")
+    assert read == case.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_case_is_of_the_reason_it_is_named_by(name: str) -> None:
+    assert KNOWN[name].verdict.reason.value == name.partition("--")[0]
+
+
+def test_every_reason_has_a_case_and_every_case_a_verdict() -> None:
+    assert {reason.value for reason in Reason} == {name.partition("--")[0] for name in KNOWN}
+    assert {case.stem for case in CASES.iterdir()} == set(KNOWN)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_document_says_the_same_as_data(name: str) -> None:
+    explanation = explain(KNOWN[name])
+    told = json.loads(json.dumps(plain(document(explanation)), allow_nan=False))
+    lines = list(sentences(explanation))
+    assert told["id"] == KNOWN[name].verdict.id
+    assert told["therefore"] in lines
+    assert [step["text"] for step in told["steps"]] == [
+        line for line in lines if line in {s["text"] for s in told["steps"]}
+    ]
+    assert [check["text"] for check in told["checks"]] == [line[5:] for line in lines if line.startswith("  ")]
+
+
+# --- nothing is claimed that the numbers do not say
+
+
+def text_of(given: Known) -> str:
+    return "\n".join(sentences(explain(given)))
+
+
+def test_what_was_not_measured_is_not_called_undefined() -> None:
+    for name in (
+        "no_baseline",
+        "in_baseline",
+        "no_rows",
+        "scores_moved",
+        "relation_error",
+        "warehouse_failed",
+        "rejected_rows",
+    ):
+        assert "undefined" not in text_of(KNOWN[name]), name
+        assert "nothing was measured" in text_of(KNOWN[name]), name
+
+
+def test_a_test_without_a_p_value_claims_none() -> None:
+    text = text_of(KNOWN["distribution_shifted--psi"])
+    assert "PSI has no p-value" in text
+    assert "adjusted" not in text
+    assert "chance could hardly" not in text
+
+
+def test_without_limits_no_interval_is_told() -> None:
+    evidence = risen(low=None, high=None, change_low=None, change_high=None)
+    assert "interval" not in text_of(known(RISE, evidence))
+
+
+def test_an_interval_that_reaches_beyond_the_threshold_is_not_passed_over() -> None:
+    assert "that it is beyond is not ruled out" in text_of(KNOWN["within_threshold"])
+    evidence = risen(change=0.005, change_low=0.0, change_high=0.012, beyond=False)
+    assert "not ruled out" not in text_of(known(RISE, evidence))
+
+
+def test_changed_rules_are_told_and_the_stored_threshold_is_used() -> None:
+    text = text_of(replace(KNOWN["increased"], revision="0ther"))
+    assert f"alerts.yaml has changed since this verdict (revision {REVISION} then, 0ther now)" in text
+    assert "alerts.yaml has changed" not in text_of(KNOWN["increased"])
+
+
+def test_a_verdict_that_the_stored_numbers_do_not_lead_to_says_so() -> None:
+    wrong = replace(KNOWN["increased"].verdict, reason=Reason.WITHIN_THRESHOLD, outcome="ok", actions=())
+    text = text_of(Known(wrong, REVISION))
+    assert "the stored numbers lead to increased by the checks below, the verdict is within_threshold" in text
+
+
+EXCESS = Rule(id="excess", metric="excess_errors", condition="above", threshold=20)
+AT_THREE = Rule(id="three", metric="ece_at_3", condition="above", threshold=0.05)
+
+
+def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given() -> None:
+    acted = behind(900, 0.91, 0.8, seen_at_most=20) | {"of": "automated"}
+    text = text_of(known(EXCESS, level(EXCESS, value=52.0, p_value=1e-9, detail=acted)))
+    assert "It looks at the rows that automation takes while it is on" in text
+    assert "Mean score and hit rate: for automated rows, the mean score is 91.0%, the hit rate 80.0%" in text
+    ranked = text_of(known(AT_THREE, level(AT_THREE, value=0.08, p_value=1e-9, detail=behind(900, 0.5, 0.4))))
+    assert "Asked by three (warning): is ECE@3 above 0.05?" in ranked
+    assert "It looks at the 3 highest scores of each item." in ranked
+
+
+def test_of_a_metric_that_no_baseline_keeps_nobody_says_that_there_is_none() -> None:
+    text = text_of(known(AT_THREE, level(AT_THREE, value=0.08, p_value=1e-9, baseline_version=None)))
+    assert "Is the window outside the baseline's own time? Yes: it lies outside, or none was pinned." in text
+
+
+# --- the chain is the decision
+
+RULES = (SHORTFALL, RISE, MCE_RISE, BLOCKS, TWO_DAYS, AUC, KS, PSI)
+SMALL = st.floats(1e-9, 1.0)
+
+
+@st.composite
+def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
+    rule = draw(st.sampled_from(RULES))
+    problems: list[Reason | None] = [
+        Reason.NO_ROWS, Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS
+    ]  # fmt: skip
+    if rule.condition == "increase":
+        problems += [Reason.NO_BASELINE, Reason.SCORES_MOVED]
+    if rule.test is not None:
+        problems += [Reason.NO_BASELINE, Reason.TOO_FEW_ROWS]
+    problem = draw(st.sampled_from([None] * 12 + problems))
+    if problem is not None:
+        return rule, nothing(problem, n=draw(st.integers(0, 500)))
+    value = draw(st.floats(0, 1)) if rule.test else draw(st.none() | st.floats(0, 1))
+    past = value is not None and (value < rule.threshold if rule.condition == "below" else value > rule.threshold)
+    measured = {"change": value, "value": 0.1} if rule.condition == "increase" else {"value": value}
+    streak = draw(st.booleans()) if rule.for_windows > 1 else True
+    p_value = None if rule.test == "psi" or value is None else draw(SMALL)
+    detail = behind(900, 0.5, 0.4, seen_at_most=0.1, asks=rule.for_windows)
+    found = level(
+        rule, p_value=p_value, p_rate=draw(st.none() | SMALL) if rule is RISE else None, beyond=past, streak=streak,
+        adequate=draw(st.booleans()) and value is not None, detail=detail, **measured,
+    )  # fmt: skip
+    return rule, found
+
+
+@given(evidences(), st.lists(SMALL, max_size=4))
+def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], others: list[float]) -> None:
+    rule, evidence = case
+    verdict = judged(rule, evidence, others=tuple(others))
+    assert decided(verdict, chain(verdict)) == verdict.reason
+    assert explain(Known(verdict, REVISION)).notes == ()
+
+
+@given(evidences())
+def test_old_verdicts_that_stored_less_are_never_contradicted(case: tuple[Rule, Comparison]) -> None:
+    rule, evidence = case
+    verdict = judged(rule, replace(evidence, detail={}))
+    kept = {"condition", *evidence.detail.keys()} - set(behind(1, 1, 1)) - {"seen_at_most"}
+    old = replace(verdict, detail={name: value for name, value in verdict.detail.items() if name in kept})
+    assert decided(old, chain(old)) in (None, verdict.reason)
+    text = text_of(Known(old, REVISION))
+    assert f"Therefore: {verdict.outcome} ({verdict.reason.value})" in text
+    assert "Note:" not in text
+
+
+@given(evidences())
+def test_only_the_last_check_of_what_was_not_measured_fails(case: tuple[Rule, Comparison]) -> None:
+    rule, evidence = case
+    if evidence.problem is None:
+        return
+    checks = chain(judged(rule, evidence))
+    assert [check.passed for check in checks] == [True] * (len(checks) - 1) + [False]
+
+
+# --- with what comparisons really store
+
+
+def counts(seed: int, n: int, gap: float) -> Counts:
+    rng = np.random.default_rng(seed)
+    score = np.round(rng.random(n), 2)
+    return counts_from_rows(score, rng.random(n) < np.clip(score - gap, 0, 1), automate_at=0.8)
+
+
+def real(rule: Rule, weeks: tuple[Counts, ...], **frozen: Any) -> Explanation:
+    evaluation = EvaluationConfig(resamples=100, interval="analytic")
+    base = counts(1, 16_000, 0.0)
+    baseline = replace(BASELINE, counts=base, edges=edges_of(base, evaluation), **frozen)
+    evidence = compare(rule, Material(BILLING, WEEK, weeks, baseline), evaluation)
+    (verdict,) = decide(rule, [evidence], rate=0.01, decision_rules=1, revision=REVISION)
+    return explain(Known(verdict, REVISION, baseline))
+
+
+def numbers_of(explanation: Explanation, name: str) -> Mapping[str, Any]:
+    return next(step.numbers for step in explanation.steps if step.name == name)
+
+
+def test_real_evidence_brings_every_number_an_explanation_tells() -> None:
+    week = counts(2, 5_000, 0.1)
+    found = real(RISE, (week,))
+    assert found.verdict.reason is Reason.INCREASED
+    assert [step.name for step in found.steps] == [
+        "rule", "subject", "seen", "promise", "textbook", "baseline", "change", "p_value", "family", "detectable",
+    ]  # fmt: skip
+    told = numbers_of(found, "promise")
+    assert told["promised"] == pytest.approx(float(week.ws.sum() / week.rows))
+    assert told["kept"] == pytest.approx(week.positives / week.rows)
+    assert [check.name for check in found.checks][-1] == "behaviour"
+
+
+def test_each_window_of_a_for_rule_is_told_by_itself() -> None:
+    rule = TWO_DAYS.model_copy(update={"schedule": "weekly"})
+    found = real(rule, (counts(3, 3_000, 0.3), counts(4, 3_000, 0.0)))
+    assert found.verdict.reason is Reason.STREAK_INCOMPLETE
+    check = next(check for check in found.checks if check.name == "every_window")
+    newest, before = check.numbers["groups"]
+    assert (newest["n"], before["n"]) == (3_000, 3_000)
+    assert newest["value"] > 0.08 > before["value"]
+    assert not check.passed
+
+
+def test_dependent_rows_are_told_with_what_they_are_worth() -> None:
+    week = counts(5, 5_000, 0.1).with_design_effect(2.5)
+    assert numbers_of(real(RISE, (week,)), "effective")["effective_rows"] == pytest.approx(2_000)
+
+
+def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
+    sure = replace(judged(RISE, risen()), p_value=0.0, p_adjusted=0.0)
+    told = "\n".join(sentences(explain(Known(sure, REVISION))))
+    assert "with probability p < 1e-15." in told
+    assert "the adjusted p-value (less than 1e-15) is below 0.01" in told
+    assert "p = 0." not in told
+
+
+def test_a_verdict_that_is_no_breach_calls_no_range_surely_beyond() -> None:
+    blocks = KNOWN["above_threshold--blocked"].verdict
+    assert "Significantly beyond the threshold" in _told(blocks)
+    doubtful = replace(
+        blocks, outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, p_value=0.02, p_adjusted=0.6, actions=()
+    )
+    assert "(only a breach blocks it)" in _told(doubtful)
+    assert "Significantly beyond" not in _told(doubtful)
+
+
+def test_a_false_negative_rate_says_what_it_is_a_share_of() -> None:
+    missed = replace(judged(SHORTFALL, risen()), metric="false_negative_rate", detail=behind(1_583, 0.093, 0.091))
+    assert "9.1% of which came true: it is a share of these" in _told(missed)
+
+
+def test_less_than_one_effective_row_is_not_none() -> None:
+    one_cluster = replace(KNOWN["too_few_rows"].verdict, n=203)
+    one_cluster = replace(one_cluster, detail={**one_cluster.detail, "effective_rows": 0.34, "design_effect": 600.0})
+    assert "203 rows count as less than one independent row" in _told(one_cluster)
+
+
+def _told(verdict: Verdict) -> str:
+    return "\n".join(sentences(explain(Known(verdict, REVISION))))

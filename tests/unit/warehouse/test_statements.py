@@ -1,0 +1,205 @@
+"""Relations taken apart, statements as text, and the small arithmetic of the warehouse, without a database."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.core.records import BadRow
+from monitor.warehouse.checks import Column, Layout
+from monitor.warehouse.dialects import DIALECTS, duckdb_kind, microseconds, sqlite_kind
+from monitor.warehouse.relation import ParquetFiles, Query, RelationSyntaxError, TableName, from_clause, parse_relation
+from monitor.warehouse.statements import Statements
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+BAD_ROWS = Path(__file__).parents[3] / "docs" / "bad-rows.md"
+
+
+def statements(engine: str = "postgresql", **settings: Any) -> Statements:
+    config = SourceConfig(**{"relation": "tickets", "score_is": "probability_of_label"} | settings)
+    kinds = {"item": "text", "label": "text", "score": "number", "actual": "number", "resolved_at": "timestamptz"}
+    columns = {name: Column(f"the {name}", kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    layout = Layout(from_clause(parse_relation(config.relation)), columns)
+    return Statements(config, layout, DIALECTS[engine], WEEK, datetime(2026, 11, 16, 6, tzinfo=UTC))
+
+
+def sql(statement: sa.Select[Any]) -> str:
+    return str(statement.compile(dialect=postgresql.dialect()))
+
+
+# --- relations
+
+
+@pytest.mark.parametrize(
+    ("text", "relation"),
+    [
+        ("tickets", TableName(("tickets",))),
+        (" support.tickets ", TableName(("support", "tickets"))),
+        ('"Support Team"."a ""b"".c"', TableName(("Support Team", 'a "b".c'))),
+        ("data/2026/*.parquet", ParquetFiles("data/2026/*.parquet")),
+        ("s3://bucket/tickets.PARQUET", ParquetFiles("s3://bucket/tickets.PARQUET")),
+        ("SELECT 1", Query("SELECT 1")),
+        ("/* all */ select ';' -- ;\n;", Query("select ';'")),
+        ("WITH a AS (SELECT 1) SELECT * FROM a ; ", Query("WITH a AS (SELECT 1) SELECT * FROM a")),
+        ("SELECT \"update\", 'drop' FROM t", Query("SELECT \"update\", 'drop' FROM t")),
+    ],
+)
+def test_a_relation_is_a_name_a_path_or_one_select(text: str, relation: object) -> None:
+    assert parse_relation(text) == relation
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT 1; SELECT 2", "more than one statement"),
+        ("SELECT 1;;", "more than one statement"),
+        ("SELECT 1) AS x, (SELECT 2", "does not open"),
+        ("SELECT (1", "not closed"),
+        ("SELECT 'open", "a string does not end"),
+        ("SELECT 'a\\' OR 1=1 --'", "backslash"),
+        ('SELECT "open', "a quoted name does not end"),
+        ("SELECT $tag$;$tag$", "dollar-quoted"),
+        ("SELECT /* open", "comment"),
+        ("SELECT /* a /* b */ 1", "comment"),
+        ("WITH x AS (update t SET a = 1 RETURNING *) SELECT * FROM x", "UPDATE"),
+        ("SELECT 1 UNION (Delete FROM t)", "DELETE"),
+        ("DELETE FROM tickets", "is not a relation"),
+        ("tickets; DROP TABLE tickets", "is not a relation"),
+        ("a.b.c.d", "is not a relation"),
+        ("tickets t", "is not a relation"),
+        ("", "is not a relation"),
+    ],
+)
+def test_anything_else_is_refused_with_what_to_write_instead(text: str, told: str) -> None:
+    with pytest.raises(RelationSyntaxError, match=re.escape(told)) as raised:
+        parse_relation(text)
+    assert raised.value.remedy
+
+
+def test_a_name_is_quoted_where_it_must_be_and_only_there() -> None:
+    for text, quoted in (
+        ("tickets", "tickets"),
+        ("a.Tickets", 'a."Tickets"'),
+        ('"x""; DROP"', '"x""; DROP"'),
+        ("order", '"order"'),
+    ):
+        assert f"FROM {quoted} AS relation" in sql(
+            sa.select(sa.text("1")).select_from(from_clause(parse_relation(text)))
+        )
+
+
+def test_a_select_is_a_subquery_and_nothing_in_it_is_a_placeholder() -> None:
+    clause = from_clause(parse_relation("SELECT ':a' AS x, 1::int AS y, '\\:b' AS z -- end"))
+    compiled = sa.select(sa.literal_column("*")).select_from(clause).compile(dialect=sqlite.dialect())
+    assert "FROM (SELECT ':a' AS x, 1::int AS y, '\\:b' AS z\n) AS relation" in str(compiled)
+    assert compiled.params == {}
+
+
+def test_a_path_is_a_bound_value() -> None:
+    compiled = sa.select(sa.literal_column("*")).select_from(from_clause(ParquetFiles("it's.parquet"))).compile()
+    assert list(compiled.params.values()) == ["it's.parquet"]
+    assert "it's" not in str(compiled)
+
+
+# --- statements
+
+
+def all_statements(built: Statements) -> list[sa.Select[Any]]:
+    examples = [built.examples(reason) for reason in (BadRow.SCORE_MISSING, BadRow.DATE_MISSING, BadRow.DUPLICATE)]
+    sums = [built.groups(latest=True), built.groups(latest=False, segment="label"), built.feature_sample(5)]
+    return [built.rejected(), built.undated(), built.repeated(), *examples, *sums]
+
+
+@pytest.mark.parametrize("engine", sorted(DIALECTS))
+def test_names_are_quoted_and_labels_are_bound_in_every_statement(engine: str) -> None:
+    label = "'; DROP TABLE tickets; --"
+    built = statements(engine, labels={label: {"automate_at": 0.9}}, segments=("label",), features=("item",))
+    for statement in all_statements(built):
+        text = sql(statement)
+        assert 'relation."the item"' in text
+        assert "DROP" not in text
+    assert label in built.groups(latest=False).compile(dialect=postgresql.dialect()).params.values()
+
+
+def test_rows_are_ranked_only_where_some_repeat() -> None:
+    assert "row_number()" in sql(statements().groups(latest=True))
+    assert "row_number()" not in sql(statements().groups(latest=False))
+
+
+def test_without_weights_nothing_is_multiplied_by_one() -> None:
+    assert "facts.w" not in sql(statements().groups(latest=False)).split("FROM", 1)[0]
+
+
+def test_the_whole_relation_is_searched_for_odd_dates_but_only_the_window_for_other_reasons() -> None:
+    inside, outside = sql(statements().rejected()), sql(statements().undated())
+    assert re.search(r'WHERE relation\."the resolved_at" >= \S+ AND relation\."the resolved_at" <', inside)
+    assert '"the score" IS NULL' not in outside
+
+
+def test_a_source_cannot_be_changed_after_its_statements_are_built() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        statements().window = WEEK  # type: ignore[misc]
+
+
+# --- small arithmetic
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("1970-01-02", 86_400.0), ("1970-01-01 00:01", 60.0), ("1970-01-01T00:00:01.000001", 1.000001),
+        ("1970-01-01T00:00:00z", 0.0), ("1970-01-01 02:00:00+02", 0.0), ("1970-01-01T02:00:00+0200", 0.0),
+        (" 1970-01-01T00:00:00-00:30 ", 1800.0), (0, 0.0), (1.5, 1.5), (-1, -1.0),
+    ],
+)  # fmt: skip
+def test_an_instant_is_an_iso_date_or_seconds_since_1970(value: object, seconds: float) -> None:
+    assert microseconds(value) == round(seconds * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["now", "", "2026-02-30", "2026-11-10 25:00", "20261110", "2026-W46-1", "2026-11-10 noon", "1763424000",
+     None, b"2026-11-10", 1.8e12, float("nan"), float("inf"), "0001-01-01T00:00:00+14:00x", "٢٠٢٦-11-10"],
+)  # fmt: skip
+def test_anything_else_is_no_instant(value: object) -> None:
+    assert microseconds(value) is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [("VARCHAR(5)", "text"), ("nvarchar", "text"), ("CHARINT", "number"), ("real", "number"), ("BOOLEAN", "number"),
+     ("DATETIME", "unknown"), ("", "unknown"), ("BLOB", "unknown")],
+)  # fmt: skip
+def test_a_declared_type_of_sqlite_has_a_kind(declared: str, kind: str) -> None:
+    assert sqlite_kind(declared) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("UBIGINT", "number"), ("FLOAT", "number"), ("TIMESTAMP_NS", "timestamp"), ("ENUM('a', 'b')", "text"),
+     ("DOUBLE[]", "other"), ("STRUCT(a INTEGER)", "other"), ("INTERVAL", "other"), ("UNION(a INTEGER)", "other")],
+)  # fmt: skip
+def test_a_type_of_duckdb_has_a_kind(name: str, kind: str) -> None:
+    assert duckdb_kind(name) == kind
+
+
+# --- documentation
+
+
+def test_every_reason_to_set_a_row_aside_has_a_section_that_says_what_to_do() -> None:
+    sections = re.split(r"^## ", BAD_ROWS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    titles = [section.splitlines()[0].strip("`") for section in sections]
+    assert titles == [reason.value for reason in BadRow]
+    for title, section in zip(titles, sections, strict=True):
+        assert re.search(r"\*\*What it is\.\*\* \S", section), title
+        assert re.search(r"\*\*What to do\.\*\* \S", section), title
