@@ -65,7 +65,7 @@ def test_a_built_program_carries_the_documents_that_its_messages_link_to(tmp_pat
     for name in ("__init__.py", "core/__init__.py", "core/documents.py"):
         shutil.copy(ROOT / "monitor" / name, tmp_path / "monitor" / name)
     module.copy_documents(tmp_path / "monitor")
-    asked = "from monitor.core import documents as d\nprint(d.folder(), len(d.pages()), len(d.text_of('runbook/increased')))"
+    asked = "import monitor.core.documents as d; print(d.folder(), len(d.pages()), len(d.text_of('runbook/increased')))"
     done = subprocess.run(
         [sys.executable, "-c", asked], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
         check=True, timeout=120,
