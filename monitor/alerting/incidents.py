@@ -180,8 +180,10 @@ def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDe
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.WITHIN, incident)
     good = incident.ok_windows + 1
+    was_breach = verdict.window.start == incident.last_window_start  # late truths turned the window round
     seen = replace(
-        incident, ok_windows=good, last_window_start=verdict.window.start, version=incident.version + 1
+        incident, ok_windows=good, last_window_start=verdict.window.start, breaches=incident.breaches - was_breach,
+        version=incident.version + 1,
     )  # fmt: skip
     flaps = incident.reopened >= FLAPPING_FROM
     if flaps and good < GOOD_WINDOWS:

@@ -434,6 +434,7 @@ class Incident:
     """A run of breaches of one rule on one subject, from the first to resolved.
 
     ``root`` is the delivery id of the living message that tells of it (None: no route took it).
+    ``breaches`` counts windows in breach: one that late truths made good counts no longer.
     ``ok_windows`` counts good windows in a row since the last breach, ``reopened`` how often it came back.
     ``silenced_until`` is when a silence ends by itself. ``version`` makes updates conditional: 1 is as opened.
     """

@@ -135,7 +135,7 @@ def standing(incident: Incident, breach: Verdict, last: IncidentEvent | None) ->
     """
     if incident.state == "resolved":
         return _ended(incident, last)
-    so_far = [by_whom(incident), in_breach(incident, breach.window.name), _latest(incident, last)]
+    so_far = [by_whom(incident), in_breach(incident, breach), _latest(incident, last)]
     told = "; ".join(part for part in so_far if part)
     return told[:1].upper() + told[1:]
 
@@ -144,7 +144,7 @@ def news(incident: Incident, last: IncidentEvent | None) -> str:
     """What has just happened to an incident, by the named reason of the decision."""
     reason = reason_of(last)
     window = clean(last.window) if last is not None and last.window else "the last window"
-    unit = "day" if incident.schedule == "daily" else "week"
+    unit = _unit(incident)
     known = {
         _R.FIRST_BREACH: "new",
         _R.STILL_BREACHING: "still in breach",
@@ -180,26 +180,17 @@ def by_whom(incident: Incident) -> str:
     return ""
 
 
-def in_breach(incident: Incident, newest: str) -> str:
-    """For how long: ``newest`` is the window of its last breach; "" where there was only one.
-
-    >>> from dataclasses import replace
-    >>> from datetime import UTC, datetime
-    >>> day = datetime(2026, 1, 19, tzinfo=UTC)
-    >>> found = Incident("i", "r", "s", "l", "info", "open", "weekly", day, "2026-W03", "v", "v", day, 2, "increased")
-    >>> in_breach(found, "2026-W04")
-    'in breach for 2 weeks (since 2026-W03)'
-    >>> in_breach(replace(found, breaches=3, reopened=1), "2026-W07")
-    'in breach in 3 of 5 weeks since 2026-W03, last in 2026-W07; came back once'
-    """
+def in_breach(incident: Incident, breach: Verdict) -> str:
+    """For how long; "" where there was only one breach, or the window of the last one is good by later truths."""
     came_back = {0: "", 1: "came back once", 2: "came back twice"}.get(
         incident.reopened, f"came back {incident.reopened} times"
     )
-    if incident.breaches < 2:
+    is_good_by_now = incident.ok_windows > 0 and incident.last_window_start == breach.window.start
+    if incident.breaches < 2 or is_good_by_now:
         return came_back
-    unit, since = "day" if incident.schedule == "daily" else "week", incident.opened_window
+    unit, since, newest = _unit(incident), incident.opened_window, breach.window.name
     span = windows.distance(incident.schedule, since, newest) + 1
-    if incident.breaches >= span:  # a window that late truths turned round counts twice
+    if incident.breaches >= span:  # earlier versions counted a window twice that late truths turned round and back
         many = f"in breach for {count_of(span, unit)} (since {since})"
     else:
         many = f"in breach in {incident.breaches} of {span} {unit}s since {since}, last in {newest}"
@@ -209,7 +200,7 @@ def in_breach(incident: Incident, newest: str) -> str:
 def _latest(incident: Incident, last: IncidentEvent | None) -> str:
     """What the last evaluation saw, where it saw no breach."""
     reason, window = reason_of(last), clean(last.window) if last is not None and last.window else "the last window"
-    unit = "day" if incident.schedule == "daily" else "week"
+    unit = _unit(incident)
     told = {
         _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
         _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not",
@@ -220,13 +211,18 @@ def _latest(incident: Incident, last: IncidentEvent | None) -> str:
     return told.get(reason, "") if reason else ""
 
 
+def _unit(incident: Incident) -> str:
+    return "day" if incident.schedule == "daily" else "week"
+
+
 def _ended(incident: Incident, last: IncidentEvent | None) -> str:
     if incident.resolved_by is not None:
         why = clean(str(last.detail.get("why", "")), 300) if last is not None else ""
         return f"Resolved by {clean(incident.resolved_by)}" + (f": {why}" if why else "")
-    unit = "day" if incident.schedule == "daily" else "week"
+    unit = _unit(incident)
     good = "within the limit" if incident.ok_windows < 2 else f"within the limit {incident.ok_windows} {unit}s in a row"
-    return f"Resolved in {incident.resolved_window}: {good}, after {count_of(incident.breaches, unit)} in breach"
+    after = f"after {count_of(incident.breaches, unit)} in breach" if incident.breaches else "by later outcomes"
+    return f"Resolved in {incident.resolved_window}: {good}, {after}"
 
 
 def plain_words(verdict: Verdict) -> str:

@@ -339,11 +339,16 @@ class About:
 
     def breaches(self, first: str, last: str) -> int:
         """How many windows of a span its events count as breaches."""
-        counted = {
-            e["window"] for e in self.facts.events_of(self.incident["id"])
-            if e["kind"] in ("opened", "reopened", "continued") and "breach" in (self._outcome(e) or "")
-        }  # fmt: skip
-        return sum(self._start(first) <= self._start(w) <= self._start(last) for w in counted if w)
+        return sum(self._start(first) <= self._start(w) <= self._start(last) for w in self.in_breach)
+
+    @property
+    def in_breach(self) -> set[str]:
+        """The windows that its events count as breaches; the last one of a window decides."""
+        last: dict[str, str | None] = {}
+        for event in self.facts.events_of(self.incident["id"]):
+            if self._outcome(event) in ("ok", "breach"):
+                last[event["window"]] = self._outcome(event)
+        return {window for window, outcome in last.items() if window and outcome == "breach"}
 
     def _outcome(self, event: Row) -> str | None:
         verdict = self.facts.verdicts.get(event["verdict"] or "")
@@ -478,15 +483,17 @@ def _held_back(reader: Reader, text: str, about: About, window: str) -> None:
 
 @STANDING.add(
     rf"[Rr]esolved in (?P<window>{WEEK}): within the limit(?: (?P<row>\d+) (?:weeks|days) in a row)?"
-    r"(?:, after (?P<n>\d+) (?P<unit>weeks?|days?) in breach)?"
+    r"(?:, (?:after (?P<n>\d+) (?P<unit>weeks?|days?) in breach|(?P<later>by later outcomes)))?"
 )
-def _resolved_in(reader: Reader, text: str, about: About, window: str, row: Any, n: Any, unit: Any) -> None:
+def _resolved_in(reader: Reader, text: str, about: About, window: str, row: Any, n: Any, unit: Any, later: Any) -> None:
     reader.equal("incident state", text, "resolved", about.incident["state"])
     reader.equal("resolved in", text, window, about.incident["resolved_window"])
     _ended_well(reader, text, about, window)
     if n is not None:
-        reader.equal("breaches", text, int(n), about.incident["breaches"])
+        reader.equal("breaches", text, int(n), len(about.in_breach))
         reader.equal("unit", text, unit.rstrip("s"), about.unit)
+    if later is not None:
+        reader.equal("breaches", text, 0, len(about.in_breach))
     if row is not None:
         reader.equal("good windows", text, int(row), about.incident["ok_windows"])
 

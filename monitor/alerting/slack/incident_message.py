@@ -275,7 +275,7 @@ def _when(verdict: Verdict) -> str:
 def _state_lines(label: LabelFindings) -> list[str]:
     """Who has it, for how long it has been so, and why it is open where the newest window was no breach."""
     lead = label.lead
-    so_far = [by_whom(lead.incident), in_breach(lead.incident, lead.verdict.window.name)]
+    so_far = [by_whom(lead.incident), in_breach(lead.incident, lead.verdict)]
     words = "; ".join(part for part in so_far if part)
     found = [f"*{escape(words[:1].upper() + words[1:])}.*"] if words else []
     if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:

@@ -23,6 +23,7 @@ from monitor.alerting.incidents import (
     steps_of,
     wake,
 )
+from monitor.core import wording
 from monitor.core.records import Incident, IncidentReason, Outcome, Reason, Subject, Verdict, Window
 
 START = datetime(2026, 11, 9, tzinfo=UTC)
@@ -226,6 +227,40 @@ def test_a_breach_long_after_the_end_is_another_incident(weeks: int, kind: str):
     assert decision.kind == kind
     assert decision.incident is not None
     assert (decision.incident.id == after("breach").id) == (kind == "reopen")
+
+
+def test_a_window_that_late_truths_turn_round_and_back_is_in_breach_once():
+    second = after("breach", "breach")
+    good = decide(verdict("ok", 1, id="later"), second, NOW).incident
+    assert good is not None
+    assert (good.state, good.breaches) == ("resolved", 1)
+    back = decide(verdict("breach", 1, id="later still"), good, NOW).incident
+    assert back is not None
+    assert (back.breaches, wording.in_breach(back, verdict("breach", 1))) == (
+        2, "in breach for 2 weeks (since 2026-W46); came back once",
+    )  # fmt: skip
+    again = decide(verdict("breach", 2), back, NOW).incident
+    assert again is not None
+    assert again.breaches == 3
+
+
+def test_late_truths_that_make_the_only_breach_good_resolve_it_by_later_outcomes():
+    ended = decide(verdict("ok", 0, id="later"), opened(), NOW)
+    assert ended.incident is not None
+    assert ended.incident.breaches == 0
+    told = wording.standing(ended.incident, verdict("breach"), event_of(Step(ended, verdict("ok", 0)), NOW))
+    assert told == "Resolved in 2026-W46: within the limit, by later outcomes"
+
+
+def test_how_long_it_has_been_in_breach_leaves_out_a_last_window_that_is_good_by_now():
+    flapping = after("breach", "ok", "breach", "ok", "breach")
+    held = decide(verdict("ok", 4, id="later"), flapping, NOW).incident
+    assert held is not None
+    assert (held.state, held.breaches) == ("open", 2)
+    assert wording.in_breach(held, verdict("breach", 4)) == "came back twice"
+    assert wording.in_breach(flapping, verdict("breach", 4)) == (
+        "in breach in 3 of 5 weeks since 2026-W46, last in 2026-W50; came back twice"
+    )
 
 
 def test_late_truths_that_turn_a_resolved_window_round_reopen_it_and_count_once():
