@@ -14,7 +14,7 @@ from prefect import flow, get_run_logger
 from flows.hooks import tell_monitor_failed
 from flows.stages import OUTSIDE, opened
 from monitor.alerting.health.issues import FAILED_NOTE
-from monitor.alerting.slack.outbox import drain
+from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.config.problems import ConfigProblems
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.operations import incident_actions
@@ -35,7 +35,7 @@ def drain_outbox() -> dict[str, int]:
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-drain")
             incident_actions.due_repeats(monitor)
             touched = drain(
-                monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True
+                monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=True
             )  # fmt: skip
     except (*OUTSIDE, ConfigProblems, StoreMissing, HistoryLost) as error:
         logger.error("nothing was drained: %s", error)

@@ -97,7 +97,7 @@ def _look(monitor: Monitor) -> None:
     """What the watchdog does about the monitor's own work; of data and leases nothing, since rules may be missing."""
     watchdog.watch_runs(monitor)
     incident_actions.due_repeats(monitor)
-    drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
+    drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=True)
 
 
 def _monitor(settings: Settings, store: Store) -> Monitor:

@@ -17,7 +17,7 @@ import pytest
 
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.message import delivery_of
-from monitor.alerting.slack.outbox import drain
+from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import Monitor
 from monitor.core.records import Incident, Quality, Reason, Subject, Verdict, Window
 from monitor.core.windows import day, last_ready, week
@@ -74,7 +74,7 @@ class Life:
         with self.world.opened(clock=lambda: self.now, **told) as monitor:
             what(monitor)
             incident_actions.due_repeats(monitor)
-            drain(monitor.store, monitor.sender, now=monitor.clock, worker=monitor.worker, due_only=True)
+            drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=True)
 
     def live(self, days: float, step: timedelta = timedelta(hours=1)) -> None:
         """Look again and again for so long."""

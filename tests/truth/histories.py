@@ -28,7 +28,7 @@ import click
 
 from monitor import run
 from monitor.alerting.health.watchdog import watch_monitor
-from monitor.alerting.slack.outbox import drain
+from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.baseline import Baseline, edges_of
@@ -609,7 +609,7 @@ def _drain(told: Story, event: Event, step: Step) -> None:
 
 def _send(told: Story, *, due_only: bool) -> None:
     drain(
-        told.monitor.store, told.monitor.sender, now=told.clock, worker=told.monitor.worker, due_only=due_only
+        told.monitor.store, told.monitor.sender, now=told.clock, worker=worker_id(), due_only=due_only
     )  # fmt: skip
 
 
