@@ -470,7 +470,7 @@ class Down(Exception):
 @contextmanager
 def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None]:
     """The two stages that need a warehouse give what the script says."""
-    before = run.collecting.collect, run.judge
+    before = run.collect.collect, run.judge
     pages: list[Page] = []
 
     def collect(monitor: Monitor, window: Window, names: Any, **_: Any) -> list[Page]:
@@ -484,11 +484,11 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
     def judge(monitor: Monitor, data: list[Page], *_: Any, **__: Any) -> tuple[Evaluated, ...]:
         return tuple(_evaluated(each) for each in data)
 
-    run.collecting.collect, run.judge = collect, judge  # type: ignore[assignment]
+    run.collect.collect, run.judge = collect, judge  # type: ignore[assignment]
     try:
         yield
     finally:
-        run.collecting.collect, run.judge = before
+        run.collect.collect, run.judge = before
         for each in pages:
             told.pages.append(each)
             for line in each.said:
