@@ -8,7 +8,7 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
 from flows.hooks import tell_run_failed
-from flows.stages import NothingEvaluated, evaluate_window, opened, scheduled_window, wanted
+from flows.stages import NothingEvaluated, evaluate_window, opened, requested, scheduled_window
 from monitor.core.records import Schedule
 from monitor.core.windows import span
 
@@ -29,7 +29,7 @@ def backfill(first: str, last: str, schedule: Schedule = "weekly", sources: list
     found: dict[str, int] = {}
     unread: list[str] = []
     with opened() as monitor:
-        names = wanted(monitor, sources)
+        names = requested(monitor, sources)
         ends = (scheduled_window(monitor, schedule, first), scheduled_window(monitor, schedule, last))
         windows = span(*ends, monitor.config.zone)
         bar = create_progress_artifact(progress=0.0, key="calmon-backfill", description=f"{first} to {last}")

@@ -188,7 +188,7 @@ def scheduled_window(monitor: Monitor, schedule: Schedule, name: str | None) -> 
     return window
 
 
-def wanted(monitor: Monitor, sources: Sequence[str] | None) -> list[str]:
+def requested(monitor: Monitor, sources: Sequence[str] | None) -> list[str]:
     """The sources asked for, or all; raises ValueError for one that alerts.yaml does not have."""
     known = list(monitor.config.sources)
     unknown = [name for name in sources or () if name not in known]
@@ -201,7 +201,7 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
     """What the weekly and the daily flow do: evaluate, publish, and say it in the log."""
     logger = get_run_logger()
     with opened() as monitor:
-        names = wanted(monitor, sources)
+        names = requested(monitor, sources)
         window = scheduled_window(monitor, schedule, name)
         logger.info("evaluating %s", window.name)
         result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto")

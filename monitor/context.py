@@ -25,7 +25,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SlackCheck:
     """What ``auth.test`` said, for ``calmon check``: ``problem`` is empty where all is well."""
 
     ok: bool
@@ -44,7 +44,7 @@ class Sender(Protocol):
     def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
         """The message if it is there already, or raise TransportError."""
 
-    def check(self) -> Check:
+    def check(self) -> SlackCheck:
         """Whether the token is accepted."""
 
 

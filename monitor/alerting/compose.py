@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from monitor.alerting.incident_context import Desk
-from monitor.alerting.incidents import Step, event_of, last_told
+from monitor.alerting.incident_context import IncidentContext
+from monitor.alerting.incidents import IncidentStep, event_of, last_told
 from monitor.alerting.slack.incident_message import (
     IN_FULL,
     edited_message,
@@ -21,7 +21,7 @@ from monitor.alerting.slack.incident_message import (
     numbers_message,
     picture,
 )
-from monitor.alerting.slack.labels import Finding, by_label
+from monitor.alerting.slack.labels import AlertItem, by_label
 from monitor.alerting.slack.links import Links, links_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config, Route
@@ -46,7 +46,7 @@ class Composed:
 
 
 def compose(
-    monitor: Monitor, steps: Sequence[Step], edits: Mapping[str, int], *, window: Window | None = None
+    monitor: Monitor, steps: Sequence[IncidentStep], edits: Mapping[str, int], *, window: Window | None = None
 ) -> Composed:
     """What these decisions make known, where and how.
 
@@ -57,7 +57,7 @@ def compose(
     told = [step for step in steps if not step.is_quiet]
     events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
     after = {incident.id: incident for incident in _incidents(told)}
-    composer = _Composer(monitor, Desk(monitor), {event.incident: event for event in events}, edits, after)
+    composer = _Composer(monitor, IncidentContext(monitor), {event.incident: event for event in events}, edits, after)
     roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
     placed = [_with_root(step, roots) for step in told]
     new = {post.id for post in posts}
@@ -96,7 +96,7 @@ def switch_edits(
     which is about all of its labels). A message that says the same already is left alone, so doing this twice does
     nothing twice. ``edits`` is ``store.last_edits()`` read before.
     """
-    desk = Desk(monitor)
+    desk = IncidentContext(monitor)
     mine = [
         incident for incident in desk.incidents()
         if incident.root is not None and source in (None, incident.source) and label in (None, incident.label)
@@ -140,7 +140,7 @@ def route_of(config: Config, incident: Incident) -> Route | None:
     )
 
 
-def _incidents(steps: Iterable[Step]) -> list[Incident]:
+def _incidents(steps: Iterable[IncidentStep]) -> list[Incident]:
     return [step.decision.incident for step in steps if step.decision.incident is not None]
 
 
@@ -149,19 +149,19 @@ class _Composer:
     """One composition: what it reads from, what just happened to each incident, and the incidents ``after`` that."""
 
     monitor: Monitor
-    desk: Desk
+    desk: IncidentContext
     events: Mapping[str, IncidentEvent]
     edits: Mapping[str, int]
     after: Mapping[str, Incident]
 
-    def wants_message(self, step: Step) -> bool:
+    def wants_message(self, step: IncidentStep) -> bool:
         """Whether a breach has no living message yet: it is new, or no route or token was there for the one before."""
         incident = step.decision.incident
         if incident is None or self._is_silent(step) or step.decision.kind not in ("open", "continue", "reopen"):
             return False
         return incident.root is None or not self.desk.lives(incident.root)
 
-    def posts(self, steps: Sequence[Step], window: Window | None) -> tuple[dict[str, str], list[Delivery]]:
+    def posts(self, steps: Sequence[IncidentStep], window: Window | None) -> tuple[dict[str, str], list[Delivery]]:
         """(incident -> its living message, the new messages with their pictures).
 
         One message a route; but what goes wrong with a label of which a message tells already joins
@@ -208,7 +208,7 @@ class _Composer:
                 return other.root
         return None
 
-    def _post(self, findings: Sequence[Finding], window: Window, route: Route) -> Delivery:
+    def _post(self, findings: Sequence[AlertItem], window: Window, route: Route) -> Delivery:
         payload = incident_message(findings, window=window, route=route, links=self.links)
         # kept beside, not sent
         payload |= {"incidents": [f.incident.id for f in findings], "window": [window.schedule, window.name]}
@@ -219,13 +219,13 @@ class _Composer:
         """Where the pages are that messages link to."""
         return links_of(self.monitor.settings)
 
-    def _numbers(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
+    def _numbers(self, findings: Sequence[AlertItem], window: Window, channel: str, root: str) -> list[Delivery]:
         """The statistics, for the thread."""
         payload = numbers_message(findings, window=window, channel=channel, root=root, links=self.links)
         payload["incidents"] = [each.incident.id for each in findings]
         return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
 
-    def _pictures(self, findings: Sequence[Finding], window: Window, channel: str, root: str) -> list[Delivery]:
+    def _pictures(self, findings: Sequence[AlertItem], window: Window, channel: str, root: str) -> list[Delivery]:
         """The picture of the worst finding; one that cannot be drawn must not keep the message back."""
         worst = by_label(findings)[0].lead
         try:
@@ -239,7 +239,7 @@ class _Composer:
         payload["incidents"] = [worst.incident.id]
         return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="file", root=root, id=id)]
 
-    def changes(self, steps: Sequence[Step], window: Window | None) -> list[Delivery]:
+    def changes(self, steps: Sequence[IncidentStep], window: Window | None) -> list[Delivery]:
         """The edits of every living message that shows one of the changed incidents, and the replies."""
         changed = {incident.id: incident for incident in _incidents(steps)}
         roots = dict.fromkeys(i.root for i in changed.values() if i.root is not None and self.desk.message(i.root))
@@ -276,7 +276,7 @@ class _Composer:
         )  # fmt: skip
         return [edit, *self._ended(root, findings, members)]
 
-    def _ended(self, root: str, findings: Sequence[Finding], members: Sequence[Incident]) -> list[Delivery]:
+    def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
         """The reply that an operator's enable has ended: once, where its incident is, with the right advice."""
         found = []
         for label in by_label(findings):
@@ -296,7 +296,7 @@ class _Composer:
         schedule, name = known or (members[0].schedule, members[0].opened_window)
         return windows.named(schedule, name, self.monitor.config.zone)
 
-    def _findings(self, incidents: Sequence[Incident]) -> list[Finding]:
+    def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """What the message is about; with all that is known around the worst of each label that it describes."""
         elsewhere = self._open_elsewhere({each.id for each in incidents})
         labels = by_label([
@@ -328,7 +328,7 @@ class _Composer:
         route = next((r for r in routes if r is not None), None)
         return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
 
-    def _news(self, root: str, steps: Sequence[Step], window: Window) -> list[Delivery]:
+    def _news(self, root: str, steps: Sequence[IncidentStep], window: Window) -> list[Delivery]:
         """The one reply to an evaluation; nothing is said of what is silenced, or goes on from day to day."""
         graver = {id(step) for step in steps if self._is_graver(step)}
         loud = [s for s in steps if (id(s) in graver or not self._is_routine(s)) and not self._is_silent(s)]
@@ -348,7 +348,7 @@ class _Composer:
         payload["incidents"] = [incident.id for incident in members]
         return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
 
-    def _is_routine(self, step: Step) -> bool:
+    def _is_routine(self, step: IncidentStep) -> bool:
         """What only the message itself shows: the end of a silence, and one more window of what is known.
 
         A breach that goes on is news once a week; that a window could not be judged, or confirmed, is news once.
@@ -360,18 +360,18 @@ class _Composer:
             return not weekly and before is not None and before.reason == step.decision.reason
         return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")
 
-    def _is_graver(self, step: Step) -> bool:
+    def _is_graver(self, step: IncidentStep) -> bool:
         """Whether what goes on has become graver than its message was written for: its route may call others."""
         incident = step.decision.incident
         before = next((i for i in self.desk.incidents() if incident is not None and i.id == incident.id), None)
         return incident is not None and before is not None and _RANK[incident.severity] < _RANK[before.severity]
 
-    def _is_silent(self, step: Step) -> bool:
+    def _is_silent(self, step: IncidentStep) -> bool:
         until = step.decision.incident.silenced_until if step.decision.incident else None
         return until is not None and until > self.monitor.clock()
 
 
-def _with_root(step: Step, roots: Mapping[str, str]) -> Step:
+def _with_root(step: IncidentStep, roots: Mapping[str, str]) -> IncidentStep:
     incident = step.decision.incident
     if incident is None or incident.id not in roots or step.decision.kind == "wake":
         return step
@@ -379,7 +379,7 @@ def _with_root(step: Step, roots: Mapping[str, str]) -> Step:
     return replace(step, decision=replace(step.decision, incident=rooted))
 
 
-def _root(step: Step) -> str | None:
+def _root(step: IncidentStep) -> str | None:
     return step.decision.incident.root if step.decision.incident else None
 
 

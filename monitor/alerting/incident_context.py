@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from monitor.alerting.incidents import last_told
-from monitor.alerting.slack.causes import Context, changes, worst_segment
 from monitor.alerting.slack.client import MESSAGE_DELETED
-from monitor.alerting.slack.labels import Finding, Now, SwitchLine
+from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
+from monitor.alerting.slack.likely_causes import Context, changes, worst_segment
 from monitor.alerting.switch_line import switch_line
 from monitor.automation.as_of import by_switch, off_since, time_on
 from monitor.automation.harm import Harm
@@ -31,23 +31,23 @@ BINS_DRAWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class IncidentContext:
     """The history as one message is composed from it; what several findings ask for is read once."""
 
     monitor: Monitor
     _seen: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def brief(self, incident: Incident, last: IncidentEvent | None = None) -> Finding:
+    def brief(self, incident: Incident, last: IncidentEvent | None = None) -> AlertItem:
         """The incident with its last breach, and what decides its place in a message: for one line."""
         verdict = self.monitor.store.verdict(incident.last_verdict)
         estimates = self._estimates(verdict, segments=False, metric="shortfall")
-        return Finding(
+        return AlertItem(
             verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last, latest=self._latest(last),
             rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None),
             window=self._window_of(incident, last),
         )  # fmt: skip
 
-    def finding(self, brief: Finding) -> Finding:
+    def finding(self, brief: AlertItem) -> AlertItem:
         """The same with all that is known around its last breach."""
         verdict = brief.verdict
         estimates = self._estimates(verdict, segments=True)
@@ -144,7 +144,7 @@ class Desk:
         known = self._once("baselines", verdict.subject.source, verdict.subject.label, make=newest_of)
         return next((b for b in known if b.version == verdict.baseline_version), None)
 
-    def switch(self, verdict: Verdict, finding: Finding) -> SwitchLine | None:
+    def switch(self, verdict: Verdict, finding: AlertItem) -> SwitchLine | None:
         """What the switch of its label says now: it has acted before the message is written.
 
         None for a source's own switch that was never set: that forbids nothing.

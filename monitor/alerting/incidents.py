@@ -56,7 +56,7 @@ _R = IncidentReason
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class IncidentStep:
     """One decision and what led to it: the verdict of a run, or the person and their words."""
 
     decision: IncidentDecision
@@ -71,20 +71,20 @@ class Step:
         return not self.decision.changes and self.decision.kind != "refuse" and self.decision.reason not in told
 
 
-def steps_of(verdicts: Iterable[Verdict], known: Mapping[str, Incident], now: datetime) -> list[Step]:
+def steps_of(verdicts: Iterable[Verdict], known: Mapping[str, Incident], now: datetime) -> list[IncidentStep]:
     """What an evaluation does to the incidents; ``known`` is :func:`newest` of those stored.
 
     A silence whose time is over ends first, so that the evaluation finds nobody silent who is not.
     """
-    found: list[Step] = []
+    found: list[IncidentStep] = []
     for verdict in verdicts:
         subject = verdict.subject
         incident = known.get(f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}")
         woken = None if incident is None else wake(incident, now)
         if woken is not None and woken.changes:
-            found.append(Step(woken, verdict))
+            found.append(IncidentStep(woken, verdict))
             incident = woken.incident
-        found.append(Step(decide(verdict, incident, now), verdict))
+        found.append(IncidentStep(decide(verdict, incident, now), verdict))
     return found
 
 
@@ -94,7 +94,7 @@ _EVENT_KINDS = {
 }  # fmt: skip
 
 
-def event_of(step: Step, now: datetime) -> IncidentEvent | None:
+def event_of(step: IncidentStep, now: datetime) -> IncidentEvent | None:
     """What the history keeps of a step; None where there is nothing to keep."""
     decision, verdict = step.decision, step.verdict
     incident = decision.incident

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from monitor.automation import Gate
 from monitor.automation.evidence import is_against
-from monitor.automation.gate.snapshot import Board, board_of, closed_by_history
+from monitor.automation.gate.snapshot import SwitchSnapshot, board_of, closed_by_history
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
@@ -31,7 +31,7 @@ from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchE
 from monitor.core.score_ranges import told
 from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels
-from monitor.operations.drill import DrillRefused, Notice, Summary, check, limit, summaries
+from monitor.operations.drill import DrillRefused, DrillSummary, Notice, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
 from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
@@ -145,7 +145,7 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
     return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
-def status_rows(opened: Monitor, board: Board, source: str, label: str | None) -> list[dict[str, Any]]:
+def status_rows(opened: Monitor, board: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
     """The switch of every known label of one source, or of the one asked for, as plain data.
 
     The label of a drill is shown only to who asks for it by name.
@@ -165,7 +165,7 @@ def status_rows(opened: Monitor, board: Board, source: str, label: str | None) -
 
 
 def _status_row(
-    board: Board, source: str, label: str | None, known: Sequence[RuleEvidence], dry_run: bool
+    board: SwitchSnapshot, source: str, label: str | None, known: Sequence[RuleEvidence], dry_run: bool
 ) -> dict[str, Any]:
     state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
     found = effective(state, board.at, whole=None if label is None else whole)
@@ -186,7 +186,7 @@ def _status_row(
     }  # fmt: skip
 
 
-def _unless_closed(found: Allowed, board: Board) -> Allowed:
+def _unless_closed(found: Allowed, board: SwitchSnapshot) -> Allowed:
     """A history that was put back closes every gate, whatever its switches say."""
     closed = closed_by_history(board, board.at)
     return found if closed is None else Allowed(False, closed.detail)
@@ -428,14 +428,14 @@ def _gates(url: str | None) -> tuple[dict[str, dict[str, str]], int]:
     return gates, settings.gate_ttl_s
 
 
-def _drill_document(source: str, ttl_s: int, found: list[Summary], notices: list[Notice]) -> dict[str, Any]:
+def _drill_document(source: str, ttl_s: int, found: list[DrillSummary], notices: list[Notice]) -> dict[str, Any]:
     return {
         "source": source, "label": DRILL_LABEL, "ttl_s": ttl_s, "limit_s": limit(ttl_s),
         "summary": [asdict(each) for each in found], "notices": [asdict(each) for each in notices],
     }  # fmt: skip
 
 
-def _drill_table(found: list[Summary], ttl_s: int) -> Table:
+def _drill_table(found: list[DrillSummary], ttl_s: int) -> Table:
     title = f"Seconds until a gate noticed; allowed: {limit(ttl_s):g} (the TTL of {ttl_s} s, and one)"
     table = plain_table("gate", "turned", "times", "in time", "shortest", "median", "longest", title=title)
     for each in found:

@@ -29,7 +29,7 @@ SCHEDULES = Path("deployments/prefect.yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing that was tried, and what came of it: "wrong" is a mistake in a file or an address."""
 
     what: str
@@ -45,9 +45,9 @@ def check(
     with cli.plain_errors():
         settings = cli.settings()
         config = load_config(settings.config)
-        findings = [Finding("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
+        findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
         findings += check_schedules(config, SCHEDULES)
-        findings += [Finding("automation", "note", DRY_RUN)] if config.automation.dry_run else []
+        findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
         if not offline:
             findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
     cli.out.print(_findings_table(findings))
@@ -56,20 +56,20 @@ def check(
         raise typer.Exit(cli.USAGE if any(f.state == "wrong" for f in findings) else cli.FAILED)
 
 
-def check_schedules(config: Config, path: Path) -> list[Finding]:
+def check_schedules(config: Config, path: Path) -> list[CheckResult]:
     """The schedules of the deployments must be in the time zone of alerts.yaml."""
     if not path.is_file():
-        return [Finding("schedules", "note", f"no {path} here: nothing to compare the time zone with")]
+        return [CheckResult("schedules", "note", f"no {path} here: nothing to compare the time zone with")]
     deployments = (yaml.safe_load(path.read_text("utf-8")) or {}).get("deployments") or []
     zones = {s["timezone"] for d in deployments for s in d.get("schedules") or [] if "timezone" in s}
     wrong = sorted(zones - {config.timezone})
     if wrong:
         text = f"{path} runs in {', '.join(wrong)} but alerts.yaml says {config.timezone}: make them the same"
-        return [Finding("schedules", "wrong", text)]
-    return [Finding("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
+        return [CheckResult("schedules", "wrong", text)]
+    return [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
 
 
-def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
+def check_warehouse(settings: Settings, config: Config) -> list[CheckResult]:
     """Every relation with all that is wrong with it."""
     try:
         with open_warehouse(settings, config) as warehouse:
@@ -78,57 +78,57 @@ def check_warehouse(settings: Settings, config: Config) -> list[Finding]:
                 *(_check_relation(warehouse, name, config) for name in config.sources), *_check_role(warehouse)
             ]  # fmt: skip
     except WrongWarehouseAddress as error:
-        return [Finding("warehouse", "wrong", str(error))]
+        return [CheckResult("warehouse", "wrong", str(error))]
     except (WarehouseFailed, RelationError) as error:
-        return [Finding("warehouse", "failed", str(error))]
+        return [CheckResult("warehouse", "failed", str(error))]
 
 
-def _check_relation(warehouse: Warehouse, name: str, config: Config) -> Finding:
+def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckResult:
     problems = warehouse.check(name, config.sources[name])
     if problems:
-        return Finding(
+        return CheckResult(
             f"source {name}", "failed", without_secrets("\n".join(f"{p.message}: {p.remedy}" for p in problems))
         )
-    return Finding(f"source {name}", "ok", f"{without_secrets(config.sources[name].relation)} can be read")
+    return CheckResult(f"source {name}", "ok", f"{without_secrets(config.sources[name].relation)} can be read")
 
 
-def _check_role(warehouse: Warehouse) -> list[Finding]:
+def _check_role(warehouse: Warehouse) -> list[CheckResult]:
     """A warning where the role of the warehouse may do more than read; nothing of an engine without roles."""
     more = warehouse.beyond_select()
     if more is None:
         return []
     if not more:
-        return [Finding("warehouse role", "ok", "may do nothing but SELECT")]
+        return [CheckResult("warehouse role", "ok", "may do nothing but SELECT")]
     text = f"the role {'; '.join(more)}. A relation could use that: docs/warehouse-roles.md has a role that only reads"
-    return [Finding("warehouse role", "note", text)]
+    return [CheckResult("warehouse role", "note", text)]
 
 
-def check_store(settings: Settings) -> Finding:
+def check_store(settings: Settings) -> CheckResult:
     """Whether the history answers; one that does not exist yet is no error."""
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
             store.ping()
-        return Finding("store", "ok", "the history can be read")
+        return CheckResult("store", "ok", "the history can be read")
     except StoreMissing:
-        return Finding("store", "note", "does not exist yet; the first command that writes creates it")
+        return CheckResult("store", "note", "does not exist yet; the first command that writes creates it")
     except WrongStoreAddress as error:
-        return Finding("store", "wrong", str(error))
+        return CheckResult("store", "wrong", str(error))
     except HistoryError as error:
-        return Finding("store", "failed", str(error))
+        return CheckResult("store", "failed", str(error))
 
 
-def check_slack(settings: Settings) -> Finding:
+def check_slack(settings: Settings) -> CheckResult:
     """Whether Slack knows the token."""
     sender = sender_of(settings)
     if sender is None:
-        return Finding("Slack", "note", "no token: messages are stored, not sent (set CALMON_SLACK_BOT_TOKEN)")
+        return CheckResult("Slack", "note", "no token: messages are stored, not sent (set CALMON_SLACK_BOT_TOKEN)")
     answer = sender.check()
     if not answer.ok:
-        return Finding("Slack", "failed", answer.problem or "no answer")
-    return Finding("Slack", "ok", f"{answer.user} of {answer.team}")
+        return CheckResult("Slack", "failed", answer.problem or "no answer")
+    return CheckResult("Slack", "ok", f"{answer.user} of {answer.team}")
 
 
-def _findings_table(findings: list[Finding]) -> Table:
+def _findings_table(findings: list[CheckResult]) -> Table:
     table = plain_table("checked", "", "", title="What was checked")
     colours = {"ok": "green", "note": "yellow", "failed": "red", "wrong": "red"}
     for f in findings:

@@ -14,7 +14,7 @@ from monitor.core.records import Schedule
 from monitor.core.wording import clean
 from monitor.operations.examples import Examples, NoSuchRows, document, examples, source_of
 from monitor.report.console import plain_table
-from monitor.warehouse.examples import Wanted
+from monitor.warehouse.examples import ExampleQuery
 
 MOST = 10_000
 Wrong = Annotated[bool, typer.Option("--wrong/--right", help="Decisions that were wrong, or that were right.")]
@@ -46,7 +46,7 @@ def examples_command(
     if score_min > score_max:
         raise cli.fail(f"--score-min {score_min:g} is above --score-max {score_max:g}: no score lies there", cli.USAGE)
     schedule: Schedule = "weekly" if date is None else "daily"
-    wanted = Wanted(label, right=not wrong, least=score_min, most=score_max, limit=limit)
+    wanted = ExampleQuery(label, right=not wrong, least=score_min, most=score_max, limit=limit)
     with cli.monitor(writes=False) as opened:
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, schedule, date or week)

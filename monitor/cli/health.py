@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from monitor.alerting.health import issues
-from monitor.alerting.health.issues import Finding
+from monitor.alerting.health.issues import HealthIssue
 from monitor.alerting.health.watchdog import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import utc_now
@@ -59,7 +59,7 @@ def _basis(now: datetime) -> str:
     return f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: {asked} (`calmon check`)."
 
 
-def _print_json(found: Sequence[Finding], automation: str, now: datetime, *, healthy: bool, ever_run: bool) -> None:
+def _print_json(found: Sequence[HealthIssue], automation: str, now: datetime, *, healthy: bool, ever_run: bool) -> None:
     rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
     document = {
         "healthy": healthy, "ever_run": ever_run, "automation": automation, "findings": rows,
@@ -68,7 +68,7 @@ def _print_json(found: Sequence[Finding], automation: str, now: datetime, *, hea
     typer.echo(json.dumps(document, indent=1))
 
 
-def _print(found: Sequence[Finding], automation: str, *, ever_run: bool) -> None:
+def _print(found: Sequence[HealthIssue], automation: str, *, ever_run: bool) -> None:
     for each in found:
         cli.out.print(f"{each.severity}: {each.text}", style=_MARKS[each.severity], markup=False, soft_wrap=True)
         cli.out.print(f"  do now: {each.do_now} (docs/runbook/{each.reason}.md)", markup=False, soft_wrap=True)

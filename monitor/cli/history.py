@@ -22,7 +22,7 @@ from monitor.recalibration.gain import METRIC_OF
 from monitor.report.data import ReportData, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import report_document
-from monitor.report.explanation import Known, document, explain, sentences
+from monitor.report.explanation import VerdictContext, document, explain, sentences
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
@@ -190,7 +190,7 @@ def explain_command(
             cli.out.print(sentence, markup=False, highlight=False)
 
 
-def _known(opened: Monitor, verdict: Verdict) -> Known:
+def _known(opened: Monitor, verdict: Verdict) -> VerdictContext:
     """The verdict with what the history holds about it."""
     source, label, window = verdict.subject.source, verdict.subject.label, verdict.window
     current = opened.store.verdicts(
@@ -202,7 +202,7 @@ def _known(opened: Monitor, verdict: Verdict) -> Known:
         metric=verdict.metric, where=verdict.where,
     )  # fmt: skip
     versions = {baseline.version: baseline for baseline in opened.store.baselines(source, label)}
-    return Known(
+    return VerdictContext(
         verdict=verdict,
         revision=opened.config.revision,
         baseline=versions.get(verdict.baseline_version or 0),

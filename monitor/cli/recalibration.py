@@ -16,7 +16,7 @@ from monitor.core.records import Interval, Subject, Window
 from monitor.history.store import Store
 from monitor.operations.compare_scores import NothingToCompare, compare_scores, sources_with_constructions
 from monitor.operations.recalibrate import (
-    Material,
+    FittingRows,
     NothingToFit,
     Recalibrated,
     from_baseline,
@@ -25,7 +25,7 @@ from monitor.operations.recalibrate import (
     sources_with,
 )
 from monitor.recalibration.compare_constructions import Compared
-from monitor.recalibration.gain import Gain, Quality
+from monitor.recalibration.gain import Gain, ScoreQuality
 from monitor.recalibration.score_map import ScoreMap, apply_one
 from monitor.report.console import plain_table
 
@@ -72,7 +72,7 @@ def recalibrate_command(
 
 def _material(
     store: Store, config: Config, source: str | None, label: str | None, week: str | None, weeks: int, *, baseline: bool
-) -> Material:
+) -> FittingRows:
     if baseline and (week is not None or weeks != 1):
         raise cli.UsageError("--baseline brings its own weeks: leave out --week and --weeks, or leave out --baseline")
     cli.check_source(config, source)
@@ -110,7 +110,7 @@ def _write(score_map: ScoreMap | None, out: Path) -> None:
     cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
 
 
-def _show(material: Material, found: Recalibrated, automate_at: float) -> None:
+def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> None:
     (title,) = cli.cells(f"{material.subject.name}, {material.counts.rows:,} rows of {material.fitted_on}")
     table = plain_table("scores", "ECE", "interval", "Brier", "log loss", "", title=title)
     first = next(iter(found.gains.values()))
@@ -130,7 +130,7 @@ def _show(material: Material, found: Recalibrated, automate_at: float) -> None:
         )  # fmt: skip
 
 
-def _line(name: str, quality: Quality) -> tuple[str, ...]:
+def _line(name: str, quality: ScoreQuality) -> tuple[str, ...]:
     return name, _number(quality.ece.value), _interval(quality.ece), _number(quality.brier), _number(quality.nll)
 
 
@@ -142,7 +142,7 @@ def _interval(ece: Interval) -> str:
     return "" if ece.low is None or ece.high is None else f"{ece.low:.4f} to {ece.high:.4f}"
 
 
-def _document(material: Material, found: Recalibrated) -> dict[str, Any]:
+def _document(material: FittingRows, found: Recalibrated) -> dict[str, Any]:
     return {
         "source": material.subject.source,
         "label": material.subject.label,

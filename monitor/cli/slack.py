@@ -8,10 +8,10 @@ import threading
 import typer
 
 from monitor.alerting.slack.outbox import drain, worker_id
-from monitor.alerting.slack.socket_mode import SlackDesk, SocketRefused, listen, web_client
+from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen, web_client
 from monitor.cli import common as cli
 from monitor.config.load import load_config
-from monitor.context import Check, Monitor
+from monitor.context import Monitor, SlackCheck
 from monitor.operations.slack_buttons import Buttons
 
 
@@ -34,7 +34,7 @@ def slack_command() -> None:
         settings = opened.settings
         client = web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)  # type: ignore[union-attr]  # _tokens has looked
         buttons = Buttons(
-            opened, SlackDesk(client), who.team_id, config=lambda: load_config(settings.config),
+            opened, SocketModeResponder(client), who.team_id, config=lambda: load_config(settings.config),
             deliver=lambda: drain(
                 opened.store, opened.sender, now=opened.clock, worker=worker_id(), due_only=True
             ),
@@ -63,8 +63,8 @@ def _tokens(opened: Monitor) -> str:
     return settings.slack_app_token.get_secret_value()
 
 
-def _who(opened: Monitor) -> Check:
-    who = Check(False, problem="no bot token") if opened.sender is None else opened.sender.check()
+def _who(opened: Monitor) -> SlackCheck:
+    who = SlackCheck(False, problem="no bot token") if opened.sender is None else opened.sender.check()
     if not who.ok:
         raise cli.fail(f"Slack: {who.problem}")
     return who

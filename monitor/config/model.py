@@ -42,7 +42,7 @@ class Later(BaseModel):
         return {name: value for name, value in plain(self).items() if name not in unsaid}
 
 
-class Costs(Strict):
+class CostConfig(Strict):
     """What a wrong decision costs, in any unit; only their ratio to each other matters for a threshold."""
 
     false_negative: Cost = 5.0
@@ -73,7 +73,7 @@ class LabelConfig(Later, Strict):
 
     critical: bool = False
     automate_at: Probability | None = None
-    costs: Costs | None = None
+    costs: CostConfig | None = None
 
 
 class SourceConfig(Later, Strict):
@@ -85,7 +85,7 @@ class SourceConfig(Later, Strict):
     score_is: ScoreIs
     kind: SourceKind = "multilabel"
     score: ScoreFrom | None = None
-    costs: Costs | None = None
+    costs: CostConfig | None = None
     columns: Mapping[str, str] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
@@ -108,7 +108,7 @@ class SourceConfig(Later, Strict):
         """Whether a miss on ``label`` is worse than a false alarm."""
         return label is not None and label in self.labels and self.labels[label].critical
 
-    def costs_of(self, label: str | None) -> Costs | None:
+    def costs_of(self, label: str | None) -> CostConfig | None:
         """What a wrong decision on ``label`` costs: its own costs, else the source's, else None."""
         special = self.labels.get(label) if label is not None else None
         return self.costs if special is None or special.costs is None else special.costs

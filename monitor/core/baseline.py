@@ -57,7 +57,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PinRefusal:
     """Why a label was not pinned."""
 
     source: str
@@ -82,6 +82,6 @@ def edges_of(counts: Counts, evaluation: Binning) -> dict[Where, tuple[int, ...]
     return {where: population_edges(counts.where(where), evaluation) for where in WHERES}
 
 
-def refusal(source: str, label: str | None, counts: Counts, min_pairs: int) -> Refusal | None:
+def refusal(source: str, label: str | None, counts: Counts, min_pairs: int) -> PinRefusal | None:
     """Why these counts are too few for a baseline, or None where they suffice."""
-    return Refusal(source, label, counts.rows, min_pairs) if counts.rows < min_pairs else None
+    return PinRefusal(source, label, counts.rows, min_pairs) if counts.rows < min_pairs else None

@@ -45,7 +45,7 @@ class Reason(StrEnum):
     WAREHOUSE_FAILED = "warehouse_failed"
 
 
-class BadRow(StrEnum):
+class RejectReason(StrEnum):
     """Why a row of the warehouse was set aside. All are described in ``docs/bad-rows.md``."""
 
     ITEM_MISSING = "item_missing"
@@ -110,10 +110,10 @@ TOO_MANY_VALUES = "too_many_values"
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class RejectedRows:
     """How many rows of a source were set aside for one reason, with a few of them to look at.
 
-    ``reason`` is a :class:`BadRow`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples.
+    ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples.
     """
 
     source: str

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from monitor.core.baseline import Baseline
 from monitor.core.counts import CELLS, Counts
-from monitor.core.records import BadRow, RejectedCell, ScorePlace
+from monitor.core.records import RejectedCell, RejectReason, ScorePlace
 
 FEWEST = 3
 """Rejected rows below which nothing is concluded from a share or a test."""
@@ -33,7 +33,7 @@ OVERCONFIDENCE_ALLOWED = 10
 """Without a baseline: by how much scores may overstate the rate of an outcome that never comes."""
 NAMED_LABELS = 5
 
-NOT_REJECTED = frozenset({BadRow.DUPLICATE.value})
+NOT_REJECTED = frozenset({RejectReason.DUPLICATE.value})
 """Reasons that lose no evidence: of duplicates the latest stays. Every other row of the window counts as rejected, a
 NULL truth too. Rows without a usable date lie in no window, and are in no :class:`RejectedCell`."""
 
@@ -51,7 +51,7 @@ class Why(StrEnum):
     CONSTANT = "constant"
 
 
-class Cause(StrEnum):
+class RejectionCause(StrEnum):
     """What most of the rejected rows have in common, or which column holds one value only."""
 
     SCORE_IN_PERCENT = "score_in_percent"
@@ -66,9 +66,9 @@ class Cause(StrEnum):
 
 
 _OF_REASON = {
-    BadRow.OUTCOME_MISSING.value: Cause.TRUTH_MISSING,
-    BadRow.SCORE_MISSING.value: Cause.SCORE_MISSING,
-    BadRow.LABEL_MISSING.value: Cause.LABEL_MISSING,
+    RejectReason.OUTCOME_MISSING.value: RejectionCause.TRUTH_MISSING,
+    RejectReason.SCORE_MISSING.value: RejectionCause.SCORE_MISSING,
+    RejectReason.LABEL_MISSING.value: RejectionCause.LABEL_MISSING,
 }
 
 
@@ -81,7 +81,7 @@ class Rejection:
     """
 
     why: Why
-    cause: Cause
+    cause: RejectionCause
     rejected: int
     rows: int
     reason: str | None = None
@@ -150,7 +150,7 @@ def from_detail(detail: Mapping[str, Any]) -> Rejection:
     """What :attr:`Rejection.detail` was made of."""
     part = detail["part"]
     return Rejection(
-        Why(detail["why"]), Cause(detail["cause"]), detail["rejected"], detail["rows"], detail["reason"],
+        Why(detail["why"]), RejectionCause(detail["cause"]), detail["rejected"], detail["rows"], detail["reason"],
         detail["local"], detail["p_value"], None if part is None else (part[0], part[1]),
     )  # fmt: skip
 
@@ -195,7 +195,7 @@ def _everywhere(whole: Rejection | None, nameless: Sequence[RejectedCell], read:
     lost, total = _rows(nameless), _rows(read.cells) + read.rows
     if lost >= FEWEST and lost > most * total:
         return Rejection(Why.LABEL_UNREADABLE, cause_of(nameless), lost, total, _reason(nameless))
-    if whole is not None and whole.cause is Cause.SCORE_IN_PERCENT:
+    if whole is not None and whole.cause is RejectionCause.SCORE_IN_PERCENT:
         return Rejection(Why.SCALE, whole.cause, whole.rejected, whole.rows, whole.reason)
     return None
 
@@ -294,9 +294,9 @@ def _constant_column(read: Read, baseline: Baseline | None) -> Rejection | None:
         return None
     most = max((part.rows for label, part in read.labels.items() if label is not None), default=0)
     causes = (
-        (most == 1 and read.repeated >= CONSTANT_ROWS, Cause.ITEM_CONSTANT),
-        (_independent(counts) >= CONSTANT_ROWS and len(np.unique(counts.cell)) == 1, Cause.SCORE_CONSTANT),
-        (_one_truth(counts, baseline), Cause.TRUTH_CONSTANT),
+        (most == 1 and read.repeated >= CONSTANT_ROWS, RejectionCause.ITEM_CONSTANT),
+        (_independent(counts) >= CONSTANT_ROWS and len(np.unique(counts.cell)) == 1, RejectionCause.SCORE_CONSTANT),
+        (_one_truth(counts, baseline), RejectionCause.TRUTH_CONSTANT),
     )
     cause = next((cause for holds, cause in causes if holds), None)
     lost = _rows(read.cells)
@@ -318,7 +318,7 @@ def _constant_labels(
         then = baseline.counts
         same = int(then.n[then.cell == counts.cell[0]].sum())
         if _chance(same, then.rows, rows) < log(CONSTANT_CHANCE / len(labels)):
-            found[label] = Rejection(Why.CONSTANT, Cause.SCORE_CONSTANT, 0, counts.rows)
+            found[label] = Rejection(Why.CONSTANT, RejectionCause.SCORE_CONSTANT, 0, counts.rows)
     return found
 
 
@@ -384,14 +384,18 @@ def _reason(cells: Iterable[RejectedCell]) -> str:
     return max(sorted(by_reason), key=lambda reason: by_reason[reason])
 
 
-def cause_of(cells: Sequence[RejectedCell]) -> Cause:
+def cause_of(cells: Sequence[RejectedCell]) -> RejectionCause:
     """What more than half of the rejected rows have in common."""
     half = _rows(cells) / 2
-    percent = _rows(c for c in cells if c.reason == BadRow.SCORE_OUT_OF_RANGE and c.place == ScorePlace.ABOVE_1)
-    minus_one = _rows(c for c in cells if c.reason == BadRow.OUTCOME_OUT_OF_RANGE and c.truth == -1)
+    percent = _rows(c for c in cells if c.reason == RejectReason.SCORE_OUT_OF_RANGE and c.place == ScorePlace.ABOVE_1)
+    minus_one = _rows(c for c in cells if c.reason == RejectReason.OUTCOME_OUT_OF_RANGE and c.truth == -1)
     if percent > half:
-        return Cause.SCORE_IN_PERCENT
+        return RejectionCause.SCORE_IN_PERCENT
     if minus_one > half:
-        return Cause.TRUTH_MINUS_ONE
+        return RejectionCause.TRUTH_MINUS_ONE
     reason = _reason(cells)
-    return _OF_REASON.get(reason, Cause.OTHER) if _rows(c for c in cells if c.reason == reason) > half else Cause.OTHER
+    return (
+        _OF_REASON.get(reason, RejectionCause.OTHER)
+        if _rows(c for c in cells if c.reason == reason) > half
+        else RejectionCause.OTHER
+    )

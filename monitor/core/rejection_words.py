@@ -4,36 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from monitor.core.rejection import NAMED_LABELS, Cause, Rejection, Rejections, Why
+from monitor.core.rejection import NAMED_LABELS, Rejection, RejectionCause, Rejections, Why
 
-_CAUSES: Mapping[Cause, str] = {
-    Cause.SCORE_IN_PERCENT: ": most of their scores are between 1 and 100, as percentages are",
-    Cause.TRUTH_MINUS_ONE: ": most of their truths (`actual`) are -1",
-    Cause.TRUTH_MISSING: ": most of their truths (`actual`) are NULL",
-    Cause.SCORE_MISSING: ": most of their scores are NULL",
-    Cause.LABEL_MISSING: ": most of them have no label",
+_CAUSES: Mapping[RejectionCause, str] = {
+    RejectionCause.SCORE_IN_PERCENT: ": most of their scores are between 1 and 100, as percentages are",
+    RejectionCause.TRUTH_MINUS_ONE: ": most of their truths (`actual`) are -1",
+    RejectionCause.TRUTH_MISSING: ": most of their truths (`actual`) are NULL",
+    RejectionCause.SCORE_MISSING: ": most of their scores are NULL",
+    RejectionCause.LABEL_MISSING: ": most of them have no label",
 }
-_CONSTANT: Mapping[Cause, str] = {
-    Cause.ITEM_CONSTANT: "every row has the same item",
-    Cause.SCORE_CONSTANT: "every score is the same",
-    Cause.TRUTH_CONSTANT: "every truth (`actual`) is the same",
+_CONSTANT: Mapping[RejectionCause, str] = {
+    RejectionCause.ITEM_CONSTANT: "every row has the same item",
+    RejectionCause.SCORE_CONSTANT: "every score is the same",
+    RejectionCause.TRUTH_CONSTANT: "every truth (`actual`) is the same",
 }
-_REMEDIES: Mapping[Cause, str] = {
-    Cause.SCORE_IN_PERCENT: "Write `score / 100` in the view, then run the same window again.",
-    Cause.TRUTH_MINUS_ONE: "Find out what -1 means. Where it is a wrong answer, make it 0 in the view; where nobody "
-    "knows the truth, leave the row out until somebody does. Then run the same window again.",
-    Cause.TRUTH_MISSING: "If these items are resolved, fix the join that loses their truth; if not, leave them out of "
-    "the view until they are (`WHERE actual IS NOT NULL`). Then run the same window again.",
-    Cause.SCORE_MISSING: "Find out whether the classifier failed on these items; rows that were never scored do not "
-    "belong in the view. Then run the same window again.",
-    Cause.LABEL_MISSING: "Fix the column `label` of the view, then run the same window again.",
-    Cause.ITEM_CONSTANT: "Check which column `item` is mapped to: of rows with one item and label only the latest "
-    "counts. Then run the same window again.",
-    Cause.SCORE_CONSTANT: "Check that the view has the score of each item, and that the classifier still gives one; a "
-    "default often replaces it after a failure. Then run the same window again.",
-    Cause.TRUTH_CONSTANT: "Check the join that gives the truth. If the truths are right, the classifier is wrong in "
-    "all of these rows: turn automation off. Else fix the view and run the same window again.",
-}  # fmt: skip
+_REMEDIES: Mapping[RejectionCause, str] = {
+    RejectionCause.SCORE_IN_PERCENT: ("Write `score / 100` in the view, then run the same window again."),
+    RejectionCause.TRUTH_MINUS_ONE: (
+        "Find out what -1 means. Where it is a wrong answer, make it 0 in the view; where nobody "
+        "knows the truth, leave the row out until somebody does. Then run the same window again."
+    ),
+    RejectionCause.TRUTH_MISSING: (
+        "If these items are resolved, fix the join that loses their truth; if not, leave them out of "
+        "the view until they are (`WHERE actual IS NOT NULL`). Then run the same window again."
+    ),
+    RejectionCause.SCORE_MISSING: (
+        "Find out whether the classifier failed on these items; rows that were never scored do not "
+        "belong in the view. Then run the same window again."
+    ),
+    RejectionCause.LABEL_MISSING: ("Fix the column `label` of the view, then run the same window again."),
+    RejectionCause.ITEM_CONSTANT: (
+        "Check which column `item` is mapped to: of rows with one item and label only the latest "
+        "counts. Then run the same window again."
+    ),
+    RejectionCause.SCORE_CONSTANT: (
+        "Check that the view has the score of each item, and that the classifier still gives one; a "
+        "default often replaces it after a failure. Then run the same window again."
+    ),
+    RejectionCause.TRUTH_CONSTANT: (
+        "Check the join that gives the truth. If the truths are right, the classifier is wrong in "
+        "all of these rows: turn automation off. Else fix the view and run the same window again."
+    ),
+}
 _OTHER = (
     "`calmon report` names the reasons with their rows, docs/bad-rows.md says what to do for each. Then run the same "
     "window again."
@@ -43,7 +55,7 @@ _OTHER = (
 def fact(rejection: Rejection) -> str:
     """What was found, without a full stop.
 
-    >>> fact(Rejection(Why.SHARE, Cause.TRUTH_MISSING, 50, 100, "outcome_missing"))
+    >>> fact(Rejection(Why.SHARE, RejectionCause.TRUTH_MISSING, 50, 100, "outcome_missing"))
     '50 of 100 rows (50.0%) were rejected: most of their truths (`actual`) are NULL'
     """
     if rejection.why is Why.CONSTANT:

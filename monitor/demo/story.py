@@ -36,7 +36,7 @@ class DemoRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """The weeks of the demo: the baseline's, those that are backfilled, and the last one."""
 
     weeks: tuple[Window, ...]
@@ -62,10 +62,10 @@ class Plan:
         return self.last.end + windows.SETTLE
 
 
-def plan_of(last: Window, zone: ZoneInfo) -> Plan:
+def plan_of(last: Window, zone: ZoneInfo) -> DemoPlan:
     """26 weeks that end with ``last``."""
     earlier = windows.before(last, WEEKS - 1, zone)
-    return Plan((*reversed(earlier), last))
+    return DemoPlan((*reversed(earlier), last))
 
 
 def prepare(settings: Settings) -> Path:
@@ -116,7 +116,7 @@ def turn_on(monitor: Monitor) -> int:
     return len(labels)
 
 
-def ending(monitor: Monitor, plan: Plan, result: RunResult, data: DemoSummary) -> RenderableType:
+def ending(monitor: Monitor, plan: DemoPlan, result: RunResult, data: DemoSummary) -> RenderableType:
     """What a person wants to know at the end: states, changes, what was switched off and sent."""
     breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
     rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
@@ -148,7 +148,7 @@ def _done(result: RunResult) -> Table:
     return table
 
 
-def _planted(plan: Plan) -> Table:
+def _planted(plan: DemoPlan) -> Table:
     table = Table(
         "planted change",
         "from",

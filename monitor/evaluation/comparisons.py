@@ -17,13 +17,21 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
 from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
-from monitor.evaluation.rule_metrics import Look, Seen, beyond_alone, looked_at, past, rows_of, see
+from monitor.evaluation.rule_metrics import (
+    Measurement,
+    RuleSample,
+    beyond_alone,
+    exceeds_threshold,
+    rows_of,
+    see,
+    with_detectability,
+)
 from monitor.inference.memory import kept_with
 from monitor.metrics.selective import OF_AUTOMATED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material:
+class RuleInput:
     """All that a rule may look at for one subject.
 
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
@@ -45,12 +53,12 @@ class Material:
         return self.baseline is not None and self.baseline.overlaps(self.window)
 
 
-def compare(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
+def compare(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Comparison:
     """The evidence for one rule on one subject: :func:`compare_family` of one."""
     return compare_family(rule, [material], evaluation)[0]
 
 
-def compare_family(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConfig) -> list[Comparison]:
+def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[Comparison]:
     """The evidence for one rule on each of several subjects, worked out together.
 
     Windows are pooled until the rows could show a change that matters; where even all of them
@@ -74,10 +82,10 @@ def compare_family(rule: Rule, materials: Sequence[Material], evaluation: Evalua
     ]
 
 
-def _looks(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConfig) -> list[Look | None]:
+def _looks(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample | None]:
     """What was looked at of each subject in the end: as few windows as suffice, or all there are; None: no rows."""
     deepest = [max(1, len(material.counts) // rule.for_windows) for material in materials]
-    found: list[Look | None] = [None] * len(materials)
+    found: list[RuleSample | None] = [None] * len(materials)
     open_ = set(range(len(materials)))
     for depth in range(1, max(deepest, default=0) + 1):
         tried = {
@@ -86,7 +94,7 @@ def _looks(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConf
             for look in [_tried(rule, materials[place], evaluation, depth, last=depth == deepest[place])]
             if look is not None
         }
-        seen = looked_at(list(tried.values()), [depth == deepest[place] for place in tried])
+        seen = with_detectability(list(tried.values()), [depth == deepest[place] for place in tried])
         for place, look in zip(tried, seen, strict=True):
             if look.adequate or depth == deepest[place]:
                 found[place] = look
@@ -95,13 +103,15 @@ def _looks(rule: Rule, materials: Sequence[Material], evaluation: EvaluationConf
     return found
 
 
-def _tried(rule: Rule, material: Material, evaluation: EvaluationConfig, depth: int, *, last: bool) -> Look | None:
+def _tried(
+    rule: Rule, material: RuleInput, evaluation: EvaluationConfig, depth: int, *, last: bool
+) -> RuleSample | None:
     """So many pooled windows for each one that the rule asks for; None where they are not worth a look.
 
     Rows without weight say nothing, and too few rows nothing where more of them can be had.
     """
     sample = rows_of(rule, pooled(material.counts[: depth * rule.for_windows]))
-    look = Look(sample, rule, material.subject, material.window, material.baseline, evaluation, depth)
+    look = RuleSample(sample, rule, material.subject, material.window, material.baseline, evaluation, depth)
     return look if sample.w.any() and (last or look.enough) else None
 
 
@@ -114,7 +124,7 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     return kept_with(newest, ("pool", *map(ref, older)), lambda: pool(counts))
 
 
-def _problem(rule: Rule, material: Material) -> Reason | None:
+def _problem(rule: Rule, material: RuleInput) -> Reason | None:
     if material.problem is not None:
         return material.problem
     if not any(rows_of(rule, counts).w.any() for counts in material.counts):
@@ -126,7 +136,7 @@ def _problem(rule: Rule, material: Material) -> Reason | None:
     return Reason.NO_BASELINE if compares and material.baseline is None else None
 
 
-def _without_evidence(material: Material, problem: Reason) -> Comparison:
+def _without_evidence(material: RuleInput, problem: Reason) -> Comparison:
     rows = material.counts[0].rows if material.counts else 0
     return Comparison(
         material.subject, material.window, n=rows, problem=problem,
@@ -140,7 +150,7 @@ def digest_of(counts: Sequence[Counts]) -> str:
     return hashlib.sha256(" ".join(kept_with(c, "digest", c.digest) for c in counts).encode()).hexdigest()[:16]
 
 
-def _evidence(chosen: Sequence[tuple[Look, Material]]) -> list[Comparison]:
+def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison]:
     """All that is said of the windows that were chosen."""
     used = [material.counts[: look.depth * look.rule.for_windows] for look, material in chosen]
     usable = [place for place, (look, _) in enumerate(chosen) if look.usable]
@@ -155,7 +165,7 @@ def _evidence(chosen: Sequence[tuple[Look, Material]]) -> list[Comparison]:
     ]
 
 
-def _moved_evidence(look: Look, material: Material, used: Sequence[Counts]) -> Comparison:
+def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts]) -> Comparison:
     """Scores that cannot be compared with the baseline's."""
     found = replace(_without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
     if look.aligned is None:
@@ -164,7 +174,7 @@ def _moved_evidence(look: Look, material: Material, used: Sequence[Counts]) -> C
 
 
 def _seen_evidence(
-    look: Look, material: Material, used: Sequence[Counts], seen: Seen, parts: dict[str, Any]
+    look: RuleSample, material: RuleInput, used: Sequence[Counts], seen: Measurement, parts: dict[str, Any]
 ) -> Comparison:
     rule, now, then, alone = look.rule, seen.now, seen.then, parts["groups"]
     return Comparison(
@@ -173,7 +183,7 @@ def _seen_evidence(
         baseline=then.value if then is not None else None,
         change=seen.change, change_low=seen.limits[0], change_high=seen.limits[1],
         p_value=seen.p_value, p_rate=seen.p_rate, detectable=look.detectable,
-        n=look.sample.rows, windows=len(used), beyond=past(rule, now, then),
+        n=look.sample.rows, windows=len(used), beyond=exceeds_threshold(rule, now, then),
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
         adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(used),
@@ -183,7 +193,7 @@ def _seen_evidence(
     )  # fmt: skip
 
 
-def _asked(look: Look) -> dict[str, Any]:
+def _asked(look: RuleSample) -> dict[str, Any]:
     return {"confidence": look.evaluation.confidence, "rows_needed": look.minimum, "seen_at_most": look.largest_allowed}
 
 
@@ -204,7 +214,7 @@ def _behind(sample: Counts, metric: str) -> dict[str, Any]:
     }
 
 
-def _alone(chosen: Sequence[tuple[Look, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
+def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
     """Each of the windows, or groups of windows, that a `for` rule looks at: is it past the threshold by itself?"""
     groups = [
         [] if look.rule.for_windows == 1 else [used[i : i + look.depth] for i in range(0, len(used), look.depth)]
@@ -216,7 +226,7 @@ def _alone(chosen: Sequence[tuple[Look, Sequence[Counts]]]) -> list[list[dict[st
     return [[{"windows": len(group), **next(found)} for group in own] for own in groups]
 
 
-def _newest_alone(looks: Mapping[int, tuple[Look, Counts, Seen]]) -> dict[int, dict[str, Any]]:
+def _newest_alone(looks: Mapping[int, tuple[RuleSample, Counts, Measurement]]) -> dict[int, dict[str, Any]]:
     """Of what is beyond the threshold in pooled windows: what the newest window says by itself.
 
     ``too_few`` where it has fewer rows than the rule asks for, or no value: then it says nothing.
@@ -224,7 +234,7 @@ def _newest_alone(looks: Mapping[int, tuple[Look, Counts, Seen]]) -> dict[int, d
     asked = {
         place: (look, counts)
         for place, (look, counts, seen) in looks.items()
-        if look.depth > 1 and past(look.rule, seen.now, seen.then)
+        if look.depth > 1 and exceeds_threshold(look.rule, seen.now, seen.then)
     }
     found = zip(asked.items(), beyond_alone(list(asked.values())), strict=True)
     return {
@@ -233,7 +243,7 @@ def _newest_alone(looks: Mapping[int, tuple[Look, Counts, Seen]]) -> dict[int, d
     }
 
 
-def _shift_evidence(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
+def _shift_evidence(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Comparison:
     """A rule on a distribution test: the effect size against the threshold."""
     column = rule.column or "score"
     found = [s for s in material.shifts if s.test == rule.test and s.column == column]

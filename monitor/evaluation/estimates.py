@@ -79,7 +79,7 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
     return found
 
 
-def further(
+def extra_estimates(
     samples: Sequence[Sample],
     wanted: Sequence[tuple[str, Where]],
     window: Window,

@@ -12,10 +12,20 @@ from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.switching import gives
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
-from monitor.core.records import Comparison, Estimate, Interval, Quality, Reason, ShiftResult, Subject, Verdict, Window
+from monitor.core.records import (
+    Comparison,
+    Estimate,
+    Interval,
+    Reason,
+    RejectedRows,
+    ShiftResult,
+    Subject,
+    Verdict,
+    Window,
+)
 from monitor.core.rejection import Rejections
-from monitor.evaluation.comparisons import Material, compare_family
-from monitor.evaluation.estimates import Sample, estimate, further, generator, wanted_of
+from monitor.evaluation.comparisons import RuleInput, compare_family
+from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
 from monitor.evaluation.row_comparisons import WholeSource, costly, estimates_of_whole, special
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.verdicts import decide
@@ -62,7 +72,7 @@ class SourceData:
     earlier: tuple[WindowCounts, ...] = ()
     segments: Mapping[tuple[str, str], Mapping[str, Counts]] = field(default_factory=dict)
     baselines: Mapping[str | None, Baseline] = field(default_factory=dict)
-    quality: tuple[Quality, ...] = ()
+    quality: tuple[RejectedRows, ...] = ()
     rows: int = 0
     problem: Reason | None = None
     error: str = ""
@@ -78,7 +88,7 @@ class Evaluated:
     estimates: tuple[Estimate, ...]
     verdicts: tuple[Verdict, ...]
     shifts: tuple[ShiftResult, ...]
-    quality: tuple[Quality, ...]
+    quality: tuple[RejectedRows, ...]
     problem: Reason | None = None
     error: str = ""
     rejected: Rejections = field(default_factory=Rejections)
@@ -123,8 +133,8 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
 
     return [
         *estimate(samples, window, evaluation),
-        *further(labelled, of_labels, window, evaluation, named),
-        *further(whole, every, window, evaluation, named),
+        *extra_estimates(labelled, of_labels, window, evaluation, named),
+        *extra_estimates(whole, every, window, evaluation, named),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
         *(_gains_of(labelled, window, evaluation) if few else ()),
         *(_correlations(data) if few else ()),
@@ -223,7 +233,7 @@ def verdicts_of(
     return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
 
 
-def _outcomes(rule: Rule, family: Sequence[Material], data: SourceData, config: Config) -> list[Verdict]:
+def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
     """Verdicts on an ECE with the configured interval only of those labels that may be a breach."""
     quick = compare_family(rule, family, config.evaluation.model_copy(update={"interval": "analytic"}))
     adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
@@ -241,7 +251,7 @@ def _decided(rule: Rule, family: Sequence[Comparison], data: SourceData, config:
     )
 
 
-def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> Material:
+def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:
     """What a rule may look at for one label."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
@@ -251,7 +261,7 @@ def material_of(data: SourceData, config: Config, label: str | None, shifts: tup
     mine = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
-    return Material(Subject(data.name, label), window, counts, baseline, mine, problem, detail)
+    return RuleInput(Subject(data.name, label), window, counts, baseline, mine, problem, detail)
 
 
 def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:

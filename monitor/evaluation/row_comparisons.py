@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from monitor.config.model import Costs, EvaluationConfig, Rule, SourceConfig, SourceKind
+from monitor.config.model import CostConfig, EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
-from monitor.evaluation.comparisons import Material, compare
+from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed, with_costs
@@ -56,14 +56,14 @@ class WholeSource:
 
 
 def special(
-    rule: Rule, materials: Sequence[Material], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
+    rule: Rule, materials: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:
     """The evidence of one rule for each of the materials; None where the ordinary path has it."""
     metric = METRICS.get(rule.metric or "")
     if metric is None:
         return None
     any_costs = any(source.costs_of(material.subject.label) for material in materials)
-    ways: tuple[tuple[bool, Callable[[Material], Comparison]], ...] = (
+    ways: tuple[tuple[bool, Callable[[RuleInput], Comparison]], ...] = (
         (metric.needs == "ranked", lambda m: _of_ranks(rule, m, whole, evaluation)),
         (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
         (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
@@ -74,13 +74,13 @@ def special(
     return None if way is None else [way(material) for material in materials]
 
 
-def _costed(rule: Rule, source: SourceConfig, material: Material) -> Rule:
+def _costed(rule: Rule, source: SourceConfig, material: RuleInput) -> Rule:
     """The rule on its metric with the costs of the material's label."""
     costs = source.costs_of(material.subject.label)
     return rule if costs is None else rule.model_copy(update={"metric": costly(rule.measure, costs)})
 
 
-def costly(name: str, costs: Costs) -> str:
+def costly(name: str, costs: CostConfig) -> str:
     """The name of a metric of cost with these costs."""
     return with_costs(name, cost.Costs(false_negative=costs.false_negative, false_positive=costs.false_positive))
 
@@ -88,7 +88,7 @@ def costly(name: str, costs: Costs) -> str:
 # --- other bins
 
 
-def _in_other_bins(rule: Rule, material: Material, evaluation: EvaluationConfig) -> Comparison:
+def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Comparison:
     """The ECE through bins that are another metric's: those of the baseline are made anew from its cells."""
     mine = other_binning(evaluation)[rule.measure]
     baseline = material.baseline
@@ -122,7 +122,7 @@ def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationC
     return found.metric, evaluation.model_copy(update={"binning": found.binning, "bins": 15})
 
 
-def _of_ranks(rule: Rule, material: Material, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
+def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
     name, seen = _ordinary(rule.measure, evaluation)
     counts = whole.ranked.get(METRICS[rule.measure].rank or 0)
     # no baseline is of ranks, but in the time of the source's own nothing is judged
@@ -134,7 +134,7 @@ def _of_ranks(rule: Rule, material: Material, whole: WholeSource, evaluation: Ev
 # --- whole rows and numbers
 
 
-def _of_rows(rule: Rule, material: Material, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
+def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
     """A level of the rows of the window alone."""
     rows = whole.rows
     found = Comparison(material.subject, material.window, data_digest=whole.digest())

@@ -49,7 +49,7 @@ Values = tuple[Interval, Interval | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class RuleSample:
     """``sample``, the rows of one or more windows up to ``window``, as one rule looks at them.
 
     ``depth`` windows were pooled for each of the k windows that the rule asks for (0: one of those k alone). A
@@ -104,7 +104,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Measurement:
     """The value ``now`` (and ``then``, in the baseline), the limits of the change, and the p-values."""
 
     now: Interval
@@ -120,7 +120,7 @@ class Seen:
         return _increase(self.now, self.then)
 
 
-def looked_at(looks: Sequence[Look], last: Sequence[bool]) -> list[Look]:
+def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
     """The rows of several labels in bins, where their rule's metric has any, with what they could show.
 
     Where more rows can be had (not ``last``), ``detectable`` may stay None if it is surely more than what is allowed:
@@ -137,12 +137,12 @@ def looked_at(looks: Sequence[Look], last: Sequence[bool]) -> list[Look]:
     return found
 
 
-def see(looks: Sequence[Look]) -> list[Seen]:
+def see(looks: Sequence[RuleSample]) -> list[Measurement]:
     """What is seen of several labels by one rule; the aligned windows, if it needs them, must be usable."""
     return _kind(looks[0].rule).seen(looks) if looks else []
 
 
-def beyond_alone(groups: Sequence[tuple[Look, Counts]]) -> list[dict[str, Any]]:
+def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
     """Other rows by themselves: ``n``, the debiased ``value`` (or increase), and if it is ``beyond`` the threshold."""
     samples = [rows_of(look.rule, group) for look, group in groups]
     found: list[dict[str, Any]] = [{"n": sample.rows, "value": None, "beyond": False} for sample in samples]
@@ -156,11 +156,11 @@ def beyond_alone(groups: Sequence[tuple[Look, Counts]]) -> list[dict[str, Any]]:
         return found
     rule = alone[asked[0]].rule
     for place, values in zip(asked, _kind(rule).values([alone[place] for place in asked]), strict=True):
-        found[place] |= {"value": _found(rule, *values), "beyond": past(rule, *values)}
+        found[place] |= {"value": _found(rule, *values), "beyond": exceeds_threshold(rule, *values)}
     return found
 
 
-def past(rule: Rule, now: Interval, then: Interval | None) -> bool:
+def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
     """Whether the debiased value, or its increase over the baseline, is past the threshold."""
     found = _found(rule, now, then)
     if found is None:
@@ -183,7 +183,7 @@ def _increase(now: Interval, then: Interval | None) -> float | None:
     return None if then is None or now.value is None or then.value is None else now.value - then.value
 
 
-def _in_bins(look: Look) -> Look:
+def _in_bins(look: RuleSample) -> RuleSample:
     """The bins in which a binned metric is looked at: the baseline's, where there is one."""
     if look.rule.measure not in BINNED:
         return look
@@ -195,24 +195,24 @@ def _in_bins(look: Look) -> Look:
     return replace(look, bins=bins, merged=_merged(look, [bins]))
 
 
-def _merged(look: Look, tables: Sequence[BinCounts]) -> tuple[BinCounts, ...]:
+def _merged(look: RuleSample, tables: Sequence[BinCounts]) -> tuple[BinCounts, ...]:
     """The bins of an MCE: thin ones are merged once, on both windows together, so that both see the same bins."""
     return tuple(merge_thin(tables)) if look.rule.measure == "mce" else ()
 
 
-def _edges(look: Look) -> tuple[int, ...]:
+def _edges(look: RuleSample) -> tuple[int, ...]:
     if look.baseline is not None:
         return look.baseline.edges[look.rule.where]
     return population_edges(look.sample, look.evaluation)
 
 
-def _eces_now(looks: Sequence[Look]) -> list[Interval]:
+def _eces_now(looks: Sequence[RuleSample]) -> list[Interval]:
     # Depth 1 draws what the estimate of the window drew, so that both show the same number.
     names = [look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}" for look in looks]
     return _eces(looks, [_given(look.bins) for look in looks], names)
 
 
-def _eces(looks: Sequence[Look], bins: Sequence[BinCounts], names: Sequence[str]) -> list[Interval]:
+def _eces(looks: Sequence[RuleSample], bins: Sequence[BinCounts], names: Sequence[str]) -> list[Interval]:
     """The configured interval of tables, each from the random numbers of its label and name."""
     rule, evaluation = looks[0].rule, looks[0].evaluation
     asked = [(table, look.subject, name) for table, look, name in zip(bins, looks, names, strict=True)]
@@ -233,56 +233,56 @@ def _each_ece(
     return [found[place] for place in range(len(asked))]
 
 
-def _ece_level_values(looks: Sequence[Look]) -> list[Values]:
+def _ece_level_values(looks: Sequence[RuleSample]) -> list[Values]:
     return [(now, None) for now in _eces_now(looks)]
 
 
-def _ece_increase_values(looks: Sequence[Look]) -> list[Values]:
+def _ece_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
     # the baseline has random numbers of its own, so that its value is the same in every week
     names = [f"baseline {_given(look.baseline).version}" for look in looks]
     frozen = _eces(looks, [_given(look.aligned).baseline for look in looks], names)
     return list(zip(_eces_now(looks), frozen, strict=True))
 
 
-def _ece_level(looks: Sequence[Look]) -> list[Seen]:
+def _ece_level(looks: Sequence[RuleSample]) -> list[Measurement]:
     rule = looks[0].rule
     p_values = ece_level_ps([_given(look.bins) for look in looks], rule.threshold, side=_side(rule))
     found = zip(looks, _ece_level_values(looks), p_values, strict=True)
-    return [Seen(now, p_value, detail=_blocked(look)) for look, (now, _), p_value in found]
+    return [Measurement(now, p_value, detail=_blocked(look)) for look, (now, _), p_value in found]
 
 
-def _ece_increase(looks: Sequence[Look]) -> list[Seen]:
+def _ece_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
     confidence = looks[0].evaluation.confidence
     p_values = ece_increase_ps([_both(look) for look in looks], confidence=confidence)
     found = zip(looks, _ece_increase_values(looks), p_values, strict=True)
     return [_ece_risen(look, now, then, p_value) for look, (now, then), p_value in found]
 
 
-def _both(look: Look) -> tuple[BinCounts, BinCounts]:
+def _both(look: RuleSample) -> tuple[BinCounts, BinCounts]:
     aligned = _given(look.aligned)
     return aligned.window, aligned.baseline
 
 
-def _ece_risen(look: Look, now: Interval, then: Interval | None, p_value: float) -> Seen:
+def _ece_risen(look: RuleSample, now: Interval, then: Interval | None, p_value: float) -> Measurement:
     if then is None or now.value is None or then.value is None:
-        return Seen(now, None, then)
+        return Measurement(now, None, then)
     # only the reason of a breach asks whether it was the traffic
     asked, evaluation = p_value < look.evaluation.false_discovery_rate, look.evaluation
     p_rate = ece_rate_p(*_both(look), confidence=evaluation.confidence) if asked else None
-    return Seen(now, p_value, then, mover(then, now), p_rate, _rebinned(_given(look.aligned)))
+    return Measurement(now, p_value, then, mover(then, now), p_rate, _rebinned(_given(look.aligned)))
 
 
 def _rebinned(aligned: Aligned) -> dict[str, Any]:
     return {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
 
 
-def _mces(looks: Sequence[Look]) -> list[tuple[Interval, dict[str, Any]]]:
+def _mces(looks: Sequence[RuleSample]) -> list[tuple[Interval, dict[str, Any]]]:
     """The MCE of each label's merged bins, its plug-in that of the bins as they are, and the worst bin."""
     return _mces_of(looks, [(_given(look.bins), look.merged[0]) for look in looks])
 
 
 def _mces_of(
-    looks: Sequence[Look], tables: Sequence[tuple[BinCounts, BinCounts]]
+    looks: Sequence[RuleSample], tables: Sequence[tuple[BinCounts, BinCounts]]
 ) -> list[tuple[Interval, dict[str, Any]]]:
     results = intervals_of_mce([(merged,) for _, merged in tables], looks[0].evaluation.confidence)
     found = []
@@ -293,44 +293,44 @@ def _mces_of(
     return found
 
 
-def _mce_level_values(looks: Sequence[Look]) -> list[Values]:
+def _mce_level_values(looks: Sequence[RuleSample]) -> list[Values]:
     return [(now, None) for now, _ in _mces(looks)]
 
 
-def _frozen_mces(looks: Sequence[Look]) -> list[Interval]:
+def _frozen_mces(looks: Sequence[RuleSample]) -> list[Interval]:
     tables = [(_given(look.aligned).baseline, look.merged[1]) for look in looks]
     return [then for then, _ in _mces_of(looks, tables)]
 
 
-def _mce_increase_values(looks: Sequence[Look]) -> list[Values]:
+def _mce_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
     return [(now, then) for (now, _), then in zip(_mces(looks), _frozen_mces(looks), strict=True)]
 
 
-def _mce_level(looks: Sequence[Look]) -> list[Seen]:
+def _mce_level(looks: Sequence[RuleSample]) -> list[Measurement]:
     rule = looks[0].rule
     p_values = mce_level_ps([look.merged[0] for look in looks], rule.threshold, side=_side(rule))
     found = zip(looks, _mces(looks), p_values, strict=True)
-    return [Seen(now, p_value, detail=worst | _blocked(look)) for look, (now, worst), p_value in found]
+    return [Measurement(now, p_value, detail=worst | _blocked(look)) for look, (now, worst), p_value in found]
 
 
-def _mce_increase(looks: Sequence[Look]) -> list[Seen]:
+def _mce_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
     p_values = mce_increase_ps([_merged_pair(look) for look in looks])
     found = zip(looks, _mces(looks), _frozen_mces(looks), p_values, strict=True)
     return [_mce_risen(look, *seen, then, p_value) for look, seen, then, p_value in found]
 
 
-def _merged_pair(look: Look) -> tuple[BinCounts, BinCounts]:
+def _merged_pair(look: RuleSample) -> tuple[BinCounts, BinCounts]:
     window, baseline = look.merged
     return window, baseline
 
 
-def _mce_risen(look: Look, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Seen:
+def _mce_risen(look: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
     if now.value is None or then.value is None:
-        return Seen(now, None, then)
-    return Seen(now, p_value, then, mover(then, now), detail=worst | _rebinned(_given(look.aligned)))
+        return Measurement(now, None, then)
+    return Measurement(now, p_value, then, mover(then, now), detail=worst | _rebinned(_given(look.aligned)))
 
 
-def _blocked(look: Look) -> dict[str, Any]:
+def _blocked(look: RuleSample) -> dict[str, Any]:
     """The score ranges that are surely beyond the threshold, for a rule that blocks them."""
     rule, bins = look.rule, _given(look.bins)
     if "block_scores" not in rule.actions:
@@ -351,11 +351,11 @@ def _plain_interval(name: str, counts: Counts, evaluation: EvaluationConfig) -> 
     return Interval(law.value, low, high, law.value)
 
 
-def _plain_level_values(looks: Sequence[Look]) -> list[Values]:
+def _plain_level_values(looks: Sequence[RuleSample]) -> list[Values]:
     return [(_plain_interval(look.rule.measure, look.sample, look.evaluation), None) for look in looks]
 
 
-def _plain_increase_values(looks: Sequence[Look]) -> list[Values]:
+def _plain_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
     return [
         (_plain_interval(measure, look.sample, look.evaluation), _plain_interval(measure, look.frozen, look.evaluation))
         for look in looks
@@ -363,19 +363,19 @@ def _plain_increase_values(looks: Sequence[Look]) -> list[Values]:
     ]
 
 
-def _plain_level(looks: Sequence[Look]) -> list[Seen]:
+def _plain_level(looks: Sequence[RuleSample]) -> list[Measurement]:
     found = []
     for look, (now, _) in zip(looks, _plain_level_values(looks), strict=True):
         law = _law(look.rule.measure, look.sample)
-        found.append(Seen(now, None if law is None else law.p_value(look.rule.threshold, _side(look.rule))))
+        found.append(Measurement(now, None if law is None else law.p_value(look.rule.threshold, _side(look.rule))))
     return found
 
 
-def _plain_increase(looks: Sequence[Look]) -> list[Seen]:
+def _plain_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
     found = []
     for look, (now, then) in zip(looks, _plain_increase_values(looks), strict=True):
         test = levels.increase_test(look.rule.measure, look.sample, look.frozen, look.evaluation.confidence)
-        found.append(Seen(now, test.p_value, then, (test.low, test.high)))
+        found.append(Measurement(now, test.p_value, then, (test.low, test.high)))
     return found
 
 
@@ -391,37 +391,37 @@ def _given(part: T | None) -> T:
     return part
 
 
-def _ece_increase_detectables(looks: Sequence[Look], within: Limits) -> list[float | None]:
+def _ece_increase_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
     pairs, evaluation = [_both(look) for look in looks], looks[0].evaluation
     return ece_increase_detectables(
         pairs, rate=evaluation.false_discovery_rate, power=POWER, confidence=evaluation.confidence, within=within
     )  # fmt: skip
 
 
-def _mce_increase_detectables(looks: Sequence[Look], within: Limits) -> list[float | None]:
+def _mce_increase_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
     pairs, rate = [_merged_pair(look) for look in looks], looks[0].evaluation.false_discovery_rate
     return mce_increase_detectables(pairs, rate=rate, power=POWER, within=within)
 
 
-def _ece_level_detectables(looks: Sequence[Look], within: Limits) -> list[float | None]:
+def _ece_level_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
     rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
     tables, side = [_given(look.bins) for look in looks], _side(rule)
     return ece_level_detectables(tables, rule.threshold, rate=rate, power=POWER, side=side, within=within)
 
 
-def _mce_level_detectables(looks: Sequence[Look], _: Limits) -> list[float | None]:
+def _mce_level_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
     rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
     tables = [look.merged[0] for look in looks]
     return mce_level_detectables(tables, rule.threshold, rate=rate, power=POWER, side=_side(rule))
 
 
-def _plain_level_detectables(looks: Sequence[Look], _: Limits) -> list[float | None]:
+def _plain_level_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
     rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
     laws = [_law(rule.measure, look.sample) for look in looks]
     return [None if law is None else law.detectable(rule.threshold, _side(rule), rate, POWER) for law in laws]
 
 
-def _plain_increase_detectables(looks: Sequence[Look], _: Limits) -> list[float | None]:
+def _plain_increase_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
     measure, rate = looks[0].rule.measure, looks[0].evaluation.false_discovery_rate
     return [levels.increase_detectable(measure, look.sample, look.frozen, rate) for look in looks]
 
@@ -434,9 +434,9 @@ class _Kind:
     where that is found sooner.
     """
 
-    values: Callable[[Sequence[Look]], list[Values]]
-    seen: Callable[[Sequence[Look]], list[Seen]]
-    detectable: Callable[[Sequence[Look], Limits], list[float | None]]
+    values: Callable[[Sequence[RuleSample]], list[Values]]
+    seen: Callable[[Sequence[RuleSample]], list[Measurement]]
+    detectable: Callable[[Sequence[RuleSample], Limits], list[float | None]]
 
 
 _LEVEL = {

@@ -34,7 +34,7 @@ BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock itself, and say
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SwitchReading:
     """Every switch and threshold, and when: by PostgreSQL's clock, or for SQLite by this machine's."""
 
     at: datetime
@@ -73,7 +73,7 @@ class SwitchReader:
         self._marker = marker_file(address, (folder or Path()).absolute())
         self._engine = self._postgresql(address) if self._file is None else self._sqlite()
 
-    def read(self) -> Reading:
+    def read(self) -> SwitchReading:
         """The switches now. Raises a HistoryError whose message says what is wrong."""
         try:
             return self._read_database() if self._file is None else self._read_file(self._file)
@@ -88,7 +88,7 @@ class SwitchReader:
             if self._cancel is not None:
                 self._cancel()
 
-    def _read_file(self, file: Path) -> Reading:
+    def _read_file(self, file: Path) -> SwitchReading:
         """Of a history that nobody has open, only the file itself is touched.
 
         Otherwise SQLite would put its two files for readers beside it, owned by whoever runs the
@@ -105,7 +105,7 @@ class SwitchReader:
                 return found
         raise StoreUnreachable("the history is being replaced all the time")
 
-    def _read_database(self) -> Reading:
+    def _read_database(self) -> SwitchReading:
         recorded = read_marker(self._marker)  # first: it must not be newer than what is read
         with for_reading(self._engine).connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
@@ -115,7 +115,7 @@ class SwitchReader:
             if not isinstance(at, datetime):
                 raise StoreUnreachable("the database does not know the time")
             found = replace(identity.read(connection), seen=recorded)
-            return Reading(at, switches.switches(connection), thresholds.read(connection), found)
+            return SwitchReading(at, switches.switches(connection), thresholds.read(connection), found)
 
     def _sqlite(self) -> Engine:
         def connect() -> sqlite3.Connection:
@@ -182,4 +182,4 @@ def _hang_up(descriptor: int) -> None:
         shared.shutdown(socket.SHUT_RDWR)
 
 
-__all__ = ["REVISION", "HistoryError", "Reading", "SwitchReader"]
+__all__ = ["REVISION", "HistoryError", "SwitchReader", "SwitchReading"]

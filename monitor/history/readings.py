@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from monitor.config.model import Config
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, counts_from_bytes
-from monitor.core.records import BadRow, Quality, RejectedCell, Schedule, Window
+from monitor.core.records import RejectedCell, RejectedRows, RejectReason, Schedule, Window
 from monitor.core.rejection import Read, Rejections, as_json, from_json, rejections
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time, put
@@ -36,7 +36,7 @@ class StoredReading:
     error: str | None = None
     labels: Mapping[str | None, Counts] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
-    quality: tuple[Quality, ...] = ()
+    quality: tuple[RejectedRows, ...] = ()
     rows: int = 0
     digest: str = ""
     cells: tuple[RejectedCell, ...] = ()
@@ -45,7 +45,7 @@ class StoredReading:
 
 def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
     """What the rejected rows of a kept reading mean by this configuration."""
-    repeated = sum(each.rows for each in kept.quality if each.reason == BadRow.DUPLICATE)
+    repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
     labelled = config.sources[kept.source].kind != "regression"
     read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)
     return rejections(read, baselines, config.evaluation.max_rejected)
@@ -101,14 +101,14 @@ def load(connection: Connection, schedule: Schedule, window_start: datetime, sou
 
 def quality(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str | None = None
-) -> list[Quality]:
+) -> list[RejectedRows]:
     """The rows set aside in one window, by source and reason."""
     table = tables.quality
     statement = select(table).where(table.c.schedule == schedule, table.c.window_start == window_start)
     if source is not None:
         statement = statement.where(table.c.source == source)
     rows = connection.execute(statement.order_by(table.c.source, table.c.reason)).mappings()
-    return [Quality(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
+    return [RejectedRows(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
 
 
 def rejected(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Rejections:

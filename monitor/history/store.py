@@ -30,9 +30,9 @@ from monitor.core.records import (
     IncidentState,
     Note,
     Outcome,
-    Quality,
     Reason,
     Recorded,
+    RejectedRows,
     RuleEvidence,
     Schedule,
     ShiftResult,
@@ -301,7 +301,7 @@ class Store:
         with self._read() as connection:
             return readings.rejected(connection, schedule, window_start, source)
 
-    def quality(self, schedule: Schedule, window_start: datetime) -> list[Quality]:
+    def quality(self, schedule: Schedule, window_start: datetime) -> list[RejectedRows]:
         """The rows set aside in one window."""
         with self._read() as connection:
             return readings.quality(connection, schedule, window_start)

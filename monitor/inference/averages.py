@@ -12,7 +12,7 @@ import numpy as np
 
 from monitor.core.counts import Counts, Floats, pool
 from monitor.core.records import Interval, ScoreIs
-from monitor.inference.counts_bootstrap import Draws, Spread, bootstrap, by_prediction
+from monitor.inference.counts_bootstrap import CountSamples, Spread, bootstrap, by_prediction
 from monitor.inference.levels import interval
 
 _Rate = Callable[[Floats, Floats, Floats], Floats]
@@ -68,7 +68,7 @@ def spread_of(
     """The spread of the (weighted) mean over labels of a rate of their true and false positives and negatives."""
     score_is: ScoreIs = parts[0].score_is if parts else "probability_of_label"
 
-    def mean(drawn: Sequence[Draws]) -> Floats:
+    def mean(drawn: Sequence[CountSamples]) -> Floats:
         total = weight = np.zeros(len(drawn[0].hit))
         for label in drawn:
             tp, fp, fn = _confusion(label, score_is)
@@ -80,7 +80,7 @@ def spread_of(
     return bootstrap(parts, mean, rng, resamples=resamples)
 
 
-def _confusion(drawn: Draws, score_is: ScoreIs) -> tuple[Floats, Floats, Floats]:
+def _confusion(drawn: CountSamples, score_is: ScoreIs) -> tuple[Floats, Floats, Floats]:
     """True positives, false positives and false negatives of each draw, shapes (B,)."""
     yes, no = drawn.predicted, ~drawn.predicted
     missed = drawn.hit if score_is == "probability_of_label" else drawn.miss

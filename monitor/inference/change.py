@@ -17,8 +17,8 @@ from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
 from monitor.inference.alignment import Aligned, align
 from monitor.inference.gaps import (
+    EceMoments,
     GapTables,
-    Moments,
     analytic_limits,
     away_from_walls,
     exact_moments,
@@ -141,8 +141,8 @@ class SameError:
 
     error: Floats
     change: float
-    then: Moments
-    now: Moments
+    then: EceMoments
+    now: EceMoments
 
 
 @each_by_content
@@ -159,24 +159,24 @@ def same_errors(pairs: Sequence[Pair], confidence: float) -> list[SameError]:
 
 
 @each_by_content
-def _each_at_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[Moments]:
+def _each_at_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[EceMoments]:
     """Moments of each table's plug-in ECE if its true one were its own lower limit, point or upper limit."""
     found = at_errors(stack([table for (table,) in tables]), np.stack(_each_limits(tables, confidence)))
     return [_row(found, row) for row in range(len(tables))]
 
 
-def _row(at: Moments, row: int) -> Moments:
-    return Moments(at.mean[row], at.variance[row], at.third[row])
+def _row(at: EceMoments, row: int) -> EceMoments:
+    return EceMoments(at.mean[row], at.variance[row], at.third[row])
 
 
-def at_errors(tables: GapTables, error: Floats) -> Moments:
+def at_errors(tables: GapTables, error: Floats) -> EceMoments:
     """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E)."""
     repeated = tables.take(np.repeat(np.arange(len(error)), error.shape[1]))
     found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
-    return Moments(*(part.reshape(error.shape) for part in (found.mean, found.variance, found.third)))
+    return EceMoments(*(part.reshape(error.shape) for part in (found.mean, found.variance, found.third)))
 
 
-def _same_gaps(tables: GapTables, error: Floats) -> Moments:
+def _same_gaps(tables: GapTables, error: Floats) -> EceMoments:
     """The change if both had the gaps of the pooled rows (table 2), moved until those have ``error``."""
     pooled, now, then = (tables.take(np.full(len(error), row)) for row in (2, 1, 0))
     gap = hypothetical(pooled, position_of(pooled, error)) - pooled.score

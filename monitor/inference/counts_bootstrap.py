@@ -26,7 +26,7 @@ _DEFINED = 0.5  # of fewer defined draws than this share nothing is concluded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draws:
+class CountSamples:
     """B samples of one label. ``hit`` and ``miss`` are sums of weights of shape (B, G).
 
     ``score`` (mean score), ``predicted`` and ``automated`` of shape (G,) say what the groups are.
@@ -39,7 +39,7 @@ class Draws:
     miss: Floats
 
 
-Statistic = Callable[[Sequence[Draws]], Floats]
+Statistic = Callable[[Sequence[CountSamples]], Floats]
 """A function of counts: the draws of one label or of several -> shape (B,), NaN where it is not defined."""
 
 
@@ -123,7 +123,7 @@ def bootstrap(
     return Spread(min(max(value, least), most), se, skew, least, most)
 
 
-def draws(counts: Counts, rng: np.random.Generator, *, resamples: int = 1000, unseen: float = UNSEEN) -> Draws:
+def draws(counts: Counts, rng: np.random.Generator, *, resamples: int = 1000, unseen: float = UNSEEN) -> CountSamples:
     """The draws of one label by themselves, for many statistics at once; counts must hold a row of some weight."""
     return _Strata.of(counts, unseen).drawn(rng, resamples)
 
@@ -162,18 +162,18 @@ class _Strata:
         more = unseen / len(unit)
         return cls(counts, hit, miss, hit / unit + more, miss / unit + more, unit)
 
-    def seen(self) -> Draws:
+    def seen(self) -> CountSamples:
         return self._draws(self.hit[None, :], self.miss[None, :])
 
-    def drawn(self, rng: np.random.Generator, size: int) -> Draws:
+    def drawn(self, rng: np.random.Generator, size: int) -> CountSamples:
         shape = (size, len(self.unit))
         hit, miss = rng.poisson(self.hit_rows, shape), rng.poisson(self.miss_rows, shape)
         return self._draws(hit * self.unit, miss * self.unit)
 
-    def _draws(self, hit: Floats, miss: Floats) -> Draws:
+    def _draws(self, hit: Floats, miss: Floats) -> CountSamples:
         held = np.where(self.counts.w > 0, self.counts.w, 1.0)
         score = np.clip(self.counts.ws / held, 0.0, 1.0)
-        return Draws(score, self.counts.predicted, self.counts.automated, hit, miss)
+        return CountSamples(score, self.counts.predicted, self.counts.automated, hit, miss)
 
 
 def _pieces(strata: Sequence[_Strata], statistic: Statistic, rng: np.random.Generator, resamples: int) -> list[Floats]:

@@ -16,8 +16,8 @@ from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.change import Side, at_errors, same_errors, surely_above, surely_below
 from monitor.inference.gaps import (
     ROUNDING,
+    EceMoments,
     GapTables,
-    Moments,
     crossing,
     exact_moments,
     farther,
@@ -52,7 +52,7 @@ def _filled(*tables: BinCounts) -> bool:
     return all((table.w > 0).any() for table in tables)
 
 
-def _values_at(at: Moments, probability: float) -> Floats:
+def _values_at(at: EceMoments, probability: float) -> Floats:
     """The plug-in values x (or changes) with T(x) = ``probability``, of the moments of T tables."""
     sd = np.sqrt(at.variance)
     certain = sd < ROUNDING  # the only value there is has T = 1: a rarer one lies beyond it
@@ -70,7 +70,7 @@ def _values_at(at: Moments, probability: float) -> Floats:
 def _ece_paths(
     tables: GapTables,
     start: Floats,
-    chance: Callable[[Moments, Ints], Floats],
+    chance: Callable[[EceMoments, Ints], Floats],
     power: float,
     *,
     up: bool,
@@ -108,7 +108,7 @@ def _surely_more(
     tables: GapTables,
     which: Ints,
     start: Floats,
-    chance: Callable[[Moments, Ints], Floats],
+    chance: Callable[[EceMoments, Ints], Floats],
     power: float,
     up: bool,
     within: Limits,
@@ -121,7 +121,7 @@ def _surely_more(
         reach = limit[limited] if up else -limit[limited]
         end = np.maximum(start[limited] + reach, 0.0)
         at = at_errors(tables.take(limited), end[:, None])
-        moments = Moments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0])
+        moments = EceMoments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0])
         more[limited] = chance(moments, which[limited]) < power
     return more
 
@@ -163,7 +163,7 @@ def ece_increase_detectables(
         then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
         critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
 
-        def chance(at: Moments, which: Ints) -> Floats:
+        def chance(at: EceMoments, which: Ints) -> Floats:
             return tail(critical[which], at - _some(then, which))
 
         limits = [within[row] for row in filled]
@@ -171,13 +171,13 @@ def ece_increase_detectables(
     return _numbers(found)
 
 
-def _of_points(parts: Sequence[Moments]) -> Moments:
+def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
     """The moments at each baseline's point, from those at (lower limit, point, upper limit)."""
-    return Moments(*(np.array([getattr(at, name)[1] for at in parts]) for name in ("mean", "variance", "third")))
+    return EceMoments(*(np.array([getattr(at, name)[1] for at in parts]) for name in ("mean", "variance", "third")))
 
 
-def _some(at: Moments, which: Ints) -> Moments:
-    return Moments(at.mean[which], at.variance[which], at.third[which])
+def _some(at: EceMoments, which: Ints) -> EceMoments:
+    return EceMoments(at.mean[which], at.variance[which], at.third[which])
 
 
 def ece_level_detectable(
@@ -217,9 +217,9 @@ def ece_level_detectables(
         stacked, start = stack([tables[row] for row in filled]), np.full(len(filled), threshold)
         at = at_errors(stacked, start[:, None])
         above = side == "above"
-        critical = _values_at(Moments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0]), rate if above else 1 - rate)
+        critical = _values_at(EceMoments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0]), rate if above else 1 - rate)
 
-        def chance(moved: Moments, which: Ints) -> Floats:
+        def chance(moved: EceMoments, which: Ints) -> Floats:
             reached = tail(critical[which], moved)
             return reached if above else 1 - reached
 

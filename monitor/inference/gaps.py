@@ -87,16 +87,16 @@ class GapTables:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class EceMoments:
     """Mean, variance and third central moment of the plug-in ECE, each of shape (T,)."""
 
     mean: Floats
     variance: Floats
     third: Floats
 
-    def __sub__(self, other: Moments) -> Moments:
+    def __sub__(self, other: EceMoments) -> EceMoments:
         """The moments of the difference of two independent plug-in ECEs."""
-        return Moments(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
+        return EceMoments(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
 
 
 def farther(score: Floats) -> Floats:
@@ -174,7 +174,7 @@ def position_of(tables: GapTables, error: Floats, uniform: Bools | bool = False)
     return np.where(reached.any(axis=1), np.where(error <= 0, start, np.clip(found, start, 1.0)), 1.0)
 
 
-def moments(tables: GapTables, rate: Floats) -> Moments:
+def moments(tables: GapTables, rate: Floats) -> EceMoments:
     """Moments of the plug-in ECE if the hit rates were ``rate`` (T, M), each bin's rate normal: for large bins.
 
     |N(g, s^2)| has m1 = s sqrt(2/pi) exp(-t^2) + g erf(t) with t = g / (s sqrt 2), m2 = g^2 + s^2
@@ -206,16 +206,16 @@ def _folded(tables: GapTables, rate: Floats) -> _Noise:
     return _Noise(first, second - first**2, third - 3 * first * second + 2 * first**3, (1 + body) / 2)
 
 
-def _summed(share: Floats, noise: _Noise) -> Moments:
+def _summed(share: Floats, noise: _Noise) -> EceMoments:
     weight = share * share
-    return Moments(
+    return EceMoments(
         mean=(share * noise.mean).sum(axis=1),
         variance=np.maximum((weight * noise.variance).sum(axis=1), 0.0),
         third=(weight * share * noise.third).sum(axis=1),
     )
 
 
-def exact_moments(tables: GapTables, rate: Floats) -> tuple[Moments, Floats]:
+def exact_moments(tables: GapTables, rate: Floats) -> tuple[EceMoments, Floats]:
     """:func:`moments` with binomial noise where a bin's hits vary little, and what a tie weighs, (T,).
 
     The plug-in ECE moves in steps of 1/N as long as every bin keeps its sign, and then it meets the
@@ -231,7 +231,7 @@ def exact_moments(tables: GapTables, rate: Floats) -> tuple[Moments, Floats]:
     return _summed(tables.share, noise), kept * step / 2
 
 
-def tail(observed: npt.ArrayLike, at: Moments, strict: Bools | bool = False) -> Floats:
+def tail(observed: npt.ArrayLike, at: EceMoments, strict: Bools | bool = False) -> Floats:
     """T: the probability of seeing ``observed`` or more (``strict``: more), shape (T,).
 
     One Edgeworth term: T = 1 - Phi(z) + phi(z) (k3 / var^1.5) (z^2 - 1) / 6.

@@ -31,7 +31,7 @@ _LAST = 1 / 32  # and how wide its bracket is at the end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draws:
+class UniformDraws:
     """A Latin hypercube of uniforms for one table of M bins; every array has shape (M, B).
 
     ``ordered`` holds each bin's uniforms in rising order (the b-th lies between b/B and (b+1)/B),
@@ -49,21 +49,21 @@ class Draws:
         bins, size = self.rank.shape
         return np.asarray(self.rank + size * np.arange(bins)[:, None])
 
-    def take(self, bins: Bools | Ints) -> Draws:
+    def take(self, bins: Bools | Ints) -> UniformDraws:
         """The draws of some bins."""
-        return Draws(self.ordered[bins], self.rank[bins], self.z[bins], self.skew[bins])
+        return UniformDraws(self.ordered[bins], self.rank[bins], self.z[bins], self.skew[bins])
 
 
-def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> Draws:
+def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> UniformDraws:
     """The uniforms of one table, from that table's own generator."""
     strata = np.tile(np.arange(resamples), (bins, 1))
     rank = rng.permuted(strata, axis=1)
     ordered = (strata + rng.random((bins, resamples))) / resamples
     z = np.take_along_axis(ndtri(np.maximum(ordered, 1e-300)), rank, axis=1)
-    return Draws(ordered, rank, z, (z * z - 1) / 6)
+    return UniformDraws(ordered, rank, z, (z * z - 1) / 6)
 
 
-def resampled(table: GapTables, rate: Floats, draws: Draws) -> Floats:
+def resampled(table: GapTables, rate: Floats, draws: UniformDraws) -> Floats:
     """B plug-in ECEs of one table (all its bins filled) with hit rates ``rate`` (M,)."""
     rows, stretch = whole(table.n[0])
     exact = rows * rate * (1 - rate) < EXACT_BELOW
@@ -76,7 +76,7 @@ def resampled(table: GapTables, rate: Floats, draws: Draws) -> Floats:
     return total
 
 
-def _by_expansion(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: Draws) -> Floats:
+def _by_expansion(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: UniformDraws) -> Floats:
     """sum of w |p + r (K/n - p) - c| with K = ceil(np + sd Z + (1 - 2p)(Z^2 - 1)/6 - 1/2).
 
     No K needs to be clipped to 0..n: at a variance of 50 both ends are seven standard deviations away.
@@ -90,7 +90,7 @@ def _by_expansion(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: 
     return np.asarray((w * r / n)[:, 0] @ hits)
 
 
-def _by_table(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: Draws) -> Floats:
+def _by_table(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: UniformDraws) -> Floats:
     """The same by the exact distribution function, tabulated from the rarer of hit and miss."""
     upper, count = _distribution(n, p)
     hits = np.where(p > 0.5, n - count, count)
@@ -150,7 +150,7 @@ def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, 
     return found
 
 
-def _draws(n: Floats, rng: np.random.Generator, resamples: int) -> Draws:
+def _draws(n: Floats, rng: np.random.Generator, resamples: int) -> UniformDraws:
     """One row of draws for each bin, the same one for bins that hold less than one row together."""
     block = together(n)
     draws = latin_hypercube(rng, int(block[-1]) + 1, resamples)
@@ -167,7 +167,7 @@ def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
 class _Question:
     """One limit of one table: at which position does T reach the target?"""
 
-    def __init__(self, asked: Curves, draws: Draws) -> None:
+    def __init__(self, asked: Curves, draws: UniformDraws) -> None:
         self._table = filled_bins(asked.tables)
         self._draws = draws
         self._asked = asked

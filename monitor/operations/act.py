@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerting import compose
-from monitor.alerting.incidents import Step, newest, retire, steps_of
+from monitor.alerting.incidents import IncidentStep, newest, retire, steps_of
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
 from monitor.context import ActMode, Monitor
@@ -202,7 +202,9 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
     raise RuntimeError(f"the incidents of {window.name} kept changing under {INCIDENT_RETRIES} tries; run again")
 
 
-def _retired(monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]) -> list[Step]:
+def _retired(
+    monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]
+) -> list[IncidentStep]:
     """The ends of incidents that nothing judges any more: no window could, and people would be called for ever."""
     if not parts:
         return []
@@ -216,7 +218,7 @@ def _retired(monitor: Monitor, window: Window, parts: Sequence[Evaluated], known
         if gone or each.rule not in rules:
             what = f"source {each.source}" if gone else f"{each.schedule} rule {each.rule}"
             why = f"alerts.yaml has no {what} any more; whether it is good again is not known"
-            found.append(Step(retire(each, monitor.clock()), actor="run", why=why))
+            found.append(IncidentStep(retire(each, monitor.clock()), actor="run", why=why))
     return found
 
 

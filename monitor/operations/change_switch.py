@@ -28,7 +28,7 @@ class ChangeRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SwitchChange:
     """What a person wants: one switch (label None: the source's own) on or off, by whom and why.
 
     ``until`` (time zone aware) is how long it holds against runs. With a ``key``, the same change asked
@@ -83,12 +83,14 @@ def change_switch(
     """
     if not opened.store.thresholds():  # the gate needs them; else runs and the service publish, and no other command
         publish(opened.store, opened.config, opened.clock())
-    done = operate(opened.store, opened.config, Change(source, label, enable, by, reason, until, key), opened.clock)
+    done = operate(
+        opened.store, opened.config, SwitchChange(source, label, enable, by, reason, until, key), opened.clock
+    )
     compose.show_switches(opened, source, label)
     return done.words
 
 
-def operate(store: Store, config: Config, change: Change, clock: Callable[[], datetime]) -> Changed:
+def operate(store: Store, config: Config, change: SwitchChange, clock: Callable[[], datetime]) -> Changed:
     """Apply a change, once for each key, against whatever others do meanwhile.
 
     Raises :class:`ChangeRefused` or :class:`KeyReused`.
@@ -104,7 +106,7 @@ def operate(store: Store, config: Config, change: Change, clock: Callable[[], da
 
 
 def _try(
-    store: Store, config: Config, change: Change, key: str, once: str | None, now: datetime
+    store: Store, config: Config, change: SwitchChange, key: str, once: str | None, now: datetime
 ) -> tuple[SwitchEvent, str]:
     before, known = (
         store.switch(change.source, change.label),
@@ -121,7 +123,7 @@ def _try(
     return decision.event, store.apply_switch(before, decision.after, decision.event, once=once, evidence=known)
 
 
-def _event_key(change: Change) -> tuple[str | None, str]:
+def _event_key(change: SwitchChange) -> tuple[str | None, str]:
     """(what all events of the change's key begin with, the key of its event).
 
     The second half of an event's key is a digest of what was asked, so that another request with the same

@@ -57,7 +57,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DrillSummary:
     """One gate's notices of one kind of change: how many changes, how many in time, and seconds taken."""
 
     gate: str
@@ -166,7 +166,7 @@ def _await(
     return {name: found.get(name, (None, last[name])) for name in gates}
 
 
-def summaries(notices: Sequence[Notice], ttl_s: float) -> list[Summary]:
+def summaries(notices: Sequence[Notice], ttl_s: float) -> list[DrillSummary]:
     """What the notices come to, gate by gate, on and off apart: only "off" protects anybody.
 
     >>> found = summaries([Notice(1, "history", "off", 0.5, "off"), Notice(2, "history", "off", 9.0, "off")], 2)
@@ -179,10 +179,10 @@ def summaries(notices: Sequence[Notice], ttl_s: float) -> list[Summary]:
     ]
 
 
-def _summary(gate: str, turn: Turn, notices: Iterable[Notice], ttl_s: float) -> Summary:
+def _summary(gate: str, turn: Turn, notices: Iterable[Notice], ttl_s: float) -> DrillSummary:
     times = [notice.seconds for notice in notices]
     noticed = [seconds for seconds in times if seconds is not None]
     within = sum(seconds <= limit(ttl_s) for seconds in noticed)
     if not noticed:
-        return Summary(gate, turn, len(times), 0, None, None, None)
-    return Summary(gate, turn, len(times), within, min(noticed), statistics.median(noticed), max(noticed))
+        return DrillSummary(gate, turn, len(times), 0, None, None, None)
+    return DrillSummary(gate, turn, len(times), within, min(noticed), statistics.median(noticed), max(noticed))

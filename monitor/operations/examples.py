@@ -11,7 +11,7 @@ from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.history.store import Store
 from monitor.report.words import listed
-from monitor.warehouse.examples import ExampleRow, Wanted
+from monitor.warehouse.examples import ExampleQuery, ExampleRow
 
 
 class NoSuchRows(Exception):
@@ -24,7 +24,7 @@ class Examples:
 
     source: str
     window: Window
-    wanted: Wanted
+    wanted: ExampleQuery
     rows: tuple[ExampleRow, ...]
     more: bool
 
@@ -54,7 +54,7 @@ def _labels(store: Store, window: Window, source: str) -> Sequence[str]:
     return () if reading is None else sorted(label for label in reading.labels if label is not None)
 
 
-def examples(monitor: Monitor, source: str, window: Window, wanted: Wanted) -> Examples:
+def examples(monitor: Monitor, source: str, window: Window, wanted: ExampleQuery) -> Examples:
     """Read them from the warehouse. Raises :class:`NoSuchRows`, and what reading raises."""
     asked = replace(wanted, limit=wanted.limit + 1)
     try:

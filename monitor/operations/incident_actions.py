@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from monitor.alerting import compose, incidents
 from monitor.alerting.health import watchdog
-from monitor.alerting.incident_context import Desk
-from monitor.alerting.incidents import IncidentDecision, Step
+from monitor.alerting.incident_context import IncidentContext
+from monitor.alerting.incidents import IncidentDecision, IncidentStep
 from monitor.alerting.slack.incident_message import repeat_message
 from monitor.alerting.slack.message import delivery_of
 from monitor.context import Monitor
@@ -87,7 +87,7 @@ def _change_label(
         if first.is_of_monitor:
             return _change(monitor, incident_id, decide, actor)
         decisions = [decide(each, now) for each in _of_label(monitor, first)]
-        stored = _store(monitor, [Step(each, actor=actor) for each in decisions], edits)
+        stored = _store(monitor, [IncidentStep(each, actor=actor) for each in decisions], edits)
         if stored is not None:
             return Outcome(next((d for d in decisions if d.changes), decisions[0]), _label_words(decisions), stored)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
@@ -125,13 +125,13 @@ def _change(
     for _ in range(TRIES):
         edits = monitor.store.last_edits()  # before the incident: see Store.last_edits
         decision = decide(monitor.store.incident(incident_id), monitor.clock())
-        stored = _store(monitor, [Step(decision, actor=actor, why=why)], edits)
+        stored = _store(monitor, [IncidentStep(decision, actor=actor, why=why)], edits)
         if stored is not None:
             return Outcome(decision, _words(decision), stored)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
 
 
-def _store(monitor: Monitor, steps: Sequence[Step], edits: dict[str, int]) -> tuple[Delivery, ...] | None:
+def _store(monitor: Monitor, steps: Sequence[IncidentStep], edits: dict[str, int]) -> tuple[Delivery, ...] | None:
     """The deliveries stored with these decisions; None where somebody else was first."""
     (*_, last) = [step.decision.incident for step in steps] or [None]
     if last is not None and last.is_of_monitor:
@@ -164,7 +164,7 @@ def end_silences(monitor: Monitor) -> list[Delivery]:
     for _ in range(TRIES):
         edits = monitor.store.last_edits()
         silent, now = monitor.store.incidents("silenced"), monitor.clock()
-        steps = [Step(incidents.wake(each, now)) for each in silent]
+        steps = [IncidentStep(incidents.wake(each, now)) for each in silent]
         stored = _store(monitor, [step for step in steps if step.decision.changes], edits)
         if stored is not None:
             return list(stored)
@@ -193,7 +193,7 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     last = _last_call([post.sent_at, *(each.created_at for each in calls)], monitor.clock())
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
-    desk = Desk(monitor)
+    desk = IncidentContext(monitor)
     shown = [each for each in desk.incidents() if each.root == root]
     payload = repeat_message(
         [desk.brief(each, desk.last(each)) for each in shown], channel=post.channel, root=root,

@@ -10,7 +10,7 @@ from datetime import datetime
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.baseline import Baseline, Refusal, edges_of, population_edges, refusal
+from monitor.core.baseline import Baseline, PinRefusal, edges_of, population_edges, refusal
 from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.records import Interval, Subject, Window
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
@@ -21,7 +21,7 @@ from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTi
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PinSummary:
     """What a label would be pinned as: its rows in the span, and its ECE."""
 
     subject: Subject
@@ -38,9 +38,9 @@ class Pinned:
     """
 
     baselines: tuple[Baseline, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[PinRefusal, ...]
     unread: Mapping[str, str] = field(default_factory=dict)
-    summaries: tuple[Summary, ...] = ()
+    summaries: tuple[PinSummary, ...] = ()
     versions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     concerns: tuple[Concern, ...] = ()
 
@@ -188,18 +188,18 @@ def _pooled(span: SpanSeen) -> Counts:
     return pool(week.counts for week in span.inside)
 
 
-def _refusal(monitor: Monitor, span: SpanSeen) -> Refusal | None:
+def _refusal(monitor: Monitor, span: SpanSeen) -> PinRefusal | None:
     return refusal(span.subject.source, span.subject.label, _pooled(span), monitor.config.baseline.min_pairs)
 
 
-def _summaries(config: Config, spans: Sequence[SpanSeen], first: Window, last: Window) -> tuple[Summary, ...]:
+def _summaries(config: Config, spans: Sequence[SpanSeen], first: Window, last: Window) -> tuple[PinSummary, ...]:
     """Rows and ECE of each label over all weeks, through the bins that would be frozen."""
     evaluation, weeks = config.evaluation, f"{first.name}..{last.name}"
     counts = [_pooled(span) for span in spans]
     tables = [bin_counts(each, population_edges(each, evaluation)) for each in counts]
     rngs = [generator(evaluation.seed, span.subject, "ece all", weeks) for span in spans]
     eces = ece_of(tables, rngs, evaluation) if tables else []
-    return tuple(Summary(span.subject, n.rows, ece) for span, n, ece in zip(spans, counts, eces, strict=True))
+    return tuple(PinSummary(span.subject, n.rows, ece) for span, n, ece in zip(spans, counts, eces, strict=True))
 
 
 def _freeze(monitor: Monitor, span: SpanSeen, first: Window, last: Window, by: str, reason: str) -> Baseline:

@@ -21,7 +21,7 @@ class NothingToFit(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material:
+class FittingRows:
     """The rows a map is fitted on, and where they are from."""
 
     subject: Subject
@@ -44,7 +44,7 @@ def sources_with(store: Store, label: str | None, sources: Sequence[str], window
     return [name for name, reading in readings.items() if reading is not None and label in reading.labels]
 
 
-def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> Material:
+def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> FittingRows:
     """The rows of the subject in these windows (oldest first). Raises :class:`NothingToFit`."""
     parts: list[Counts] = []
     for window in span:
@@ -58,18 +58,18 @@ def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> Mate
     names = span[0].name if len(span) == 1 else f"{span[0].name}..{span[-1].name}"
     if not parts:
         raise NothingToFit(f"{subject.name} has no rows in {names}")
-    return Material(subject, pool(parts), names)
+    return FittingRows(subject, pool(parts), names)
 
 
-def from_baseline(store: Store, subject: Subject) -> Material:
+def from_baseline(store: Store, subject: Subject) -> FittingRows:
     """The rows of the subject's newest baseline. Raises :class:`NothingToFit`."""
     baseline = store.latest_baselines(subject.source).get(subject.label)
     if baseline is None:
         raise NothingToFit(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
-    return Material(subject, baseline.counts, f"baseline {baseline.version}")
+    return FittingRows(subject, baseline.counts, f"baseline {baseline.version}")
 
 
-def recalibrate(material: Material, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
+def recalibrate(material: FittingRows, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
     """The gains on these rows, and the map of the method (None: the one that helps most, if any does).
 
     The same rows give the same folds, and so the same result. Raises :class:`NothingToFit` where the method asked for

@@ -19,7 +19,7 @@ PERIOD = timedelta(days=7)
 """How far a window may begin after the newest row. Days, too, have a week: weekends and holidays bring no row."""
 
 
-class Refusal(StrEnum):
+class WindowRefusal(StrEnum):
     """Why a window is refused; both are in docs/operations.md."""
 
     AFTER_DATABASE_CLOCK = "after_database_clock"
@@ -29,7 +29,7 @@ class Refusal(StrEnum):
 class WindowRefused(WindowError):
     """A window that is not evaluated, with its named reason; nothing has been stored, switched or sent."""
 
-    def __init__(self, reason: Refusal, message: str) -> None:
+    def __init__(self, reason: WindowRefusal, message: str) -> None:
         super().__init__(f"{message} ({reason.value}: see docs/operations.md)")
         self.reason = reason
 
@@ -44,7 +44,7 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
     newest = [_newest_before(monitor, window, name) for name in names]
     known = [moment for moment in newest if moment is not None]
     if known and max(known) < window.start - PERIOD:
-        raise WindowRefused(Refusal.AFTER_NEWEST_DATA, _far_beyond(window, max(known)))
+        raise WindowRefused(WindowRefusal.AFTER_NEWEST_DATA, _far_beyond(window, max(known)))
 
 
 def _refuse_by_clock(monitor: Monitor, window: Window) -> None:
@@ -52,7 +52,7 @@ def _refuse_by_clock(monitor: Monitor, window: Window) -> None:
     now = monitor.store.now()
     if now is not None and window.end > now:
         raise WindowRefused(
-            Refusal.AFTER_DATABASE_CLOCK,
+            WindowRefusal.AFTER_DATABASE_CLOCK,
             f"{window.name} is not over yet by the clock of the history database ({now:%Y-%m-%d %H:%M} UTC): the "
             f"clock of this machine says {monitor.clock():%Y-%m-%d %H:%M} UTC. Nothing was evaluated",
         )

@@ -51,7 +51,7 @@ class LeftOut(StrEnum):
     COLUMN_NOT_WATCHED = "column_not_watched"
 
 
-class Cause(StrEnum):
+class DifferenceCause(StrEnum):
     """Why a verdict comes out otherwise than it was given. All are in ``docs/replay.md``."""
 
     OTHER_BASELINE = "other_baseline"
@@ -88,7 +88,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class ReplayPlan:
     """What is replayed: both files, the weeks, and the work in parts."""
 
     present: Config
@@ -137,7 +137,7 @@ class Difference:
     window: str
     given: str
     replayed: str
-    cause: Cause
+    cause: DifferenceCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def _by_name(subject: Subject) -> tuple[str, bool, str]:
 
 def plan_of(
     present: Config, proposed: Config, last: Window, weeks: int, *, sources: Sequence[str] | None = None
-) -> Plan:
+) -> ReplayPlan:
     """The work: ``weeks`` weeks that end with ``last``, and their days, as far as a file has rules for them.
 
     Raises :class:`ReplayRefused` where the stored counts are not what the proposed file would read.
@@ -258,7 +258,7 @@ def plan_of(
         for name in names
         if any(name in config.sources and config.rules_for(schedule) for config in (present, proposed))
     )
-    return Plan(present, proposed, span, parts)
+    return ReplayPlan(present, proposed, span, parts)
 
 
 def _days(weeks: Sequence[Window], config: Config) -> tuple[Window, ...]:
@@ -290,7 +290,7 @@ class _Known:
     earlier: tuple[WindowCounts, ...]
 
 
-def _known(history: History, plan: Plan, part: Part) -> Iterator[_Known]:
+def _known(history: History, plan: ReplayPlan, part: Part) -> Iterator[_Known]:
     """The windows of a part, oldest first, each reading loaded once."""
     first, zone = part.windows[0], plan.present.zone
     deepest = max(windows_needed(config, first) for config in (plan.present, plan.proposed)) - 1
@@ -398,7 +398,7 @@ class _Judged:
     agreement: Agreement = field(default_factory=Agreement)
 
 
-def replay(history: History, plan: Plan, progress: Callable[[str], None] = lambda _: None) -> Replay:
+def replay(history: History, plan: ReplayPlan, progress: Callable[[str], None] = lambda _: None) -> Replay:
     """Both files over all windows of the plan; ``progress`` is told the name of each window that is done."""
     judged: list[_Judged] = []
     missing: list[Missing] = []
@@ -415,7 +415,7 @@ def replay(history: History, plan: Plan, progress: Callable[[str], None] = lambd
     )  # fmt: skip
 
 
-def _judge(history: History, plan: Plan, part: Part, progress: Callable[[str], None]) -> Iterator[_Judged]:
+def _judge(history: History, plan: ReplayPlan, part: Part, progress: Callable[[str], None]) -> Iterator[_Judged]:
     versions, alike = _versions(history, part.source), _alike(plan, part)
     for known in _known(history, plan, part):
         if known.reading is None:
@@ -426,7 +426,7 @@ def _judge(history: History, plan: Plan, part: Part, progress: Callable[[str], N
 
 
 def _judge_window(
-    history: History, plan: Plan, part: Part, known: _Known, versions: Mapping[str | None, Sequence[Baseline]],
+    history: History, plan: ReplayPlan, part: Part, known: _Known, versions: Mapping[str | None, Sequence[Baseline]],
     alike: frozenset[str],
 ) -> _Judged:  # fmt: skip
     window, source = known.window, part.source
@@ -445,7 +445,7 @@ def _judge_window(
     )  # fmt: skip
 
 
-def _alike(plan: Plan, part: Part) -> frozenset[str]:
+def _alike(plan: ReplayPlan, part: Part) -> frozenset[str]:
     """The rules that say the same in both files, whatever else these say: they are judged once."""
     one, other, first = plan.present, plan.proposed, part.windows[0]
 
@@ -459,7 +459,7 @@ def _alike(plan: Plan, part: Part) -> frozenset[str]:
     )
 
 
-def _as_proposed(plan: Plan, data: SourceData, known: _Known) -> SourceData:
+def _as_proposed(plan: ReplayPlan, data: SourceData, known: _Known) -> SourceData:
     """The same counts, with the rows that would act alone, and those rejected too often, by the proposed file.
 
     What was rejected in the windows before stays as it was found then.
@@ -501,7 +501,7 @@ def _light(verdict: Verdict) -> Verdict:
     return replace(verdict, detail={name: verdict.detail[name] for name in _NEEDED if name in verdict.detail})
 
 
-def _shifts(history: History, plan: Plan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
+def _shifts(history: History, plan: ReplayPlan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
     """Shift tests: of scores and labels from the counts, of feature columns as they are stored."""
     asked = {_tested(rule) for config in (plan.present, plan.proposed) for rule in config.rules_for(part.schedule)}
     window = data.current.window
@@ -519,7 +519,7 @@ def _tested(rule: Rule) -> tuple[str, str]:
 
 
 def _unwatched(
-    plan: Plan, part: Part, data: SourceData, shifts: Sequence[ShiftResult]
+    plan: ReplayPlan, part: Part, data: SourceData, shifts: Sequence[ShiftResult]
 ) -> tuple[tuple[SideName, str], ...]:
     """Rules on a feature column of which no test is stored for this window, although there is a baseline for one."""
     whole = data.baselines.get(None)
@@ -537,11 +537,11 @@ def _unwatched(
     )
 
 
-def _sides(plan: Plan) -> tuple[tuple[SideName, Config], tuple[SideName, Config]]:
+def _sides(plan: ReplayPlan) -> tuple[tuple[SideName, Config], tuple[SideName, Config]]:
     return ("present", plan.present), ("proposed", plan.proposed)
 
 
-def _omitted(plan: Plan, part: Part, judged: Sequence[_Judged]) -> list[Omitted]:
+def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Omitted]:
     """The rules that were not replayed on a source, in the order of the files."""
     found = [
         Omitted(side, rule.id, part.source, LeftOut.NEEDS_WHOLE_ROWS, len(part.windows))
@@ -579,12 +579,12 @@ def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Ve
 
 def _difference(then: Verdict, now: Verdict | None) -> Difference:
     if now is None:
-        return Difference(then.rule, then.subject, then.window.name, then.outcome, "", Cause.NOT_JUDGED)
-    cause = Cause.UNKNOWN
+        return Difference(then.rule, then.subject, then.window.name, then.outcome, "", DifferenceCause.NOT_JUDGED)
+    cause = DifferenceCause.UNKNOWN
     if now.baseline_version != then.baseline_version:
-        cause = Cause.OTHER_BASELINE
+        cause = DifferenceCause.OTHER_BASELINE
     elif now.data_digest != then.data_digest or now.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
-        cause = Cause.OTHER_COUNTS
+        cause = DifferenceCause.OTHER_COUNTS
     return Difference(then.rule, then.subject, then.window.name, then.outcome, now.outcome, cause)
 
 
@@ -596,7 +596,7 @@ def _together(agreements: Iterable[Agreement]) -> Agreement:
 # --- what would have come of it
 
 
-def _side(plan: Plan, name: str, judged: Sequence[_Judged]) -> Side:
+def _side(plan: ReplayPlan, name: str, judged: Sequence[_Judged]) -> Side:
     config = plan.present if name == "present" else plan.proposed
     said = [(each.window, each.present if name == "present" else each.proposed) for each in judged]
     return Side(config.revision, tuple(incidents_of(said)), timelines_of(said, plan.weeks))

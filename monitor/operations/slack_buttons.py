@@ -41,7 +41,7 @@ _OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
 log = logging.getLogger(__name__)
 
 
-class Refusal(StrEnum):
+class PressRefusal(StrEnum):
     """Why a press does nothing. Each has its line in ``docs/alerts.md``."""
 
     NOT_UNDERSTOOD = "not_understood"
@@ -58,24 +58,24 @@ class Refusal(StrEnum):
 
 
 _TOLD = {
-    Refusal.NOT_UNDERSTOOD: "calmon did not understand this press",
-    Refusal.OTHER_WORKSPACE: "only people of the app's own workspace may press this",
-    Refusal.UNKNOWN_ACTION: "calmon does not know this button; the message may be of another version",
-    Refusal.NO_INCIDENT: "the button does not say which incident it is about",
-    Refusal.UNKNOWN_INCIDENT: "the history holds no such incident; is this the right calmon?",
-    Refusal.NO_OPERATORS: "nobody may turn automation on from Slack: alerts.yaml names no `operators`",
-    Refusal.NOT_AN_OPERATOR: "only operators of alerts.yaml may turn automation on; off is open to all",
-    Refusal.OPERATORS_UNKNOWN: "who the operators are could not be found out",
-    Refusal.REASON_MISSING: "turning automation on needs a reason",
-    Refusal.NOT_POSSIBLE: "this cannot be done",
-    Refusal.FAILED: "calmon could not do this; its log says why. Press again",
+    PressRefusal.NOT_UNDERSTOOD: "calmon did not understand this press",
+    PressRefusal.OTHER_WORKSPACE: "only people of the app's own workspace may press this",
+    PressRefusal.UNKNOWN_ACTION: "calmon does not know this button; the message may be of another version",
+    PressRefusal.NO_INCIDENT: "the button does not say which incident it is about",
+    PressRefusal.UNKNOWN_INCIDENT: "the history holds no such incident; is this the right calmon?",
+    PressRefusal.NO_OPERATORS: "nobody may turn automation on from Slack: alerts.yaml names no `operators`",
+    PressRefusal.NOT_AN_OPERATOR: "only operators of alerts.yaml may turn automation on; off is open to all",
+    PressRefusal.OPERATORS_UNKNOWN: "who the operators are could not be found out",
+    PressRefusal.REASON_MISSING: "turning automation on needs a reason",
+    PressRefusal.NOT_POSSIBLE: "this cannot be done",
+    PressRefusal.FAILED: "calmon could not do this; its log says why. Press again",
 }
 
 
-class Refused(Exception):
+class PressRefused(Exception):
     """A press that does nothing: the named reason, and details for the person."""
 
-    def __init__(self, reason: Refusal, details: str = "") -> None:
+    def __init__(self, reason: PressRefusal, details: str = "") -> None:
         super().__init__(f"{reason.value}: {details}" if details else reason.value)
         self.reason = reason
         self.details = details
@@ -110,8 +110,8 @@ class Press:
         return f"{self.name} (Slack {self.user})"
 
 
-class Desk(Protocol):
-    """What a press needs of Slack (:class:`monitor.alerting.slack.socket_mode.SlackDesk`)."""
+class SlackResponder(Protocol):
+    """What a press needs of Slack (:class:`monitor.alerting.slack.socket_mode.SocketModeResponder`)."""
 
     def whisper(self, channel: str, user: str, text: str) -> None:
         """Tell one person something."""
@@ -124,21 +124,21 @@ class Desk(Protocol):
 
 
 def read_press(payload: Mapping[str, Any], team: str) -> Press:
-    """The press in a payload of Slack's; ``team`` is the app's own workspace. Raises :class:`Refused`.
+    """The press in a payload of Slack's; ``team`` is the app's own workspace. Raises :class:`PressRefused`.
 
     In a channel shared with another workspace, people of that one are refused.
     """
     user = _part(payload, "user")
     teams = {_text(_part(payload, "team"), "id"), _text(user, "team_id")} - {""}
     if not _text(user, "id"):
-        raise Refused(Refusal.NOT_UNDERSTOOD, "nobody pressed it")
+        raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "nobody pressed it")
     if not teams or teams != {team}:
-        raise Refused(Refusal.OTHER_WORKSPACE)
+        raise PressRefused(PressRefusal.OTHER_WORKSPACE)
     if payload.get("type") == "view_submission":
         return _sent_modal(_part(payload, "view"), user)
     if payload.get("type") == "block_actions":
         return _pressed_button(payload, user)
-    raise Refused(Refusal.NOT_UNDERSTOOD)
+    raise PressRefused(PressRefusal.NOT_UNDERSTOOD)
 
 
 def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
@@ -146,9 +146,9 @@ def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Pres
     first = actions[0] if isinstance(actions, Sequence) and actions and isinstance(actions[0], Mapping) else {}
     action, incident = _text(first, "action_id"), _text(first, "value")
     if action not in ACTIONS:
-        raise Refused(Refusal.UNKNOWN_ACTION)
+        raise PressRefused(PressRefusal.UNKNOWN_ACTION)
     if not incident:
-        raise Refused(Refusal.NO_INCIDENT)
+        raise PressRefused(PressRefusal.NO_INCIDENT)
     ts = _text(first, "action_ts")
     return Press(
         key=f"slack:{ts}:{_text(user, 'id')}:{action}:{incident}"[:200], action=action, incident=incident,
@@ -159,14 +159,14 @@ def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Pres
 
 def _sent_modal(view: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
     if _text(view, "callback_id") != MODAL:
-        raise Refused(Refusal.UNKNOWN_ACTION)
+        raise PressRefused(PressRefusal.UNKNOWN_ACTION)
     kept = _kept(view)
     values = _part(_part(view, "state"), "values")
     reason = clean(_text(_part(_part(values, "reason"), "reason"), "value"), REASON_LENGTH)
     if not _text(kept, "incident"):
-        raise Refused(Refusal.NO_INCIDENT)
+        raise PressRefused(PressRefusal.NO_INCIDENT)
     if not reason.strip():
-        raise Refused(Refusal.REASON_MISSING)
+        raise PressRefused(PressRefusal.REASON_MISSING)
     return Press(
         key=f"slack:view:{_text(view, 'id')}"[:200], action=MODAL, incident=_text(kept, "incident"),
         user=_text(user, "id"), name=_name(user), channel=_text(kept, "channel"), at=_moment(_text(kept, "ts")),
@@ -213,7 +213,7 @@ def _moment(ts: str) -> datetime:
     try:
         return datetime.fromtimestamp(float(ts), UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise Refused(Refusal.NOT_UNDERSTOOD, "it does not say when") from error
+        raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "it does not say when") from error
 
 
 def operators(automation: AutomationConfig) -> tuple[frozenset[str], frozenset[str]]:
@@ -228,11 +228,11 @@ def operators(automation: AutomationConfig) -> tuple[frozenset[str], frozenset[s
     return frozenset(i for i in found if not i.startswith("S")), frozenset(i for i in found if i.startswith("S"))
 
 
-def require_operator(user: str, automation: AutomationConfig, desk: Desk) -> None:
-    """Raise :class:`Refused` unless ``user`` is an operator; groups are asked for only where that decides."""
+def require_operator(user: str, automation: AutomationConfig, desk: SlackResponder) -> None:
+    """Raise :class:`PressRefused` unless ``user`` is an operator; groups are asked for only where that decides."""
     users, groups = operators(automation)
     if not users and not groups:
-        raise Refused(Refusal.NO_OPERATORS)
+        raise PressRefused(PressRefusal.NO_OPERATORS)
     if user in users:
         return
     problems = []
@@ -242,7 +242,11 @@ def require_operator(user: str, automation: AutomationConfig, desk: Desk) -> Non
                 return
         except TransportError as error:
             problems.append(error.message)
-    raise Refused(Refusal.OPERATORS_UNKNOWN, problems[0]) if problems else Refused(Refusal.NOT_AN_OPERATOR)
+    raise (
+        PressRefused(PressRefusal.OPERATORS_UNKNOWN, problems[0])
+        if problems
+        else PressRefused(PressRefusal.NOT_AN_OPERATOR)
+    )
 
 
 def reason_modal(incident: Incident, press: Press) -> dict[str, Any]:
@@ -277,7 +281,13 @@ class Buttons:
     """
 
     def __init__(
-        self, monitor: Monitor, desk: Desk, team: str, *, config: Callable[[], Config], deliver: Callable[[], object]
+        self,
+        monitor: Monitor,
+        desk: SlackResponder,
+        team: str,
+        *,
+        config: Callable[[], Config],
+        deliver: Callable[[], object],
     ) -> None:
         self._monitor, self._desk, self._team = monitor, desk, team
         self._config, self._deliver = config, deliver
@@ -291,7 +301,7 @@ class Buttons:
                 words, changed = self._handle(payload)
             except Exception:  # a defect, or a history that is down: the next press may go well
                 log.exception("a press could not be handled")
-                return self._tell(channel_of(payload), _text(_part(payload, "user"), "id"), _TOLD[Refusal.FAILED])
+                return self._tell(channel_of(payload), _text(_part(payload, "user"), "id"), _TOLD[PressRefusal.FAILED])
         if changed:
             self._send()  # not within the lock: a modal must open within three seconds of its press
         return words
@@ -304,7 +314,7 @@ class Buttons:
             if press.key in self._handled:
                 return self._handled[press.key], False
             words, changed = self._do(press)
-        except Refused as refused:
+        except PressRefused as refused:
             words, changed = self._refuse(refused, press, payload), False
         if press is not None:
             self._remember(press.key, words)
@@ -318,7 +328,7 @@ class Buttons:
     def _do(self, press: Press) -> tuple[str, bool]:
         incident = self._incident(press)
         if incident.is_of_monitor and press.action.startswith("automation"):
-            raise Refused(Refusal.NOT_POSSIBLE, "it is about the monitor itself, which has no switch")
+            raise PressRefused(PressRefusal.NOT_POSSIBLE, "it is about the monitor itself, which has no switch")
         if press.action == "automation_on" and press.reason is None:
             return self._ask(press, incident), False
         words = self._switch(press, incident) if press.action.startswith("automation") else self._mark(press)
@@ -330,9 +340,9 @@ class Buttons:
         try:
             found = self._monitor.store.incident(press.incident)
         except HistoryError as error:
-            raise Refused(Refusal.UNKNOWN_INCIDENT) from error
+            raise PressRefused(PressRefusal.UNKNOWN_INCIDENT) from error
         if found.id != press.incident:  # a beginning is good for a terminal, not for a button
-            raise Refused(Refusal.UNKNOWN_INCIDENT)
+            raise PressRefused(PressRefusal.UNKNOWN_INCIDENT)
         return found
 
     def _mark(self, press: Press) -> str:
@@ -344,7 +354,7 @@ class Buttons:
         else:
             done = incident_actions.acknowledge_label(self._monitor, press.incident, press.actor)
         if done.refused:
-            raise Refused(Refusal.NOT_POSSIBLE, done.words)
+            raise PressRefused(PressRefusal.NOT_POSSIBLE, done.words)
         return done.words
 
     def _ask(self, press: Press, incident: Incident) -> str:
@@ -352,7 +362,7 @@ class Buttons:
         try:
             self._desk.open_modal(press.trigger, reason_modal(incident, press))
         except TransportError as error:
-            raise Refused(Refusal.FAILED, error.message) from error
+            raise PressRefused(PressRefusal.FAILED, error.message) from error
         return "asked for a reason"
 
     def _switch(self, press: Press, incident: Incident) -> str:
@@ -366,7 +376,7 @@ class Buttons:
                 key=press.key,
             )  # fmt: skip
         except (ChangeRefused, KeyReused) as error:
-            raise Refused(Refusal.NOT_POSSIBLE, str(error)) from error
+            raise PressRefused(PressRefusal.NOT_POSSIBLE, str(error)) from error
         until = ""
         try:
             until = self._until(incident)
@@ -384,13 +394,15 @@ class Buttons:
         try:
             return self._config().automation
         except ConfigProblems as error:
-            raise Refused(Refusal.OPERATORS_UNKNOWN, "alerts.yaml has mistakes: run `calmon check`") from error
+            raise PressRefused(
+                PressRefusal.OPERATORS_UNKNOWN, "alerts.yaml has mistakes: run `calmon check`"
+            ) from error
 
-    def _refuse(self, refused: Refused, press: Press | None, payload: Mapping[str, Any]) -> str:
+    def _refuse(self, refused: PressRefused, press: Press | None, payload: Mapping[str, Any]) -> str:
         """Say it to the person, to the log, and in the incident's own history where it has one."""
         user = _text(_part(payload, "user"), "id")
         log.warning("refused a press of %s: %s", clean(user, 30) or "nobody", clean(str(refused), 300))
-        if press is not None and refused.reason != Refusal.UNKNOWN_INCIDENT:
+        if press is not None and refused.reason != PressRefusal.UNKNOWN_INCIDENT:
             key = f"refused:{press.key}"
             why = f"{press.action}: {refused}"
             incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=_short(key))

@@ -36,7 +36,7 @@ METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class ScoreQuality:
     """How good scores are: the debiased ECE with its interval, the Brier score and the log loss."""
 
     ece: Interval
@@ -59,8 +59,8 @@ class Gain:
     """
 
     method: Method
-    before: Quality
-    after: Quality | None
+    before: ScoreQuality
+    after: ScoreQuality | None
     rows: int
     refused: str | None = None
 
@@ -190,12 +190,12 @@ def _held_outs(counts: Counts, rng: np.random.Generator) -> Iterator[tuple[Metho
             yield method, [], error.reason
 
 
-def _qualities(made: Sequence[Sequence[Counts]], evaluation: EvaluationConfig) -> list[Quality]:
+def _qualities(made: Sequence[Sequence[Counts]], evaluation: EvaluationConfig) -> list[ScoreQuality]:
     """How good each sample is, its folds put together for all but the ECE."""
     whole = [pool(parts) for parts in made]
     tables = [_by_fold(parts, population_edges(one, evaluation)) for parts, one in zip(made, whole, strict=True)]
     eces = ece_intervals(tables, [], confidence=evaluation.confidence, form="analytic")
-    return [Quality(ece, brier(one), nll(one)) for ece, one in zip(eces, whole, strict=True)]
+    return [ScoreQuality(ece, brier(one), nll(one)) for ece, one in zip(eces, whole, strict=True)]
 
 
 def _by_fold(parts: Sequence[Counts], edges: Sequence[int]) -> BinCounts:
@@ -225,7 +225,7 @@ def gains(
     ]  # fmt: skip
 
 
-def _detail(gain: Gain, after: Quality) -> dict[str, Any]:
+def _detail(gain: Gain, after: ScoreQuality) -> dict[str, Any]:
     return {"method": gain.method, "n": gain.rows, "before": gain.before.plain(), "after": after.plain()}
 
 
@@ -241,6 +241,6 @@ def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
     }
 
 
-def _read(detail: Mapping[str, Any]) -> Quality:
+def _read(detail: Mapping[str, Any]) -> ScoreQuality:
     ece = Interval(detail["ece"], detail["ece_low"], detail["ece_high"], None)
-    return Quality(ece, detail["brier"], detail["nll"])
+    return ScoreQuality(ece, detail["brier"], detail["nll"])

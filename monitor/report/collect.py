@@ -21,8 +21,8 @@ from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import gap_matrix
 from monitor.report import words
-from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchLine, switch_line
-from monitor.report.detail import TARGET_ACCURACY, Known, detail_of
+from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchRow, switch_line
+from monitor.report.detail import TARGET_ACCURACY, LabelContext, detail_of
 from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend, trend_data
 
@@ -209,12 +209,12 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
     return replace(report, detail=detail_of(_counts(material, subject), mine, known, target))
 
 
-def _known(material: _Material, report: SubjectReport) -> Known:
+def _known(material: _Material, report: SubjectReport) -> LabelContext:
     subject, source = report.subject, material.config.sources.get(report.subject.source)
     yesterday, today = (day.get(subject) for day in material.days)
     state = report.state
     enough = report.rows >= material.config.evaluation.min_samples
-    return Known(
+    return LabelContext(
         automate_at=1.0 if source is None else source.automate_from(subject.label),
         evaluated=state.evaluated or (state.state is State.NO_RULE and enough),
         confidence=material.config.evaluation.confidence,
@@ -378,7 +378,7 @@ def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -
     )
 
 
-def _switch_then(material: _Material, subject: Subject) -> SwitchLine | None:
+def _switch_then(material: _Material, subject: Subject) -> SwitchRow | None:
     """The switch at the end of the window's run, from its events; where no run is known, the switch of now."""
     at = material.ran
     if at is None:
@@ -394,7 +394,7 @@ def _switch_then(material: _Material, subject: Subject) -> SwitchLine | None:
     return switch_line(state, at, then(None))
 
 
-def _switch_now(material: _Material, subject: Subject) -> SwitchLine | None:
+def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:
     state = material.switches.get((subject.source, subject.label))
     if subject.label is None:
         return None if state is None else switch_line(state, material.now)  # a source has one once somebody sets it

@@ -268,7 +268,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class FoundBand:
     """One band of the handbook that the numbers lie in: its named reason, and the numbers described."""
 
     reason: str
@@ -286,7 +286,7 @@ class Conclusion:
     level: Level
     reasons: tuple[str, ...]
     advice: tuple[Advice, ...]
-    bands: tuple[Band, ...] = ()
+    bands: tuple[FoundBand, ...] = ()
     recalibration: Choice | None = None
 
 
@@ -360,10 +360,10 @@ def _method(branch: BandRow | None, choice: Choice | None) -> str:
     return f": {named[branch.method]}"
 
 
-def _bands(facts: Facts, branch: BandRow | None, choice: Choice | None, *, breached: bool) -> Iterable[Band]:
+def _bands(facts: Facts, branch: BandRow | None, choice: Choice | None, *, breached: bool) -> Iterable[FoundBand]:
     rows = [row for row in BANDS if row.holds(facts) and not (breached and row.reason == "few_pairs")]
     for row in [*([] if branch is None else [branch]), *rows]:
-        yield Band(row.reason, row.sentence + _described(row, facts, choice), f"docs/conclusions.md#{row.reason}")
+        yield FoundBand(row.reason, row.sentence + _described(row, facts, choice), f"docs/conclusions.md#{row.reason}")
 
 
 def _described(row: BandRow, facts: Facts, choice: Choice | None) -> str:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.automation.harm import UNITS
 from monitor.automation.state import effective
-from monitor.core.records import Interval, Quality, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, SwitchState, Verdict, Where, Window
 from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
 from monitor.metrics.calibration import GapMatrix
 from monitor.report import words
@@ -49,7 +49,7 @@ class SegmentLine:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchLine:
+class SwitchRow:
     """The switch of one label at one time as people read it: ``state`` is what held then, its source's included.
 
     ``changed_at``, ``actor`` and ``reason`` are of what made it so: under a source that is off, the source's.
@@ -71,7 +71,7 @@ class SwitchLine:
         return f"{self.state} but {ranges}" if ranges and self.state == "on" else self.state
 
 
-def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = None) -> SwitchLine:
+def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = None) -> SwitchRow:
     """The line of one switch at ``at``; an "on" whose lease has ended, or whose source (``whole``) is off, is off.
 
     >>> from datetime import UTC, datetime
@@ -79,13 +79,13 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
     'off (never set)'
     """
     found = effective(state, at, whole=whole)
-    told = SwitchLine(
+    told = SwitchRow(
         state.source, state.label, "on", found.blocked, state.lease_until, state.changed_at, state.actor, state.reason
     )
     return told if found.allowed else _off(told, state, at, whole)
 
 
-def _off(told: SwitchLine, state: SwitchState, at: datetime, whole: SwitchState | None) -> SwitchLine:
+def _off(told: SwitchRow, state: SwitchState, at: datetime, whole: SwitchState | None) -> SwitchRow:
     """The line of what is off, with who turned it off and why: not who once turned it on."""
     if state.state != "on":
         return replace(told, state="off (never set)" if state.state == "never_set" else "off")
@@ -98,7 +98,7 @@ def _off(told: SwitchLine, state: SwitchState, at: datetime, whole: SwitchState 
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MetricChange:
     """The change of a metric against the baseline, with its interval where a rule has judged it.
 
     ``value`` is what the change leads to, over the same span: of this window alone, or where a verdict pooled
@@ -124,8 +124,8 @@ class SubjectReport:
     verdicts: tuple[Verdict, ...] = ()
     reliability: Reliability | None = None
     baseline: BaselineLine | None = None
-    switch: SwitchLine | None = None
-    switch_now: SwitchLine | None = None
+    switch: SwitchRow | None = None
+    switch_now: SwitchRow | None = None
     segments: tuple[SegmentLine, ...] = ()
     detail: Detail | None = None
 
@@ -168,19 +168,19 @@ class SubjectReport:
         return level(self.value("ece"), self.value("roc_auc"), self.value("mce"), evaluated=self.state.evaluated)
 
     @property
-    def change(self) -> Change:
+    def change(self) -> MetricChange:
         """The change of ECE."""
         return self.change_of("ece")
 
-    def change_of(self, metric: str) -> Change:
+    def change_of(self, metric: str) -> MetricChange:
         """The change of a metric of all rows against the baseline."""
         for v in self.verdicts:
             if (v.metric, v.where, v.subject.segment) == (metric, "all", None) and v.change is not None:
-                return Change(v.change, v.change_low, v.change_high, v.value, v.windows)
+                return MetricChange(v.change, v.change_low, v.change_high, v.value, v.windows)
         trend, value = self.trend(metric), self.value(metric)
         if trend is None or trend.baseline is None or value is None:
-            return Change()
-        return Change(value - trend.baseline, value=value)
+            return MetricChange()
+        return MetricChange(value - trend.baseline, value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +196,10 @@ class ReportData:
     zone: str
     generated_at: datetime
     subjects: tuple[SubjectReport, ...]
-    quality: tuple[Quality, ...] = ()
+    quality: tuple[RejectedRows, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
-    automation: Sequence[SwitchLine] = ()
-    automation_now: Sequence[SwitchLine] = ()
+    automation: Sequence[SwitchRow] = ()
+    automation_now: Sequence[SwitchRow] = ()
     switched_at: datetime | None = None
     shifts: tuple[ShiftResult, ...] = ()
     notes: tuple[str, ...] = ()
@@ -287,10 +287,10 @@ def headline(data: ReportData) -> str:
     return "; ".join(parts) + "."
 
 
-def off_text(lines: Sequence[SwitchLine]) -> str:
+def off_text(lines: Sequence[SwitchRow]) -> str:
     """For how many labels automation was off.
 
-    >>> off_text([SwitchLine("tickets", "billing", "off"), SwitchLine("tickets", "refund", "on")])
+    >>> off_text([SwitchRow("tickets", "billing", "off"), SwitchRow("tickets", "refund", "on")])
     'off for 1 of 2 labels'
     """
     labels = [line for line in lines if line.label is not None]

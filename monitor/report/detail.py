@@ -22,7 +22,7 @@ _ORDER = {name: place for place, name in enumerate(METRICS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LabelContext:
     """What is known of a label beside its rows: its verdicts, changes against the baseline, the ECE of two days.
 
     ``days`` are the debiased ECE of the day before the window's last, and of the last; None where not evaluated.
@@ -69,7 +69,7 @@ class Detail:
         return next((e.interval for e in self.estimates if (e.metric, e.where) == (metric, where)), None)
 
 
-def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Known, target: float) -> Detail:
+def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: LabelContext, target: float) -> Detail:
     """The detail of one label from its counts and its estimates in the window.
 
     ``target`` is the accuracy that the threshold must be shown to reach, 0 < target < 1 (else ValueError).
@@ -87,7 +87,7 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Known
     return plain if some is None else _with_rows(plain, some, operating, known)
 
 
-def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: Known) -> Detail:
+def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: LabelContext) -> Detail:
     chosen = None if operating is None else operating.threshold
     excess = excess_errors(counts, confidence=known.confidence)
     return replace(

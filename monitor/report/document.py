@@ -12,7 +12,7 @@ from monitor.automation.harm import Harm
 from monitor.core.records import Estimate, Verdict
 from monitor.evaluation.label_state import LabelState
 from monitor.inference.selective import ExcessErrors, OperatingPoint
-from monitor.report.data import ReportData, SubjectReport, SwitchLine, headline
+from monitor.report.data import ReportData, SubjectReport, SwitchRow, headline
 from monitor.report.detail import Detail
 from monitor.report.figures.boxes import FiveNumbers
 from monitor.report.figures.curves import Curve, CurvePoint
@@ -84,7 +84,7 @@ def _rule(verdict: Verdict) -> dict[str, Any]:
             "severity": verdict.severity, "windows": verdict.windows, "id": verdict.id}  # fmt: skip
 
 
-def switch_document(line: SwitchLine | None) -> dict[str, Any] | None:
+def switch_document(line: SwitchRow | None) -> dict[str, Any] | None:
     """A switch at one time; None: the source has none of its own."""
     return None if line is None else asdict(line)
 

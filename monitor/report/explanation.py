@@ -15,10 +15,10 @@ from monitor.core.records import ActionKind, Estimate, Outcome, Reason, Verdict
 from monitor.core.wording import advice, clean, plain_words, title, unconfirmed_words
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
-from monitor.report.checks import (
+from monitor.report.decision_checks import (
     ROWS,
     TESTS,
-    Check,
+    DecisionCheck,
     beyond_words,
     chain,
     chance,
@@ -33,7 +33,7 @@ from monitor.report.run_document import verdict_row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class VerdictContext:
     """What is known about a verdict. ``revision`` is that of the rules in alerts.yaml today.
 
     ``baseline`` is the version it was compared with, ``alone`` the stored estimate of its window alone (all
@@ -62,12 +62,12 @@ class Explanation:
 
     verdict: Verdict
     steps: tuple[Step, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[DecisionCheck, ...]
     therefore: str
     notes: tuple[str, ...]
 
 
-def explain(known: Known) -> Explanation:
+def explain(known: VerdictContext) -> Explanation:
     """The reasoning of a verdict."""
     verdict = known.verdict
     checks = chain(verdict)
@@ -109,7 +109,7 @@ def document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _notes(known: Known, checks: tuple[Check, ...]) -> Iterator[str]:
+def _notes(known: VerdictContext, checks: tuple[DecisionCheck, ...]) -> Iterator[str]:
     verdict = known.verdict
     if verdict.rules_revision != known.revision:
         yield (
@@ -144,7 +144,7 @@ _JUDGED_NOTHING = (
 )  # fmt: skip
 
 
-def _rule(known: Known) -> Step:
+def _rule(known: VerdictContext) -> Step:
     verdict, limit = known.verdict, number(known.verdict.threshold)
     condition, name = verdict.detail.get("condition"), title(verdict.metric)
     if verdict.metric in TESTS:
@@ -159,7 +159,7 @@ def _rule(known: Known) -> Step:
     return Step("rule", f"Asked by {verdict.rule} ({verdict.severity}): {asks}{more}", numbers)
 
 
-def _population(known: Known) -> Step:
+def _population(known: VerdictContext) -> Step:
     verdict = known.verdict
     kind = "" if verdict.metric in TESTS else f" It looks at {_looked_at(verdict)}."
     name = clean(verdict.subject.name)
@@ -174,7 +174,7 @@ def _looked_at(verdict: Verdict) -> str:
     return _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
 
 
-def _seen(known: Known) -> Step:
+def _seen(known: VerdictContext) -> Step:
     verdict = known.verdict
     numbers: dict[str, Any] = {"n": verdict.n, "windows": verdict.windows}
     if verdict.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
@@ -204,7 +204,7 @@ def _pooled(verdict: Verdict) -> str:
     return f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
 
 
-def _why_pooled(known: Known) -> Step | None:
+def _why_pooled(known: VerdictContext) -> Step | None:
     verdict, alone = known.verdict, known.alone
     if verdict.windows <= 1:
         return None
@@ -240,7 +240,7 @@ def _alone_words(alone: Mapping[str, Any] | None) -> str:
     return " By itself it is beyond the threshold as well." if alone["beyond"] else f" {within}."
 
 
-def _effective(known: Known) -> Step | None:
+def _effective(known: VerdictContext) -> Step | None:
     verdict = known.verdict
     effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
     if effective is None or effect is None or effective > 0.999 * verdict.n:
@@ -256,7 +256,7 @@ def _independent(rows: float) -> str:
     return "less than one independent row" if rows < 1 else f"{rows:,.{0 if rows >= 10 else 1}f} independent ones"
 
 
-def _promise(known: Known) -> Step | None:
+def _promise(known: VerdictContext) -> Step | None:
     detail = known.verdict.detail
     promised, kept = detail.get("promised"), detail.get("kept")
     if promised is None or kept is None:
@@ -266,7 +266,7 @@ def _promise(known: Known) -> Step | None:
     return Step("promise", text, {"promised": promised, "kept": kept})
 
 
-def _textbook(known: Known) -> Step | None:
+def _textbook(known: VerdictContext) -> Step | None:
     verdict = known.verdict
     plug_in, value = verdict.plug_in, verdict.value
     if plug_in is None or value is None or number(plug_in) == number(value):
@@ -281,7 +281,7 @@ def _textbook(known: Known) -> Step | None:
     return Step("textbook", text, {"plug_in": plug_in, "value": value})
 
 
-def _worst(known: Known) -> Step | None:
+def _worst(known: VerdictContext) -> Step | None:
     detail = known.verdict.detail
     if detail.get("worst_range") is None or detail.get("worst_gap") is None:
         return None
@@ -297,7 +297,7 @@ def _worst(known: Known) -> Step | None:
     return Step("worst", text, {"range": [low, high], "gap": gap, "n": n, "blocked": blocked})
 
 
-def _against(known: Known) -> Step | None:
+def _against(known: VerdictContext) -> Step | None:
     verdict, baseline = known.verdict, known.baseline
     if verdict.baseline_version is None or not (rises(verdict) or verdict.metric in TESTS):
         return None
@@ -312,7 +312,7 @@ def _against(known: Known) -> Step | None:
     return Step("baseline", f"{text}.", numbers)
 
 
-def _change(known: Known) -> Step | None:
+def _change(known: VerdictContext) -> Step | None:
     verdict = known.verdict
     if verdict.change is None:
         return None
@@ -323,7 +323,7 @@ def _change(known: Known) -> Step | None:
     return Step("change", f"{text}; what counts is more than {number(verdict.threshold)}.", numbers)
 
 
-def _chance(known: Known) -> Step | None:
+def _chance(known: VerdictContext) -> Step | None:
     verdict = known.verdict
     if verdict.p_value is None:
         return None
@@ -340,7 +340,7 @@ def _chance(known: Known) -> Step | None:
     return Step("p_value", text, {"p_value": verdict.p_value})
 
 
-def _family(known: Known) -> Step | None:
+def _family(known: VerdictContext) -> Step | None:
     verdict, detail = known.verdict, known.verdict.detail
     if verdict.p_adjusted is None or verdict.p_value is None:
         return None
@@ -357,7 +357,7 @@ def _family(known: Known) -> Step | None:
     return Step("family", text, numbers)
 
 
-def _detectable(known: Known) -> Step | None:
+def _detectable(known: VerdictContext) -> Step | None:
     verdict = known.verdict
     if verdict.detectable is None:
         return None
@@ -368,7 +368,7 @@ def _detectable(known: Known) -> Step | None:
     return Step("detectable", f"{text} (the threshold is {number(verdict.threshold)}).", numbers)
 
 
-_STEPS: tuple[Callable[[Known], Step | None], ...] = (
+_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (
     _rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst, _against, _change, _chance,
     _family, _detectable,
 )  # fmt: skip
@@ -377,7 +377,7 @@ _STEPS: tuple[Callable[[Known], Step | None], ...] = (
 # --- what follows
 
 
-def _therefore(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+def _therefore(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     """The outcome, and what kept it from being another one."""
     reasons = [instead(verdict, checks) for outcome, instead in _INSTEAD.items() if outcome != verdict.outcome]
     if verdict.outcome == "breach":
@@ -387,11 +387,11 @@ def _therefore(verdict: Verdict, checks: tuple[Check, ...]) -> str:
     return f"Therefore: {verdict.outcome} ({verdict.reason.value}){meaning}, {told}."
 
 
-def _failed(checks: tuple[Check, ...], *names: str) -> Check | None:
+def _failed(checks: tuple[DecisionCheck, ...], *names: str) -> DecisionCheck | None:
     return next((check for check in checks if check.passed is False and (not names or check.name in names)), None)
 
 
-def _instead_of_breach(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.reason in _JUDGED_NOTHING or _failed(checks, "test_result"):
         return "and not breach because nothing was measured"
     stop = _failed(checks, "beyond", "every_window", "sure")
@@ -417,7 +417,7 @@ def _unsure(verdict: Verdict) -> str:
     return "chance alone, among all that was tested with it, could have done it"
 
 
-def _instead_of_ok(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.outcome == "breach":
         sure = "there were enough rows" if verdict.metric == "psi" else "chance could hardly have done it"
         return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {sure}"
@@ -434,7 +434,7 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[Check, ...]) -> str:
     return "and not ok because a change that matters could have gone unseen: this is no all-clear"
 
 
-def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.outcome == "breach":
         if verdict.detail.get("adequate") is False:
             return "and not left unjudged because what is significant needs no more rows, few as they are"
@@ -447,7 +447,7 @@ def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[Check, ...]) -> st
     return text
 
 
-_INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[Check, ...]], str]] = {
+_INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[DecisionCheck, ...]], str]] = {
     "breach": _instead_of_breach,
     "ok": _instead_of_ok,
     "not_evaluated": _instead_of_not_evaluated,
@@ -458,7 +458,7 @@ def _below(verdict: Verdict) -> bool:
     return verdict.detail.get("condition") == "below"
 
 
-def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     p_rate = verdict.detail.get("p_rate")
     if verdict.reason == Reason.TRAFFIC_MIX:
         return "and not increased because at equal scores no other behaviour shows: traffic moved to where it was wrong"

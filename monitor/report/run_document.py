@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from monitor.core.records import Action, Estimate, Quality, Verdict, Window
+from monitor.core.records import Action, Estimate, RejectedRows, Verdict, Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.metrics.registry import CONTRACT
 
@@ -37,7 +37,7 @@ def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: 
     }
 
 
-def quality_row(quality: Quality) -> dict[str, Any]:
+def quality_row(quality: RejectedRows) -> dict[str, Any]:
     """How many rows were set aside for one reason."""
     return {"source": quality.source, "reason": quality.reason, "rows": quality.rows}
 

@@ -29,12 +29,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
-from monitor.automation.gate.snapshot import REQUEST, Board, Decision, GateReason, terms, to_json
+from monitor.automation.gate.snapshot import REQUEST, Decision, GateReason, SwitchSnapshot, terms, to_json
 from monitor.core.records import LABEL_BYTES
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
-from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, Refused, documented
-from monitor.service.request_limits import CALLER, Door, problem_response
+from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
+from monitor.service.request_limits import CALLER, RequestLimits, problem_response
 from monitor.service.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
 
 log = logging.getLogger("monitor.http")
@@ -66,7 +66,7 @@ _CHANGES = (*(r for r in _ASKS if r is not _R.NOT_LOCAL), _R.NO_TOKENS, _R.UNKNO
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedChange:
     """A change somebody may ask for: one switch (label None: the source's own) on or off.
 
     ``key`` is the client's idempotency key with the token's name before it.
@@ -97,15 +97,15 @@ class Stored:
 
 
 class Backend(Protocol):
-    """What the service stands on. Every method may raise :class:`Refused`, and is called in a thread."""
+    """What the service stands on. Every method may raise :class:`RequestRefused`, and is called in a thread."""
 
-    def board(self) -> Board:
+    def board(self) -> SwitchSnapshot:
         """Every switch and threshold, now."""
 
     def now(self) -> datetime:
         """The time, with its zone."""
 
-    def change(self, wanted: Wanted) -> Stored:
+    def change(self, wanted: RequestedChange) -> Stored:
         """Turn off or on, once for each key."""
 
     def page(self, week: str | None) -> str:
@@ -118,10 +118,10 @@ class Backend(Protocol):
         """The newest numbers in Prometheus' text format."""
 
     def document(self, name: str) -> str:
-        """A document as HTML ("" is the list of all). Raises :class:`Refused` where there is none of that name."""
+        """A document as HTML ("" is the list of all). Raises :class:`RequestRefused` for an unknown name."""
 
     def picture(self, name: str) -> bytes:
-        """A PNG of the documents. Raises :class:`Refused` where there is none of that name."""
+        """A PNG of the documents. Raises :class:`RequestRefused` where there is none of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +132,20 @@ class Guard:
     local: bool
 
     def let(self, request: Request, scope: str) -> str | None:
-        """The name of the caller (None: nobody asked for one). Raises :class:`Refused`."""
+        """The name of the caller (None: nobody asked for one). Raises :class:`RequestRefused`."""
         if scope == _OPEN:
             return None
         here = self.local and is_loopback(request.headers.get("host", ""))
         if here and (scope == _PAGE or (self.tokens is None and scope == "read")):
             return None
         if self.tokens is None:
-            raise Refused(_R.NOT_LOCAL if scope in ("read", _PAGE) else _R.NO_TOKENS)
+            raise RequestRefused(_R.NOT_LOCAL if scope in ("read", _PAGE) else _R.NO_TOKENS)
         entry = self._entry(self.tokens, request, page=scope == _PAGE)
         needed = "read" if scope == _PAGE else scope
         if needed not in entry.scopes:
-            raise Refused(_R.SCOPE_MISSING, f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}")
+            raise RequestRefused(
+                _R.SCOPE_MISSING, f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}"
+            )
         return entry.name
 
     def _entry(self, file: TokensFile, request: Request, *, page: bool) -> Entry:
@@ -151,14 +153,14 @@ class Guard:
             entries = file.entries()
         except TokensBroken as broken:
             log.error("%s", broken)
-            raise Refused(_R.TOKENS_UNREADABLE) from None
+            raise RequestRefused(_R.TOKENS_UNREADABLE) from None
         asks = {"WWW-Authenticate": 'Basic realm="calmon", charset="UTF-8"' if page else 'Bearer realm="calmon"'}
         token = _token(request.headers.get("authorization", ""), page=page)
         if token is None:
-            raise Refused(_R.TOKEN_MISSING, headers=asks)
+            raise RequestRefused(_R.TOKEN_MISSING, headers=asks)
         found = entry_of(entries, token)
         if found is None:
-            raise Refused(_R.TOKEN_UNKNOWN, headers=asks)
+            raise RequestRefused(_R.TOKEN_UNKNOWN, headers=asks)
         return found
 
 
@@ -218,14 +220,14 @@ def _check_query(request: Request, names: set[str]) -> None:
     asked = [name for name, _ in request.query_params.multi_items()]
     if len(asked) != len(set(asked)) or not set(asked) <= names:
         known = ", ".join(sorted(names)) or "none"
-        raise Refused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
+        raise RequestRefused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
 
 
 def _check_headers(request: Request) -> None:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refused(_R.NOT_JSON)
+        raise RequestRefused(_R.NOT_JSON)
     if len(request.headers.getlist("idempotency-key")) > 1:
-        raise Refused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
+        raise RequestRefused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
 
 
 # The bodies
@@ -432,11 +434,11 @@ def get_decision(
     _check_label(label)
     board, now = backend.board(), backend.now()
     if not any(name == source for name, _ in (*board.switches, *board.automate_at)):
-        raise Refused(_R.UNKNOWN_SOURCE)
+        raise RequestRefused(_R.UNKNOWN_SOURCE)
     return _fresh(decision_body(board, source, label, score, now))
 
 
-def decision_body(board: Board, source: str, label: str, score: float | None, now: datetime) -> dict[str, Any]:
+def decision_body(board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime) -> dict[str, Any]:
     """The decision with what it follows from; ``allowed`` is None where no score was given: never a yes."""
     found = terms(board, source, label, now)
     unasked = Decision(False, GateReason.ON, found.yes.until, "on; give a score to get a decision")
@@ -458,7 +460,7 @@ def _change(
         _check_label(label)
     name = request.scope[CALLER]
     stored = _backend(request).change(
-        Wanted(source, label, enable, f"api:{name}", body.reason, body.until, f"{name}:{key}" if key else None)
+        RequestedChange(source, label, enable, f"api:{name}", body.reason, body.until, f"{name}:{key}" if key else None)
     )
     answer = {
         "source": stored.source, "label": stored.label, "state": stored.state, "by": stored.by,
@@ -540,7 +542,7 @@ async def _made(request: Request, make: Callable[..., str], week: str | None) ->
     """A page, made one at a time: pages take seconds, and routers wait meanwhile."""
     limiter: CapacityLimiter = request.app.state.pages
     if limiter.statistics().tasks_waiting >= PAGES_WAITING:
-        raise Refused(_R.TOO_BUSY, headers={"Retry-After": "5"})
+        raise RequestRefused(_R.TOO_BUSY, headers={"Retry-After": "5"})
     return await to_thread.run_sync(make, week, limiter=limiter)
 
 
@@ -554,7 +556,7 @@ def get_health() -> dict[str, str]:
 
 def create_app(backend: Backend, guard: Guard, *, docs: str | None = None) -> ASGIApp:
     """The service as an ASGI application. ``docs``: the address of docs/http.md, for the ``type`` of problems."""
-    return Door(api(backend, guard, docs=docs), docs=docs)
+    return RequestLimits(api(backend, guard, docs=docs), docs=docs)
 
 
 def api(backend: Backend, guard: Guard, *, docs: str | None = None) -> FastAPI:
@@ -588,13 +590,13 @@ def openapi(app: FastAPI) -> dict[str, Any]:
 def _answer_errors(app: FastAPI, docs: str | None) -> None:
     """Every error leaves as a problem."""
 
-    @app.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> Response:
+    @app.exception_handler(RequestRefused)
+    async def refused(_: Request, error: RequestRefused) -> Response:
         return problem_response(error, docs)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return problem_response(Refused(_R.REQUEST_INVALID, _plain(error)), docs)
+        return problem_response(RequestRefused(_R.REQUEST_INVALID, _plain(error)), docs)
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
@@ -602,11 +604,11 @@ def _answer_errors(app: FastAPI, docs: str | None) -> None:
             return _other_method(request, docs)
         reason = _R.NOT_FOUND if error.status_code == PROBLEMS[_R.NOT_FOUND][0] else _R.REQUEST_INVALID
         detail = "" if reason is _R.NOT_FOUND else "the body is not JSON that can be read"
-        return problem_response(Refused(reason, detail), docs)
+        return problem_response(RequestRefused(reason, detail), docs)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
-        return problem_response(Refused(_R.INTERNAL_ERROR), docs)
+        return problem_response(RequestRefused(_R.INTERNAL_ERROR), docs)
 
 
 def _other_method(request: Request, docs: str | None) -> Response:
@@ -617,7 +619,7 @@ def _other_method(request: Request, docs: str | None) -> Response:
     allow = {"Allow": ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))}
     if request.method == "OPTIONS":
         return Response(status_code=204, headers=allow)
-    return problem_response(Refused(_R.METHOD_NOT_ALLOWED, f"allowed: {allow['Allow']}", allow), docs)
+    return problem_response(RequestRefused(_R.METHOD_NOT_ALLOWED, f"allowed: {allow['Allow']}", allow), docs)
 
 
 def _plain(error: RequestValidationError) -> str:
@@ -637,7 +639,7 @@ def _backend(request: Request) -> Backend:
 
 def _check_label(label: str) -> None:
     if len(label.encode()) > LABEL_BYTES:
-        raise Refused(_R.REQUEST_INVALID, f"a label has at most {LABEL_BYTES:,} bytes")
+        raise RequestRefused(_R.REQUEST_INVALID, f"a label has at most {LABEL_BYTES:,} bytes")
 
 
 def _fresh(body: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:

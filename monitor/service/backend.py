@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from monitor.alerting.compose import show_switches
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import Board, GateReason, board_of
+from monitor.automation.gate.snapshot import GateReason, SwitchSnapshot, board_of
 from monitor.automation.state import effective
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -35,7 +35,7 @@ from monitor.evaluation.label_state import LabelState, counts_text, states_of
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import HistoryError, StoreMissing
 from monitor.history.store import Store
-from monitor.operations.change_switch import Change, ChangeRefused, KeyReused, operate
+from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchChange, operate
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
@@ -43,8 +43,8 @@ from monitor.report.dashboard import SwitchRow, dashboard_html
 from monitor.report.document_page import document_html, index_html
 from monitor.report.html import html_report
 from monitor.report.newest import newest_verdicts
-from monitor.service.app import Stored, Wanted
-from monitor.service.problems import ProblemReason, Refused
+from monitor.service.app import RequestedChange, Stored
+from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.prometheus import exposition
 
 log = logging.getLogger("monitor.http")
@@ -63,7 +63,7 @@ class _Stamp(NamedTuple):
     content: tuple[int, int]
 
 
-class StoreDoor:
+class ReopeningStore:
     """The history, opened once and again whenever its file or SQLite's journal beside it is another one.
 
     SQLite goes on reading a file that was deleted or replaced, and pages it remembers of one that was
@@ -136,7 +136,7 @@ class Service:
         self._settings = settings
         self._clock = clock
         self._config = load_config(settings.config)
-        self._door = StoreDoor(settings.store_url.get_secret_value(), self._publish, create=True)
+        self._door = ReopeningStore(settings.store_url.get_secret_value(), self._publish, create=True)
         self._past = Past()
         self._reports: dict[str, tuple[float, str]] = {}
 
@@ -148,7 +148,7 @@ class Service:
         """The time."""
         return self._clock()
 
-    def board(self) -> Board:
+    def board(self) -> SwitchSnapshot:
         """Every switch and threshold, now."""
         before = self._past.seen
         with self._history() as store:
@@ -159,31 +159,31 @@ class Service:
         log.error("every gate is closed: %s; `calmon db confirm` accepts it", refusal)
         return replace(found, closed=found.closed or GateReason.HISTORY_WENT_BACK)
 
-    def _read_board(self, store: Store) -> Board:
+    def _read_board(self, store: Store) -> SwitchSnapshot:
         at = self._clock()  # before reading, so that the board is never said to be newer than it is
         found = store.standing()
         return board_of(at, found.switches, found.automate_at, found.identity)
 
-    def change(self, wanted: Wanted) -> Stored:
+    def change(self, wanted: RequestedChange) -> Stored:
         """Turn off or on. Off also works while alerts.yaml is broken; on does not."""
         config = self._newest_config()
         if config is None and wanted.enable:
-            raise Refused(_R.CONFIG_UNREADABLE)
+            raise RequestRefused(_R.CONFIG_UNREADABLE)
         with self._history() as store:
             _check_known(store, config, wanted)
             if config is not None:
                 publish(store, config, self._clock(), actor="the service")
             return self._apply(store, config or self._config, wanted)
 
-    def _apply(self, store: Store, config: Config, wanted: Wanted) -> Stored:
+    def _apply(self, store: Store, config: Config, wanted: RequestedChange) -> Stored:
         key = None if wanted.key is None else f"http:{wanted.key}"
-        change = Change(wanted.source, wanted.label, wanted.enable, wanted.by, wanted.reason, wanted.until, key)
+        change = SwitchChange(wanted.source, wanted.label, wanted.enable, wanted.by, wanted.reason, wanted.until, key)
         try:
             done = operate(store, config, change, self._clock)
         except KeyReused:
-            raise Refused(_R.KEY_REUSED) from None
+            raise RequestRefused(_R.KEY_REUSED) from None
         except ChangeRefused as error:
-            raise Refused(_R.UNTIL_PAST, str(error)) from None
+            raise RequestRefused(_R.UNTIL_PAST, str(error)) from None
         self._show(store, config, wanted)
         event = done.event
         return Stored(
@@ -191,7 +191,7 @@ class Service:
             event.lease_until, done.already,
         )  # fmt: skip
 
-    def _show(self, store: Store, config: Config, wanted: Wanted) -> None:
+    def _show(self, store: Store, config: Config, wanted: RequestedChange) -> None:
         """Bring the messages about the label to what its switch says now; the switch has changed already."""
         try:
             with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
@@ -205,7 +205,7 @@ class Service:
         board = self.board()
         names = [window.name for window in self._windows()]
         if week is not None and week not in names:
-            raise Refused(_R.UNKNOWN_WEEK)
+            raise RequestRefused(_R.UNKNOWN_WEEK)
         shown = week or (names[0] if names else None)
         found = self._states()
         rows = [
@@ -241,7 +241,7 @@ class Service:
     def _report(self, week: str) -> str:
         window = next((window for window in self._windows() if window.name == week), None)
         if window is None:
-            raise Refused(_R.UNKNOWN_WEEK)
+            raise RequestRefused(_R.UNKNOWN_WEEK)
         with self._history() as store:
             data = collect_report(store, self._newest_config() or self._config, window, self._clock())
         return html_report(data)
@@ -256,14 +256,14 @@ class Service:
         known = documents.pages()
         text = documents.text_of(name)
         if name and text is None:
-            raise Refused(_R.NOT_FOUND)
+            raise RequestRefused(_R.NOT_FOUND)
         return index_html(known) if text is None else document_html(name, text, known)
 
     def picture(self, name: str) -> bytes:
         """A PNG of the documents."""
         found = documents.picture_of(name)
         if found is None:
-            raise Refused(_R.NOT_FOUND)
+            raise RequestRefused(_R.NOT_FOUND)
         return found
 
     def _windows(self) -> list[Window]:
@@ -293,25 +293,25 @@ class Service:
         """The store, every way in which it can fail made into one reason."""
         try:
             yield self._door.store()
-        except Refused:
+        except RequestRefused:
             raise
         except (SQLAlchemyError, HistoryError, ValueError, TypeError, KeyError) as error:
             # a damaged file gives rows that are no switches: they are not read either
             cause = error.orig if isinstance(error, DBAPIError) else error
             log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
-            raise Refused(_R.STORE_UNREADABLE) from None
+            raise RequestRefused(_R.STORE_UNREADABLE) from None
 
 
-def _check_known(store: Store, config: Config | None, wanted: Wanted) -> None:
+def _check_known(store: Store, config: Config | None, wanted: RequestedChange) -> None:
     """Refuse a name that nobody knows: whoever mistypes a label must not believe it is off now."""
     source, label = wanted.source, wanted.label
     configured = config.sources.get(source) if config is not None else None
     if configured is None and (wanted.enable or not _has_source(store, source)):
-        raise Refused(_R.UNKNOWN_SOURCE)
+        raise RequestRefused(_R.UNKNOWN_SOURCE)
     if label is None or (configured is not None and label in configured.labels):
         return
     if not store.switch(source, label).version and label not in store.known_labels(source):
-        raise Refused(_R.UNKNOWN_LABEL)
+        raise RequestRefused(_R.UNKNOWN_LABEL)
 
 
 def _has_source(store: Store, source: str) -> bool:
@@ -323,7 +323,9 @@ def _by_name(entry: tuple[tuple[str, str | None], SwitchState]) -> tuple[str, st
     return source, label or ""
 
 
-def _row(board: Board, state: SwitchState, now: datetime, found: Sequence[tuple[str, LabelState]]) -> SwitchRow:
+def _row(
+    board: SwitchSnapshot, state: SwitchState, now: datetime, found: Sequence[tuple[str, LabelState]]
+) -> SwitchRow:
     whole = None if state.label is None else board.switches.get((state.source, None))
     allowed = effective(state, now.astimezone(UTC), whole=whole)
     blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)

@@ -82,7 +82,7 @@ DETAILS: Mapping[ProblemReason, str] = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not done; ``detail`` says what is special about this one, and never repeats a secret."""
 
     def __init__(self, reason: ProblemReason, detail: str = "", headers: Mapping[str, str] | None = None) -> None:
@@ -99,7 +99,7 @@ class Refused(Exception):
     def body(self, docs: str | None) -> dict[str, Any]:
         """The problem as JSON; ``docs`` is the address of docs/http.md, if there is one.
 
-        >>> Refused(ProblemReason.UNKNOWN_SOURCE).body(None)["title"]
+        >>> RequestRefused(ProblemReason.UNKNOWN_SOURCE).body(None)["title"]
         'No such source is known'
         """
         return {

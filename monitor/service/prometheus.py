@@ -19,7 +19,7 @@ from monitor.alerting.health.issues import Observed, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.config.model import Config
-from monitor.core.records import DeliveryState, Estimate, Quality, Schedule, SwitchState, Verdict
+from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, SwitchState, Verdict
 from monitor.evaluation.label_state import states_of
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
@@ -37,7 +37,7 @@ class Shown:
     seen: Observed
     verdicts: Sequence[Verdict] = ()
     estimates: Sequence[Estimate] = ()
-    quality: Sequence[tuple[Schedule, Quality]] = ()
+    quality: Sequence[tuple[Schedule, RejectedRows]] = ()
     incidents: Counter[tuple[str, str]] | None = None
     deliveries: Mapping[DeliveryState, int] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
     seen = observed(store, config, now)
     verdicts: list[Verdict] = []
     estimates: list[Estimate] = []
-    quality: list[tuple[Schedule, Quality]] = []
+    quality: list[tuple[Schedule, RejectedRows]] = []
     for schedule in SCHEDULES:
         verdicts += newest_verdicts(store, schedule, config.sources)
         newest = next((run for run in seen.runs if run.schedule == schedule and run.state == "done"), None)

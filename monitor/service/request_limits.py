@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote_to_bytes
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.service.problems import MEDIA_TYPE, ProblemReason, Refused
+from monitor.service.problems import MEDIA_TYPE, ProblemReason, RequestRefused
 from monitor.service.tokens import hidden
 
 log = logging.getLogger("monitor.http")
@@ -34,12 +34,12 @@ _HEADERS = (
 )
 
 
-def problem_response(refused: Refused, docs: str | None) -> Response:
+def problem_response(refused: RequestRefused, docs: str | None) -> Response:
     """The answer that says why."""
     return JSONResponse(refused.body(docs), refused.status, headers=refused.headers, media_type=MEDIA_TYPE)
 
 
-class Door:
+class RequestLimits:
     """Lets a request in: not too many at once, a path that is text, a body that is small and comes in time.
 
     A HEAD is answered as its GET; the server leaves the body out.
@@ -67,13 +67,13 @@ class Door:
             _check_path(scope)
             replayed = await _whole_body(scope, receive)  # first: else a few slow bodies would keep everybody out
             if self._free <= 0:
-                raise Refused(ProblemReason.TOO_BUSY, headers={"Retry-After": "1"})
+                raise RequestRefused(ProblemReason.TOO_BUSY, headers={"Retry-After": "1"})
             self._free -= 1
             try:
                 await self._app(scope, replayed, send)
             finally:
                 self._free += 1
-        except Refused as refused:
+        except RequestRefused as refused:
             await problem_response(refused, self._docs)(scope, receive, send)
 
 
@@ -96,9 +96,9 @@ def _check_path(scope: Scope) -> None:
     try:
         path = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused(ProblemReason.PATH_INVALID) from None
+        raise RequestRefused(ProblemReason.PATH_INVALID) from None
     if any(category(char) == "Cc" for char in path):
-        raise Refused(ProblemReason.PATH_INVALID)
+        raise RequestRefused(ProblemReason.PATH_INVALID)
 
 
 async def _whole_body(scope: Scope, receive: Receive) -> Receive:
@@ -110,7 +110,7 @@ async def _whole_body(scope: Scope, receive: Receive) -> Receive:
         async with asyncio.timeout(BODY_SECONDS):
             messages = await _messages(receive)
     except TimeoutError:
-        raise Refused(ProblemReason.BODY_TOO_SLOW, headers={"Connection": "close"}) from None
+        raise RequestRefused(ProblemReason.BODY_TOO_SLOW, headers={"Connection": "close"}) from None
     return _replay(messages, receive)
 
 
@@ -127,8 +127,8 @@ async def _messages(receive: Receive) -> deque[Message]:
     return messages
 
 
-def _too_large() -> Refused:
-    return Refused(ProblemReason.BODY_TOO_LARGE, f"at most {BODY_BYTES:,} bytes", {"Connection": "close"})
+def _too_large() -> RequestRefused:
+    return RequestRefused(ProblemReason.BODY_TOO_LARGE, f"at most {BODY_BYTES:,} bytes", {"Connection": "close"})
 
 
 def _replay(messages: deque[Message], receive: Receive) -> Receive:

@@ -11,7 +11,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExampleQuery:
     """Rows whose decision was ``right``, or else wrong, with scores from ``least`` to ``most``, both included.
 
     ``label`` None: of any label. At most ``limit`` rows are given, those with the most confident decisions first.

@@ -12,14 +12,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.core.records import BadRow
+from monitor.core.records import RejectReason
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.statements import ONE, ZERO, Statements, not_surely, shown
 
 RANKS = (1, 3, 5)
 """The ranks up to which an item's labels are looked at."""
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
-ITEM_BAD_ROWS = (BadRow.NO_TRUE_LABEL, BadRow.SEVERAL_TRUE_LABELS)
+ITEM_BAD_ROWS = (RejectReason.NO_TRUE_LABEL, RejectReason.SEVERAL_TRUE_LABELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,18 @@ class WholeStatements(RankedStatements):
     def untrue(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`rejected`, over the rows of items with no true label, or with several."""
         rows = self._with_truth(latest=latest)
-        reason = sa.case((rows.c.top < ONE, BadRow.NO_TRUE_LABEL.value), else_=BadRow.SEVERAL_TRUE_LABELS.value)
+        reason = sa.case(
+            (rows.c.top < ONE, RejectReason.NO_TRUE_LABEL.value), else_=RejectReason.SEVERAL_TRUE_LABELS.value
+        )
         return self._rejected_of(rows, reason, sa.not_(_one_truth(rows)))
 
-    def examples(self, reason: BadRow) -> sa.Select[Any]:
+    def examples(self, reason: RejectReason) -> sa.Select[Any]:
         """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
         if reason not in ITEM_BAD_ROWS:
             return Statements.examples(self, reason)
         rows = self._with_truth(latest=True)
         none = rows.c.top < ONE
-        chosen = none if reason is BadRow.NO_TRUE_LABEL else sa.and_(sa.not_(none), rows.c.total > ONE)
+        chosen = none if reason is RejectReason.NO_TRUE_LABEL else sa.and_(sa.not_(none), rows.c.total > ONE)
         return shown(rows, chosen, self.dialect)
 
     def truths(self, *, latest: bool) -> sa.Select[Any]:
@@ -160,15 +162,15 @@ class NumberStatements(Statements):
         values = [self._number(name).label(name) for name in names]
         return [*values, self._instant("resolved_at").label("resolved")]
 
-    def _row_reasons(self) -> list[tuple[Expression, BadRow]]:
+    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
         finite = {name: self._number(name).between(-_FINITE, _FINITE) for name in ("predicted", "deviation", "actual")}
         positive = sa.and_(finite["deviation"], self._number("deviation") > ZERO)
         return [
-            (self._column("item").is_(None), BadRow.ITEM_MISSING),
-            (not_surely(finite["predicted"]), BadRow.PREDICTION_INVALID),
-            (not_surely(positive), BadRow.DEVIATION_INVALID),
-            (self._column("actual").is_(None), BadRow.OUTCOME_MISSING),
-            (not_surely(finite["actual"]), BadRow.OUTCOME_NOT_FINITE),
+            (self._column("item").is_(None), RejectReason.ITEM_MISSING),
+            (not_surely(finite["predicted"]), RejectReason.PREDICTION_INVALID),
+            (not_surely(positive), RejectReason.DEVIATION_INVALID),
+            (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
+            (not_surely(finite["actual"]), RejectReason.OUTCOME_NOT_FINITE),
             *self._weight_reasons(),
         ]
 

@@ -26,7 +26,16 @@ from sqlalchemy.pool import NullPool
 
 from monitor.config.model import SourceConfig
 from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool
-from monitor.core.records import TOO_MANY_VALUES, WHERES, BadRow, Quality, RejectedCell, ScoreIs, Where, Window
+from monitor.core.records import (
+    TOO_MANY_VALUES,
+    WHERES,
+    RejectedCell,
+    RejectedRows,
+    RejectReason,
+    ScoreIs,
+    Where,
+    Window,
+)
 from monitor.core.redaction import shown_address
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.time_limit import TimeLimit, in_words
@@ -34,7 +43,7 @@ from monitor.inference.dependence import ClusterSums, design_effect, two_way_eff
 from monitor.warehouse.checks import Layout, layout_of, parsed
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
-from monitor.warehouse.examples import ExampleRow, Wanted, example_row
+from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.relation import (
@@ -92,7 +101,7 @@ class Reading:
     segments: SegmentCounts
     whole_design_effect: float
     versions: Mapping[str, int]
-    quality: tuple[Quality, ...]
+    quality: tuple[RejectedRows, ...]
     rows: int
     ranked: Mapping[int, Counts] = field(default_factory=dict)
     whole: ProbabilityRows | None = None
@@ -212,7 +221,7 @@ class Warehouse:
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
     def examples(
-        self, name: str, source: SourceConfig, window: Window, wanted: Wanted, *, now: datetime
+        self, name: str, source: SourceConfig, window: Window, wanted: ExampleQuery, *, now: datetime
     ) -> list[ExampleRow]:
         """The rows behind a finding, those with the most confident decisions first, the same every time.
 
@@ -380,18 +389,18 @@ class _Reader:
         ]
         return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
 
-    def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[Quality, ...]:
-        found: dict[str, int] = {BadRow.DUPLICATE.value: repeated}
+    def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
+        found: dict[str, int] = {RejectReason.DUPLICATE.value: repeated}
         undated = [(reason, int(n)) for reason, n in self.connection.execute(self.statements.undated())]
         for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
             found[reason] = found.get(reason, 0) + n
         return tuple(
-            Quality(self.name, reason.value, found[reason.value], self._examples(reason))
-            for reason in BadRow
+            RejectedRows(self.name, reason.value, found[reason.value], self._examples(reason))
+            for reason in RejectReason
             if found.get(reason.value, 0) > 0
         )
 
-    def _examples(self, reason: BadRow) -> tuple[Mapping[str, str | None], ...]:
+    def _examples(self, reason: RejectReason) -> tuple[Mapping[str, str | None], ...]:
         rows = self.connection.execute(self.statements.examples(reason)).mappings()
         return tuple({str(key): _shown(value) for key, value in row.items()} for row in rows)
 
@@ -399,10 +408,10 @@ class _Reader:
         """Whether grouping by this column would bring (nearly) every row here, as an id would."""
         return self._number(self.statements.many_values(segment, SEGMENT_VALUES)) > SEGMENT_VALUES
 
-    def _left_out(self, segments: Sequence[str]) -> tuple[Quality, ...]:
+    def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
         """One line about the segments that were left out; no row is lost by it."""
         columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
-        return (Quality(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
+        return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
     def _counts(
         self, segment: str | None, effects: Mapping[str, Effects], *, latest: bool

@@ -21,10 +21,10 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.config.model import SourceConfig
-from monitor.core.records import LABEL_BYTES, BadRow, ScorePlace, Where, Window
+from monitor.core.records import LABEL_BYTES, RejectReason, ScorePlace, Where, Window
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
-from monitor.warehouse.examples import Wanted
+from monitor.warehouse.examples import ExampleQuery
 
 NO_VALUE = "(none)"
 EXAMPLES = 20
@@ -72,9 +72,9 @@ class Statements:
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
-    def examples(self, reason: BadRow) -> sa.Select[Any]:
+    def examples(self, reason: RejectReason) -> sa.Select[Any]:
         """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
-        if reason is BadRow.DUPLICATE:
+        if reason is RejectReason.DUPLICATE:
             rows = self._ranked()
             return shown(rows, rows.c.place > ONE, self.dialect)
         levels = ((self._judged(), self._window_reasons()), (self._undated(), self._date_reasons(in_window=False)))
@@ -168,7 +168,7 @@ class Statements:
         order = (by_bytes(sa.func.md5(ranked.c.item)), by_bytes(ranked.c.item))
         return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
 
-    def behind(self, wanted: Wanted, *, latest: bool) -> sa.Select[Any]:
+    def behind(self, wanted: ExampleQuery, *, latest: bool) -> sa.Select[Any]:
         """(item, label, score, actual, predicted, resolved, segment_0 ...) of rows behind a finding.
 
         Those with the most confident decisions come first. A decision is right where it agrees with at least half of
@@ -228,7 +228,7 @@ class Statements:
         return sa.case(*outside, *tenths, else_=ZERO), truth, sa.case((usable, self._outcome(rows)))
 
     def _judged(self, *, features: bool = False) -> Subquery:
-        """The rows of the window with the reason to set one aside, in the order of :class:`BadRow`."""
+        """The rows of the window with the reason to set one aside, in the order of :class:`RejectReason`."""
         columns = [*self._identity(), *self._values(), *self._extras()]
         if features:
             columns += [self._feature(name).label(_feature_key(i)) for i, name in enumerate(self.source.features)]
@@ -345,39 +345,39 @@ class Statements:
     def _segment_key(self, segment: str | None) -> str:
         return "segment_" + str(self.source.segments.index(segment or ""))
 
-    def _window_reasons(self) -> list[tuple[Expression, BadRow]]:
+    def _window_reasons(self) -> list[tuple[Expression, RejectReason]]:
         return [*self._row_reasons(), *self._date_reasons(in_window=True)]
 
-    def _row_reasons(self) -> list[tuple[Expression, BadRow]]:
+    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
         score, actual = self._number("score"), self._number("actual")
         label = self._text("label")
-        reasons: list[tuple[Expression, BadRow]] = [
-            (self._column("item").is_(None), BadRow.ITEM_MISSING),
+        reasons: list[tuple[Expression, RejectReason]] = [
+            (self._column("item").is_(None), RejectReason.ITEM_MISSING),
             # no name either: the history keeps the source as a whole under ""
-            (sa.or_(self._column("label").is_(None), label == ""), BadRow.LABEL_MISSING),
-            (self.dialect.byte_length(label) > _LONGEST_LABEL, BadRow.LABEL_TOO_LONG),
-            (self._column("score").is_(None), BadRow.SCORE_MISSING),
+            (sa.or_(self._column("label").is_(None), label == ""), RejectReason.LABEL_MISSING),
+            (self.dialect.byte_length(label) > _LONGEST_LABEL, RejectReason.LABEL_TOO_LONG),
+            (self._column("score").is_(None), RejectReason.SCORE_MISSING),
             (
                 self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
-                BadRow.SCORE_NOT_A_NUMBER,
+                RejectReason.SCORE_NOT_A_NUMBER,
             ),
-            (sa.not_(score.between(ZERO, ONE)), BadRow.SCORE_OUT_OF_RANGE),
-            (self._column("actual").is_(None), BadRow.OUTCOME_MISSING),
-            (not_surely(actual.between(ZERO, ONE)), BadRow.OUTCOME_OUT_OF_RANGE),
+            (sa.not_(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
+            (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
+            (not_surely(actual.between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
         ]
         if self.layout.has("predicted"):
             predicted = self._number("predicted")
-            reasons.append((not_surely(sa.or_(predicted == ZERO, predicted == ONE)), BadRow.PREDICTED_INVALID))
+            reasons.append((not_surely(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID))
         return [*reasons, *self._weight_reasons()]
 
-    def _weight_reasons(self) -> list[tuple[Expression, BadRow]]:
+    def _weight_reasons(self) -> list[tuple[Expression, RejectReason]]:
         if not self.layout.has("weight"):
             return []
         weight = self._number("weight")
         usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
-        return [(not_surely(usable), BadRow.WEIGHT_INVALID)]
+        return [(not_surely(usable), RejectReason.WEIGHT_INVALID)]
 
-    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, BadRow]]:
+    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
         """Missing, malformed, future; of a row in the window its own date can only be the last, and that seldom."""
         names = dict.fromkeys((self.source.window_on, "resolved_at"))
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
@@ -386,7 +386,11 @@ class Statements:
         missing = [column.is_(None) for column, _ in columns]
         malformed = [instant.is_(None) for _, instant in columns]
         future = [self._after_now(name) for name in (coming if in_window else names)]
-        found = ((missing, BadRow.DATE_MISSING), (malformed, BadRow.DATE_MALFORMED), (future, BadRow.DATE_IN_FUTURE))
+        found = (
+            (missing, RejectReason.DATE_MISSING),
+            (malformed, RejectReason.DATE_MALFORMED),
+            (future, RejectReason.DATE_IN_FUTURE),
+        )
         return [(sa.or_(*conditions), reason) for conditions, reason in found if conditions]
 
     def _after_now(self, name: str) -> Expression:
@@ -433,7 +437,7 @@ def not_surely(condition: Expression) -> Expression:
     return sa.not_(sa.func.coalesce(condition, sa.false()))
 
 
-def _first_reason(reasons: Sequence[tuple[Expression, BadRow]]) -> sa.Label[Any]:
+def _first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
     """The first reason that holds, as text; NULL where none does."""
     if not reasons:
         return sa.cast(sa.null(), sa.Text).label("reason")
@@ -441,7 +445,7 @@ def _first_reason(reasons: Sequence[tuple[Expression, BadRow]]) -> sa.Label[Any]
     return sa.case(*cases, else_=sa.null()).label("reason")
 
 
-def _identified(rows: Subquery, reason: BadRow) -> sa.Select[Any]:
+def _identified(rows: Subquery, reason: RejectReason) -> sa.Select[Any]:
     columns = (rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)
     return sa.select(*columns).where(rows.c.reason == reason.value)
 

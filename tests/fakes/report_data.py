@@ -14,8 +14,8 @@ from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_freq
 from monitor.core.records import (
     Estimate,
     Interval,
-    Quality,
     Reason,
+    RejectedRows,
     ShiftResult,
     Subject,
     SwitchState,
@@ -25,7 +25,7 @@ from monitor.core.records import (
 )
 from monitor.core.windows import span, week
 from monitor.report.data import BaselineLine, ReportData, SubjectReport, switch_line
-from monitor.report.detail import Known, detail_of
+from monitor.report.detail import LabelContext, detail_of
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.trend import trend_data
 
@@ -151,7 +151,7 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
     )
     now = weeks[-1]
     current = tuple(v for v in verdicts if v.window == now)
-    known = Known(0.8, evaluated=True, ece_rise=0.01, verdicts=current)
+    known = LabelContext(0.8, evaluated=True, ece_rise=0.01, verdicts=current)
     report = SubjectReport(
         subject,
         trends,
@@ -182,7 +182,7 @@ def report_data(stories: Sequence[Story] = STORIES, *, weeks: int = 26) -> Repor
         zone="UTC",
         generated_at=NOW,
         subjects=tuple(parts),
-        quality=(Quality("tickets", "score_out_of_range", 3), Quality("tickets", "duplicate", 41)),
+        quality=(RejectedRows("tickets", "score_out_of_range", 3), RejectedRows("tickets", "duplicate", 41)),
         verdicts=tuple(v for part in parts for v in part.verdicts),
         automation=tuple(part.switch for part in parts if part.switch is not None),
         automation_now=tuple(part.switch_now for part in parts if part.switch_now is not None),

@@ -18,7 +18,7 @@ import httpx
 
 from monitor.config.load import load_config
 from monitor.history.store import Store
-from monitor.operations.change_switch import Change, operate
+from monitor.operations.change_switch import SwitchChange, operate
 from monitor.service.tokens import TokensFile
 
 ODD = "Größe/ä b%2F?#é+🙂"
@@ -74,7 +74,7 @@ def make_place(folder: Path, store_url: str | None = None, *, tokens: bool = Tru
     config = load_config(folder / "alerts.yaml")
     with Store.from_url(url) as store:
         for label, enable in (("billing", True), (ODD, True), ("phishing", False)):
-            operate(store, config, Change("tickets", label, enable, "ann", "set up"), lambda: datetime.now(UTC))
+            operate(store, config, SwitchChange("tickets", label, enable, "ann", "set up"), lambda: datetime.now(UTC))
     return Place(folder, url, made)
 
 

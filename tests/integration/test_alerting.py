@@ -19,7 +19,7 @@ from monitor.core.windows import week
 from monitor.history.errors import NotFound
 from monitor.history.readings import StoredReading
 from monitor.operations import act, incident_actions
-from monitor.operations.change_switch import Change, change_switch, operate
+from monitor.operations.change_switch import SwitchChange, change_switch, operate
 from monitor.run import run_window
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
@@ -336,7 +336,7 @@ def test_a_switch_of_the_label_or_its_source_turned_by_anybody_edits_the_message
     world.evaluate("2026-W03", [replace(BILLING, rule="ece-increase", value=0.07)])
     world.clock.now += timedelta(hours=1)
     operate(  # as another process would, which writes no message: the next drain does
-        world.monitor.store, world.monitor.config, Change("tickets", label, False, "ben", "model is replaced"),
+        world.monitor.store, world.monitor.config, SwitchChange("tickets", label, False, "ben", "model is replaced"),
         world.clock,
     )  # fmt: skip
     before = len(world.deliveries())

@@ -20,7 +20,7 @@ from monitor.core.windows import week
 from monitor.history import archive
 from monitor.history.errors import HistoryDamaged
 from monitor.history.store import Store
-from monitor.operations.change_switch import Change, operate
+from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
@@ -30,7 +30,7 @@ RULES = parse_config(CONFIG)
 
 
 def turn(store: Store, *, enable: bool) -> None:
-    operate(store, RULES, Change("tickets", "billing", enable, "ann", "looked"), lambda: datetime.now(UTC))
+    operate(store, RULES, SwitchChange("tickets", "billing", enable, "ann", "looked"), lambda: datetime.now(UTC))
 
 
 def asked(url: str) -> str:

@@ -18,7 +18,7 @@ from monitor.core import windows
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
-from monitor.operations.refuse_premature import Refusal, WindowRefused
+from monitor.operations.refuse_premature import WindowRefusal, WindowRefused
 from monitor.run import run_window
 from monitor.service.backend import Service
 from tests.fakes import world as worlds
@@ -65,7 +65,7 @@ def test_a_process_a_year_ahead_is_refused_and_the_next_runs_switch_and_alert(tm
         env=os.environ | world.environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     assert ahead.returncode == 2, ahead.stderr
-    assert Refusal.AFTER_NEWEST_DATA.value in ahead.stderr
+    assert WindowRefusal.AFTER_NEWEST_DATA.value in ahead.stderr
     with world.opened(lambda: NOW) as monitor:
         assert (monitor.store.runs(), monitor.store.switches(), monitor.store.deliveries()) == before
         result = run_window(monitor, window(monitor, LAST))
@@ -101,7 +101,7 @@ def test_a_window_that_is_not_over_by_the_databases_clock_is_refused(tmp_path: P
         soon = windows.last_ready("weekly", monitor.clock(), monitor.config.zone)
         with pytest.raises(WindowRefused) as refused:
             run_window(monitor, soon)
-        assert refused.value.reason is Refusal.AFTER_DATABASE_CLOCK
+        assert refused.value.reason is WindowRefusal.AFTER_DATABASE_CLOCK
         assert monitor.store.runs() == []
 
 

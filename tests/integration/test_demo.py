@@ -14,7 +14,7 @@ from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
 from monitor.core.windows import week
 from monitor.demo.population import PLANTED, WEEKS
-from monitor.demo.story import Plan, plan_of
+from monitor.demo.story import DemoPlan, plan_of
 from monitor.operations.open import open_monitor
 from monitor.operations.replay import plan_of as plan_of_replay
 from monitor.operations.replay import replay
@@ -54,7 +54,7 @@ def settings(environment: dict[str, str]) -> Settings:
     return load_settings(environment)
 
 
-def plan_told(monitor: Monitor) -> Plan:
+def plan_told(monitor: Monitor) -> DemoPlan:
     """The plan that the demo followed, whatever the clock says by now."""
     (newest,) = monitor.store.runs("weekly", 1)
     return plan_of(week(newest["window_name"], monitor.config.zone), monitor.config.zone)

@@ -11,7 +11,7 @@ import pytest
 from alembic import command
 from sqlalchemy import text
 
-from monitor.automation.gate.snapshot import Board, decide
+from monitor.automation.gate.snapshot import SwitchSnapshot, decide
 from monitor.config.load import parse_config
 from monitor.config.settings import load_settings
 from monitor.context import Monitor
@@ -77,7 +77,7 @@ class World:
 
     def allowed(self, at: datetime | None = None) -> bool:
         switches = {(s.source, s.label): s for s in self.store.switches()}
-        board = Board(self.now, switches, {("tickets", None): 0.8})
+        board = SwitchSnapshot(self.now, switches, {("tickets", None): 0.8})
         return decide(board, "tickets", "billing", 0.9, at or self.now).allowed
 
 

@@ -16,7 +16,7 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS
-from monitor.warehouse.examples import ExampleRow, Wanted
+from monitor.warehouse.examples import ExampleQuery, ExampleRow
 from monitor.warehouse.reader import Warehouse, WarehouseTimeout
 from monitor.warehouse.relation import from_clause, parse_relation
 from monitor.warehouse.statements import Statements
@@ -60,7 +60,7 @@ def rows(n: int = 300) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def expected(given: Sequence[Mapping[str, Any]], wanted: Wanted, *, by_decision: bool) -> list[str]:
+def expected(given: Sequence[Mapping[str, Any]], wanted: ExampleQuery, *, by_decision: bool) -> list[str]:
     """The items by plain Python: ``by_decision``, a low score is a confident decision against the label."""
 
     def agreed(r: Mapping[str, Any]) -> float:
@@ -78,7 +78,9 @@ def expected(given: Sequence[Mapping[str, Any]], wanted: Wanted, *, by_decision:
     return [r["item"] for r in ordered[: wanted.limit]]
 
 
-def found_by(warehouses: Mapping[str, Warehouse], config: SourceConfig, wanted: Wanted) -> dict[str, list[ExampleRow]]:
+def found_by(
+    warehouses: Mapping[str, Warehouse], config: SourceConfig, wanted: ExampleQuery
+) -> dict[str, list[ExampleRow]]:
     return {name: w.examples("tickets", config, WEEK, wanted, now=NOW) for name, w in warehouses.items()}
 
 
@@ -86,14 +88,14 @@ def found_by(warehouses: Mapping[str, Warehouse], config: SourceConfig, wanted: 
 def test_the_most_confident_errors_of_a_label_come_first_alike_in_every_engine(load: Loader, score_is: str) -> None:
     given = rows()
     warehouses = load(given)
-    base = Wanted("billing", limit=25)
+    base = ExampleQuery("billing", limit=25)
     for wanted in (
         base,
         replace(base, least=0.9),
         replace(base, most=0.1),
         replace(base, right=True),
-        Wanted(HOSTILE, least=0.2, most=0.8, limit=1000),
-        Wanted(None, limit=40),
+        ExampleQuery(HOSTILE, least=0.2, most=0.8, limit=1000),
+        ExampleQuery(None, limit=40),
     ):
         items = expected(given, wanted, by_decision=score_is == "probability_of_label")
         assert items
@@ -103,7 +105,7 @@ def test_the_most_confident_errors_of_a_label_come_first_alike_in_every_engine(l
 
 def test_every_column_of_a_row_is_told_as_it_is_in_the_warehouse(load: Loader) -> None:
     given = [row("t1", 0.97, 0.0), row("t2", 0.96, 0.0, channel=None), row("t3", 0.99, 1.0)]
-    for engine, found in found_by(load(given), source(), Wanted("billing")).items():
+    for engine, found in found_by(load(given), source(), ExampleQuery("billing")).items():
         assert found[0] == ExampleRow("t1", "billing", 0.97, 0.0, True, INSIDE, {"channel": "web"}), engine
         assert [(one.item, one.segments) for one in found[1:]] == [("t2", {"channel": "(none)"})], engine
 
@@ -118,7 +120,7 @@ def test_only_rows_that_count_are_examples_and_of_repeated_ones_the_latest(load:
         row("out of range", 1.7, 0.0, predicted=1),
         row("last week", 0.9, 0.0, resolved_at=WEEK.start - timedelta(seconds=1)),
     ]
-    for engine, found in found_by(load(given), source(), Wanted("billing")).items():
+    for engine, found in found_by(load(given), source(), ExampleQuery("billing")).items():
         assert [one.item for one in found] == ["twice"], engine
         assert found[0].resolved_at == later, engine
 
@@ -128,14 +130,14 @@ def test_of_a_multiclass_source_items_that_were_set_aside_whole_are_no_examples(
         row("whole", 0.9, 0.0), row("whole", 0.1, 1.0, label="other"),
         row("no truth", 0.95, 0.0), row("no truth", 0.05, 0.0, label="other"),
     ]  # fmt: skip
-    for engine, found in found_by(load(given), source(kind="multiclass"), Wanted("billing")).items():
+    for engine, found in found_by(load(given), source(kind="multiclass"), ExampleQuery("billing")).items():
         assert [one.item for one in found] == ["whole"], engine
 
 
 def test_a_source_of_numbers_has_no_wrong_decisions_and_says_so(load: Loader) -> None:
     warehouse = load([row("t1", 0.9, 0.0)], engines=("duckdb",))["duckdb"]
     with pytest.raises(ValueError, match="kind regression"):
-        warehouse.examples("hours", source(kind="regression", segments=()), WEEK, Wanted("billing"), now=NOW)
+        warehouse.examples("hours", source(kind="regression", segments=()), WEEK, ExampleQuery("billing"), now=NOW)
 
 
 def test_what_was_asked_for_is_bound_and_never_part_of_the_statement() -> None:
@@ -145,7 +147,7 @@ def test_what_was_asked_for_is_bound_and_never_part_of_the_statement() -> None:
         {name: Column(name, kind) for name, kind in kinds.items()},  # type: ignore[arg-type]
     )
     statements = Statements(source(segments=()), layout, DIALECTS["postgresql"], WEEK, NOW)
-    wanted = Wanted(HOSTILE, least=0.123456, most=0.654321, limit=17)
+    wanted = ExampleQuery(HOSTILE, least=0.123456, most=0.654321, limit=17)
     compiled = statements.behind(wanted, latest=True).compile(dialect=postgresql.dialect())
     assert {HOSTILE, 0.123456, 0.654321, 17} <= set(compiled.params.values())
     for told in ("DROP", "0.123456", "0.654321", "17"):
@@ -161,4 +163,4 @@ def test_a_relation_that_takes_too_long_is_given_up(load: Loader) -> None:
     plain = load([row("t1", 0.9, 0.0)], engines=("sqlite",))["sqlite"]
     hasty = Warehouse(plain._url, plain._engine, plain._dialect, timeout_s=0.3)
     with pytest.raises(WarehouseTimeout, match=r"no answer within 0\.3 s"):
-        hasty.examples("tickets", source(relation=slow), WEEK, Wanted("billing"), now=NOW)
+        hasty.examples("tickets", source(relation=slow), WEEK, ExampleQuery("billing"), now=NOW)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from monitor.automation import Gate, GateReason
-from monitor.automation.gate.snapshot import Board, to_json
+from monitor.automation.gate.snapshot import SwitchSnapshot, to_json
 from monitor.automation.gate.sources import LARGEST_BODY, HttpSource
 from monitor.core.records import SwitchState
 
@@ -62,7 +62,7 @@ class Service(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def document(self) -> dict[str, Any]:
-        board = Board(self.at(), {(s.source, s.label): s for s in self.states}, {("tickets", None): 0.8})
+        board = SwitchSnapshot(self.at(), {(s.source, s.label): s for s in self.states}, {("tickets", None): 0.8})
         return {**to_json(board), "request": self.once}
 
     def well(self, handler: Handler) -> None:
@@ -166,7 +166,9 @@ def body(content: bytes | str, **headers: str) -> Callable[[Handler], None]:
 
 
 def good() -> str:
-    return json.dumps(to_json(Board(datetime.now(UTC), {("tickets", "billing"): state()}, {("tickets", None): 0.8})))
+    return json.dumps(
+        to_json(SwitchSnapshot(datetime.now(UTC), {("tickets", "billing"): state()}, {("tickets", None): 0.8}))
+    )
 
 
 def cut_off(handler: Handler) -> None:

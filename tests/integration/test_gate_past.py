@@ -22,7 +22,7 @@ from monitor.config.load import parse_config
 from monitor.config.settings import load_settings
 from monitor.history.reader import SwitchReader
 from monitor.history.store import HistoryLost, Store, StoreMissing
-from monitor.operations.change_switch import Change, operate
+from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.open import open_store
 from tests.fakes import heartbeat, slack
 from tests.fakes.service import make_place, running
@@ -34,7 +34,7 @@ RULES = parse_config(CONFIG)
 
 
 def turn(store: Store, *, enable: bool) -> None:
-    operate(store, RULES, Change("tickets", "billing", enable, "ann", "looked"), lambda: datetime.now(UTC))
+    operate(store, RULES, SwitchChange("tickets", "billing", enable, "ann", "looked"), lambda: datetime.now(UTC))
 
 
 def backed_up(folder: Path) -> tuple[str, Path]:
@@ -129,7 +129,7 @@ def test_a_writer_that_has_it_open_lets_no_older_copy_overtake_the_record(tmp_pa
         put_back(copy, tmp_path)
         assert fresh(url) == "history_went_back"
         for enable in (True, False, True, False):
-            change = Change("tickets", "shipping", enable, "ann", "looked")
+            change = SwitchChange("tickets", "shipping", enable, "ann", "looked")
             operate(kept, RULES, change, lambda: datetime.now(UTC))
         assert fresh(url) == "history_restored"
         found = kept.identity()
@@ -155,7 +155,12 @@ def test_a_gate_refuses_an_older_copy_also_when_its_version_has_overtaken_the_on
         assert "on" not in answers_until(live, "history_went_back")
         with Store.from_url(url) as store:
             for enable in (True, False, True, False):
-                operate(store, RULES, Change("tickets", "shipping", enable, "ann", "looked"), lambda: datetime.now(UTC))
+                operate(
+                    store,
+                    RULES,
+                    SwitchChange("tickets", "shipping", enable, "ann", "looked"),
+                    lambda: datetime.now(UTC),
+                )
             assert fresh(url) == "on"  # whoever has seen nothing can miss nothing
             time.sleep(3.0)
             store.confirm(why="known", by="ann", now=datetime.now(UTC))

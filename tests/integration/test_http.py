@@ -30,11 +30,11 @@ from monitor.cli import app
 from monitor.config.load import load_config
 from monitor.core.records import LABEL_BYTES
 from monitor.history.store import Store
-from monitor.operations.change_switch import Change, operate
+from monitor.operations.change_switch import SwitchChange, operate
 from monitor.service.app import Backend, BoardBody, Guard, create_app
-from monitor.service.backend import StoreDoor
+from monitor.service.backend import ReopeningStore
 from monitor.service.problems import PROBLEMS, ProblemReason
-from monitor.service.request_limits import AT_ONCE, Door
+from monitor.service.request_limits import AT_ONCE, RequestLimits
 from monitor.service.tokens import TokensFile
 from tests.fakes.service import LONG, ODD, PATIENCE_S, Place, Running, make_place, running
 
@@ -566,7 +566,7 @@ def test_a_history_that_is_overwritten_is_not_answered_from_what_sqlite_remember
         for ending in ("-wal", "-shm"):
             Path(f"{file}{ending}").unlink()
         file.write_bytes(backup)
-        off = Change("tickets", "billing", False, "ann", "new")
+        off = SwitchChange("tickets", "billing", False, "ann", "new")
         with Store.from_url(place.store_url) as store:
             operate(store, load_config(place.folder / "alerts.yaml"), off, lambda: datetime.now(UTC))
         for _ in range(3):
@@ -574,7 +574,7 @@ def test_a_history_that_is_overwritten_is_not_answered_from_what_sqlite_remember
 
 
 def test_a_history_in_use_is_opened_once_whatever_others_write(place: Place) -> None:
-    with closing(StoreDoor(place.store_url, lambda store: None)) as door:
+    with closing(ReopeningStore(place.store_url, lambda store: None)) as door:
         first = door.store()
         for number in range(5):
             with Store.from_url(place.store_url) as other:
@@ -634,7 +634,7 @@ def test_too_many_at_once_are_told_to_come_again() -> None:
             await let_go.wait()
             await JSONResponse({})(scope, receive, send)
 
-        transport = httpx.ASGITransport(Door(slow, at_once=2))
+        transport = httpx.ASGITransport(RequestLimits(slow, at_once=2))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             inside = [asyncio.create_task(client.get(BOARD)) for _ in range(2)]
             await asyncio.sleep(0.05)

@@ -19,7 +19,7 @@ from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import Monitor
-from monitor.core.records import Incident, Quality, Reason, Subject, Verdict, Window
+from monitor.core.records import Incident, Reason, RejectedRows, Subject, Verdict, Window
 from monitor.core.windows import day, last_ready, week
 from monitor.history.readings import StoredReading
 from monitor.operations import incident_actions
@@ -237,7 +237,7 @@ def store_week(monitor: Monitor, index: int, reason: Reason, *, rejected: int = 
     """A week that was read and of which every verdict has this reason."""
     window = week(WEEKS[index], monitor.config.zone)
     at = window.end + timedelta(hours=7)
-    bad = (Quality("tickets", "outcome_out_of_range", rejected, ()),) if rejected else ()
+    bad = (RejectedRows("tickets", "outcome_out_of_range", rejected, ()),) if rejected else ()
     monitor.store.begin_run(window, run=f"r{index}", acts=True, rules_revision=monitor.config.revision, now=at)
     monitor.store.save_reading(window, StoredReading("tickets", rows=rows, quality=bad), at)
     verdicts = [

@@ -22,7 +22,7 @@ from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core import windows
 from monitor.core.records import Window
-from monitor.core.rejection import Cause, Why
+from monitor.core.rejection import RejectionCause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
@@ -84,19 +84,23 @@ def one_item(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(item="ticket")
 
 
-FAULTS: dict[Cause, Callable[[pd.DataFrame], pd.DataFrame]] = {
-    Cause.TRUTH_MINUS_ONE: minus_one, Cause.SCORE_IN_PERCENT: percent, Cause.TRUTH_MISSING: half_null,
-    Cause.SCORE_CONSTANT: one_score, Cause.TRUTH_CONSTANT: one_truth, Cause.ITEM_CONSTANT: one_item,
-}  # fmt: skip
+FAULTS: dict[RejectionCause, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    RejectionCause.TRUTH_MINUS_ONE: minus_one,
+    RejectionCause.SCORE_IN_PERCENT: percent,
+    RejectionCause.TRUTH_MISSING: half_null,
+    RejectionCause.SCORE_CONSTANT: one_score,
+    RejectionCause.TRUTH_CONSTANT: one_truth,
+    RejectionCause.ITEM_CONSTANT: one_item,
+}
 
 
-SAID: dict[Cause, tuple[str, str]] = {
-    Cause.TRUTH_MINUS_ONE: ("are -1 (for example 2026-W35-", "Find out what -1 means."),
-    Cause.SCORE_IN_PERCENT: ("as percentages are (for example 2026-W35-", "score / 100"),
-    Cause.TRUTH_MISSING: ("are NULL (for example 2026-W35-", "WHERE actual IS NOT NULL"),
-    Cause.SCORE_CONSTANT: ("every score is the same", "Check that the view has the score of each item"),
-    Cause.TRUTH_CONSTANT: ("is the same", "Check the join that gives the truth"),
-    Cause.ITEM_CONSTANT: ("every row has the same item", "Check which column `item` is mapped to"),
+SAID: dict[RejectionCause, tuple[str, str]] = {
+    RejectionCause.TRUTH_MINUS_ONE: ("are -1 (for example 2026-W35-", "Find out what -1 means."),
+    RejectionCause.SCORE_IN_PERCENT: ("as percentages are (for example 2026-W35-", "score / 100"),
+    RejectionCause.TRUTH_MISSING: ("are NULL (for example 2026-W35-", "WHERE actual IS NOT NULL"),
+    RejectionCause.SCORE_CONSTANT: ("every score is the same", "Check that the view has the score of each item"),
+    RejectionCause.TRUTH_CONSTANT: ("is the same", "Check the join that gives the truth"),
+    RejectionCause.ITEM_CONSTANT: ("every row has the same item", "Check which column `item` is mapped to"),
 }
 """Cause and remedy as the message and `calmon health` name them."""
 
@@ -118,7 +122,7 @@ def run(world: World, name: str = WEEK, now: datetime = NOW) -> RunResult:
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
 @pytest.mark.parametrize("cause", FAULTS)
 def test_a_faulty_column_breaches_nothing_turns_nothing_on_and_is_named(
-    engine: str, cause: Cause, tmp_path: Path, request: pytest.FixtureRequest
+    engine: str, cause: RejectionCause, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     world = world_of(tmp_path, engine, FAULTS[cause](frame()), request)
     result = run(world)

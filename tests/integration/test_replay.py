@@ -17,7 +17,7 @@ from monitor.context import ActMode
 from monitor.core.records import Incident, Subject, Verdict
 from monitor.core.windows import day, week
 from monitor.operations.pin_baseline import pin
-from monitor.operations.replay import Cause, Replay, plan_of, replay
+from monitor.operations.replay import DifferenceCause, Replay, plan_of, replay
 from monitor.run import run_window
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
@@ -274,4 +274,4 @@ def test_counts_that_were_read_again_since_are_named_as_the_cause(tmp_path: Path
         store.save_reading(window, calm, monitor.clock())  # as if its truths had come late
     differences = replayed(world, weeks=2).agreement.differences
     assert {(each.subject.label, each.given, each.replayed) for each in differences} == {("slipping", "breach", "ok")}
-    assert {each.cause for each in differences} == {Cause.OTHER_COUNTS}
+    assert {each.cause for each in differences} == {DifferenceCause.OTHER_COUNTS}

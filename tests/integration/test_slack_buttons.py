@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from monitor.alerting.slack.socket_mode import SlackDesk, SocketRefused, listen, web_client
+from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen, web_client
 from monitor.cli import app
 from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.records import Incident
 from monitor.core.windows import week
 from monitor.operations.pin_baseline import pin
-from monitor.operations.slack_buttons import Buttons, Refusal
+from monitor.operations.slack_buttons import Buttons, PressRefusal
 from monitor.run import deliver, run_window
 from tests.fakes.slack import APP_TOKEN, TOKEN, Answer, FakeSlack, Fault, running
 from tests.fakes.slack_presses import button, modal
@@ -76,7 +76,7 @@ def buttons(monitor: Monitor, slack: FakeSlack) -> Buttons:
 
 
 def handler(monitor: Monitor, slack: FakeSlack) -> Buttons:
-    desk = SlackDesk(web_client(TOKEN, slack.url))
+    desk = SocketModeResponder(web_client(TOKEN, slack.url))
     return Buttons(
         monitor, desk, slack.team, config=lambda: load_config(monitor.settings.config),
         deliver=lambda: deliver(monitor),
@@ -163,7 +163,7 @@ def test_a_member_of_a_group_of_operators_is_one(monitor: Monitor, slack: FakeSl
     assert switch(monitor) == ("on", BOB, "checked by hand")
 
 
-def refused(monitor: Monitor, slack: FakeSlack, said: str, reason: Refusal, user: str = "U2") -> None:
+def refused(monitor: Monitor, slack: FakeSlack, said: str, reason: PressRefusal, user: str = "U2") -> None:
     """Refused, told to the one person only, and stored with the incident."""
     assert said.startswith(reason.value)
     assert [p["user"] for p in slack.private] == [user]
@@ -178,7 +178,7 @@ def test_who_is_no_operator_is_refused_privately_and_that_is_stored(
 ) -> None:
     slack.groups["S01"] = ["U3"]
     said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U2"))
-    refused(monitor, slack, said, Refusal.NOT_AN_OPERATOR)
+    refused(monitor, slack, said, PressRefusal.NOT_AN_OPERATOR)
 
 
 def test_where_slack_does_not_say_who_is_in_the_group_nobody_is_let_in(
@@ -186,7 +186,7 @@ def test_where_slack_does_not_say_who_is_in_the_group_nobody_is_let_in(
 ) -> None:
     slack.scopes.discard("usergroups:read")
     said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U2"))
-    refused(monitor, slack, said, Refusal.OPERATORS_UNKNOWN)
+    refused(monitor, slack, said, PressRefusal.OPERATORS_UNKNOWN)
 
 
 def test_who_was_taken_out_of_alerts_yaml_is_no_operator_from_then_on(
@@ -194,7 +194,7 @@ def test_who_was_taken_out_of_alerts_yaml_is_no_operator_from_then_on(
 ) -> None:
     (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
     said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U1"))
-    refused(monitor, slack, said, Refusal.NO_OPERATORS, "U1")
+    refused(monitor, slack, said, PressRefusal.NO_OPERATORS, "U1")
 
 
 def test_who_stopped_being_an_operator_while_the_modal_was_open_is_refused(
@@ -203,51 +203,53 @@ def test_who_stopped_being_an_operator_while_the_modal_was_open_is_refused(
     buttons.handle(button(slack, "automation_on", critical(monitor).id))
     (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
     said = buttons.handle(modal(slack, "I have a reason"))
-    assert said.startswith(Refusal.NO_OPERATORS)
+    assert said.startswith(PressRefusal.NO_OPERATORS)
     assert switch(monitor)[0] == "off"
 
 
 def test_a_modal_without_a_reason_changes_nothing(monitor: Monitor, slack: FakeSlack, buttons: Buttons) -> None:
     buttons.handle(button(slack, "automation_on", critical(monitor).id))
-    assert buttons.handle(modal(slack, " \u200b ")).startswith(Refusal.REASON_MISSING)
+    assert buttons.handle(modal(slack, " \u200b ")).startswith(PressRefusal.REASON_MISSING)
     assert switch(monitor)[0] == "off"
 
 
-HOSTILE: dict[str, tuple[dict[str, Any], Refusal]] = {
-    "nothing": ({"type": None, "user": None}, Refusal.NOT_UNDERSTOOD),
-    "another type": ({"type": "shortcut"}, Refusal.NOT_UNDERSTOOD),
-    "no actions": ({"actions": []}, Refusal.UNKNOWN_ACTION),
-    "actions that are none": ({"actions": "rm -rf"}, Refusal.UNKNOWN_ACTION),
-    "an unknown action": ({"actions": [{"action_id": "drop_tables", "value": "x"}]}, Refusal.UNKNOWN_ACTION),
-    "no value": ({"actions": [{"action_id": "incident_ack", "action_ts": "1.0"}]}, Refusal.NO_INCIDENT),
+HOSTILE: dict[str, tuple[dict[str, Any], PressRefusal]] = {
+    "nothing": ({"type": None, "user": None}, PressRefusal.NOT_UNDERSTOOD),
+    "another type": ({"type": "shortcut"}, PressRefusal.NOT_UNDERSTOOD),
+    "no actions": ({"actions": []}, PressRefusal.UNKNOWN_ACTION),
+    "actions that are none": ({"actions": "rm -rf"}, PressRefusal.UNKNOWN_ACTION),
+    "an unknown action": ({"actions": [{"action_id": "drop_tables", "value": "x"}]}, PressRefusal.UNKNOWN_ACTION),
+    "no value": ({"actions": [{"action_id": "incident_ack", "action_ts": "1.0"}]}, PressRefusal.NO_INCIDENT),
     "a value that is no text": (
-        {"actions": [{"action_id": "incident_ack", "value": {"a": 1}, "action_ts": "1.0"}]}, Refusal.NO_INCIDENT,
+        {"actions": [{"action_id": "incident_ack", "value": {"a": 1}, "action_ts": "1.0"}]}, PressRefusal.NO_INCIDENT,
     ),
     "an unknown incident": (
         {"actions": [{"action_id": "automation_off", "value": "x' OR 1=1 --", "action_ts": "1.0"}]},
-        Refusal.UNKNOWN_INCIDENT,
+        PressRefusal.UNKNOWN_INCIDENT,
     ),
     "a wild card": (
-        {"actions": [{"action_id": "automation_off", "value": "%", "action_ts": "1.0"}]}, Refusal.UNKNOWN_INCIDENT,
+        {"actions": [{"action_id": "automation_off", "value": "%", "action_ts": "1.0"}]}, PressRefusal.UNKNOWN_INCIDENT,
     ),
-    "no time": ({"actions": [{"action_id": "incident_ack", "value": "x", "action_ts": "now"}]}, Refusal.NOT_UNDERSTOOD),
+    "no time": (
+        {"actions": [{"action_id": "incident_ack", "value": "x", "action_ts": "now"}]}, PressRefusal.NOT_UNDERSTOOD,
+    ),
     "endless time": (
-        {"actions": [{"action_id": "incident_ack", "value": "x", "action_ts": "1e400"}]}, Refusal.NOT_UNDERSTOOD,
+        {"actions": [{"action_id": "incident_ack", "value": "x", "action_ts": "1e400"}]}, PressRefusal.NOT_UNDERSTOOD,
     ),
-    "another workspace": ({"team": {"id": "T999"}}, Refusal.OTHER_WORKSPACE),
-    "no workspace": ({"team": None, "user": {"id": "U1"}}, Refusal.OTHER_WORKSPACE),
-    "a guest from another workspace": ({"user": {"id": "U9", "team_id": "T999"}}, Refusal.OTHER_WORKSPACE),
-    "another modal": ({"type": "view_submission", "view": {"callback_id": "x"}}, Refusal.UNKNOWN_ACTION),
+    "another workspace": ({"team": {"id": "T999"}}, PressRefusal.OTHER_WORKSPACE),
+    "no workspace": ({"team": None, "user": {"id": "U1"}}, PressRefusal.OTHER_WORKSPACE),
+    "a guest from another workspace": ({"user": {"id": "U9", "team_id": "T999"}}, PressRefusal.OTHER_WORKSPACE),
+    "another modal": ({"type": "view_submission", "view": {"callback_id": "x"}}, PressRefusal.UNKNOWN_ACTION),
     "a modal without memory": (
         {"type": "view_submission", "view": {"callback_id": "automation_on", "private_metadata": "{"}},
-        Refusal.NO_INCIDENT,
+        PressRefusal.NO_INCIDENT,
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("changed", "reason"), HOSTILE.values(), ids=HOSTILE)
 def test_what_is_not_understood_is_refused_by_name_and_changes_nothing(
-    monitor: Monitor, slack: FakeSlack, buttons: Buttons, changed: dict[str, Any], reason: Refusal
+    monitor: Monitor, slack: FakeSlack, buttons: Buttons, changed: dict[str, Any], reason: PressRefusal
 ) -> None:
     before = (monitor.store.incidents(), monitor.store.switches())
     said = buttons.handle(button(slack, "incident_ack", critical(monitor).id, **changed))
@@ -259,7 +261,7 @@ def test_the_beginning_of_an_id_is_not_enough_for_a_button(
     monitor: Monitor, slack: FakeSlack, buttons: Buttons
 ) -> None:
     said = buttons.handle(button(slack, "automation_off", critical(monitor).id[:8]))
-    assert said == Refusal.UNKNOWN_INCIDENT
+    assert said == PressRefusal.UNKNOWN_INCIDENT
 
 
 def test_a_press_that_comes_again_does_nothing_twice_also_to_another_process(
@@ -426,4 +428,4 @@ def test_a_missing_or_wrong_token_is_a_plain_error(
 
 def test_every_refusal_has_its_line_in_the_docs() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text("utf-8")
-    assert [reason.value for reason in Refusal if f"| `{reason.value}` |" not in page] == []
+    assert [reason.value for reason in PressRefusal if f"| `{reason.value}` |" not in page] == []

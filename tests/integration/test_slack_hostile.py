@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from monitor.alerting.slack.socket_mode import SlackDesk, web_client
+from monitor.alerting.slack.socket_mode import SocketModeResponder, web_client
 from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.windows import week
@@ -53,7 +53,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Monitor, Fa
         for name in WEEKS[9:12]:
             run_window(monitor, week(name, zone))
         buttons = Buttons(
-            monitor, SlackDesk(web_client(TOKEN, slack.url)), slack.team,
+            monitor, SocketModeResponder(web_client(TOKEN, slack.url)), slack.team,
             config=lambda: load_config(monitor.settings.config), deliver=lambda: deliver(monitor),
         )  # fmt: skip
         for incident in monitor.store.incidents():

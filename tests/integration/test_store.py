@@ -33,8 +33,8 @@ from monitor.core.records import (
     Estimate,
     Incident,
     Interval,
-    Quality,
     Reason,
+    RejectedRows,
     ShiftResult,
     Subject,
     SwitchEvent,
@@ -304,7 +304,7 @@ def test_finishing_what_was_never_begun_is_an_error(store: Store):
 
 def test_a_reading_comes_back_with_its_cells_and_bad_rows(store: Store):
     counts = counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0], design_effect=1.3)
-    bad = Quality("tickets", "score_missing", 4, ({"item": "t-1", "score": None},))
+    bad = RejectedRows("tickets", "score_missing", 4, ({"item": "t-1", "score": None},))
     reading = StoredReading(
         "tickets", labels={"billing": counts, None: empty_counts()}, versions={"v2": 3}, quality=(bad,), rows=3,
         digest="d1",
@@ -323,7 +323,7 @@ def test_a_reading_comes_back_with_its_cells_and_bad_rows(store: Store):
 
 def test_reading_again_replaces_only_that_source_in_that_window(store: Store):
     one = StoredReading("tickets", labels={"a": empty_counts(), "b": empty_counts()}, digest="old",
-                        quality=(Quality("tickets", "duplicate", 1),))  # fmt: skip
+                        quality=(RejectedRows("tickets", "duplicate", 1),))  # fmt: skip
     for window in (week(0), week(1)):
         store.save_reading(window, one, NOW)
         store.save_reading(window, replace(one, source="mail"), NOW)

@@ -15,7 +15,7 @@ import pytest
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.core.records import BadRow, ScorePlace, Window
+from monitor.core.records import RejectReason, ScorePlace, Window
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
 
@@ -67,26 +67,26 @@ def bad(reading: Reading) -> dict[str, int]:
 # --- an oracle in plain Python
 
 
-def reason_of(r: Mapping[str, Any], window: Window, now: datetime) -> BadRow | bool | None:
+def reason_of(r: Mapping[str, Any], window: Window, now: datetime) -> RejectReason | bool | None:
     """The reason to set a row aside, None for a sound one, False for one of another window."""
     when = r["resolved_at"]
     if when is None:
-        return BadRow.DATE_MISSING
+        return RejectReason.DATE_MISSING
     if window.start <= when < window.end:
         checks = (
-            (r["item"] is None, BadRow.ITEM_MISSING),
-            (r["label"] in (None, ""), BadRow.LABEL_MISSING),
-            (len((r["label"] or "").encode()) > 1_000, BadRow.LABEL_TOO_LONG),
-            (r["score"] is None, BadRow.SCORE_MISSING),
-            (r["score"] is None or not 0 <= r["score"] <= 1, BadRow.SCORE_OUT_OF_RANGE),
-            (r["actual"] is None, BadRow.OUTCOME_MISSING),
-            (r["actual"] is None or not 0 <= r["actual"] <= 1, BadRow.OUTCOME_OUT_OF_RANGE),
-            (r["predicted"] not in (0, 1), BadRow.PREDICTED_INVALID),
-            (r["weight"] is None or not 0 < r["weight"] < math.inf, BadRow.WEIGHT_INVALID),
-            (when > now, BadRow.DATE_IN_FUTURE),
+            (r["item"] is None, RejectReason.ITEM_MISSING),
+            (r["label"] in (None, ""), RejectReason.LABEL_MISSING),
+            (len((r["label"] or "").encode()) > 1_000, RejectReason.LABEL_TOO_LONG),
+            (r["score"] is None, RejectReason.SCORE_MISSING),
+            (r["score"] is None or not 0 <= r["score"] <= 1, RejectReason.SCORE_OUT_OF_RANGE),
+            (r["actual"] is None, RejectReason.OUTCOME_MISSING),
+            (r["actual"] is None or not 0 <= r["actual"] <= 1, RejectReason.OUTCOME_OUT_OF_RANGE),
+            (r["predicted"] not in (0, 1), RejectReason.PREDICTED_INVALID),
+            (r["weight"] is None or not 0 < r["weight"] < math.inf, RejectReason.WEIGHT_INVALID),
+            (when > now, RejectReason.DATE_IN_FUTURE),
         )
         return next((reason for holds, reason in checks if holds), None)
-    return BadRow.DATE_IN_FUTURE if when > now else False
+    return RejectReason.DATE_IN_FUTURE if when > now else False
 
 
 def expected(
@@ -96,7 +96,7 @@ def expected(
     latest: dict[tuple[str, str], Mapping[str, Any]] = {}
     for r in rows:
         reason = reason_of(r, window, now)
-        if isinstance(reason, BadRow):
+        if isinstance(reason, RejectReason):
             found[reason.value] += 1
         elif reason is None:
             key = (r["item"], r["label"])
@@ -152,7 +152,7 @@ def test_three_engines_count_the_same_as_plain_python_whatever_the_rows(
     config = source(score_is=score_is, segments=("channel",), labels={"label 1": {"automate_at": 0.9}})
     counts, reasons = expected(rows, config, WEEK, now)
     unseen = {"score_not_a_number", "date_malformed", *OF_OTHER_KINDS}
-    assert set(reasons) == {reason.value for reason in BadRow} - unseen
+    assert set(reasons) == {reason.value for reason in RejectReason} - unseen
     for engine, reading in read_all(load(rows), config, WEEK, now).items():
         assert bad(reading) == reasons, engine
         assert list(reading.labels) == sorted(counts), engine
@@ -585,7 +585,7 @@ def expected_cells(rows: Sequence[Mapping[str, Any]], config: SourceConfig) -> d
     found: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0.0])
     for r in rows:
         reason, when = reason_of(r, WEEK, NOW), r["resolved_at"]
-        if not isinstance(reason, BadRow) or when is None or not WEEK.start <= when < WEEK.end:
+        if not isinstance(reason, RejectReason) or when is None or not WEEK.start <= when < WEEK.end:
             continue
         label = r["label"] if r["label"] and len(r["label"].encode()) <= 1_000 else None
         usable = r["actual"] is not None and 0 <= r["actual"] <= 1

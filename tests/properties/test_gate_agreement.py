@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.automation.gate.cache import Held, hold, renew
-from monitor.automation.gate.snapshot import Board, GateReason, decide, from_json, to_json
+from monitor.automation.gate.cache import SnapshotCache, hold, renew
+from monitor.automation.gate.snapshot import GateReason, SwitchSnapshot, decide, from_json, to_json
 from monitor.automation.state import effective
 from monitor.core.records import SwitchState
 
@@ -25,7 +25,7 @@ elapsed = st.one_of(st.floats(0, 60), microseconds.map(lambda us: abs(us) / 1e6)
 
 
 @st.composite
-def boards(draw: st.DrawFn) -> Board:
+def boards(draw: st.DrawFn) -> SwitchSnapshot:
     keys = draw(st.lists(st.tuples(st.sampled_from(SOURCES), st.sampled_from([None, *LABELS])), unique=True))
     states = [
         SwitchState(
@@ -37,12 +37,14 @@ def boards(draw: st.DrawFn) -> Board:
     thresholds: dict[tuple[str, str | None], float] = draw(
         st.dictionaries(st.tuples(st.sampled_from(SOURCES), st.sampled_from([None, *LABELS])), shares)
     )
-    return Board(NOW, {(s.source, s.label): s for s in states}, thresholds)
+    return SwitchSnapshot(NOW, {(s.source, s.label): s for s in states}, thresholds)
 
 
 @given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
 @settings(max_examples=400)
-def test_the_quick_answer_is_the_decision(board: Board, source: str, label: str, score: Any, passed: float) -> None:
+def test_the_quick_answer_is_the_decision(
+    board: SwitchSnapshot, source: str, label: str, score: Any, passed: float
+) -> None:
     held = hold(board, began=500.0, ttl_s=30.0)
     at = 500.0 + passed
     assert held.answer(source, label, score, at) == decide(board, source, label, score, held.time(at))
@@ -50,7 +52,7 @@ def test_the_quick_answer_is_the_decision(board: Board, source: str, label: str,
 
 @given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
 @settings(max_examples=250)
-def test_a_yes_has_everything_for_it(board: Board, source: str, label: str, score: Any, passed: float) -> None:
+def test_a_yes_has_everything_for_it(board: SwitchSnapshot, source: str, label: str, score: Any, passed: float) -> None:
     """Said once more, in other words than the code's."""
     held = hold(board, began=500.0, ttl_s=30.0)
     found = held.answer(source, label, score, 500.0 + passed)
@@ -76,7 +78,7 @@ def test_a_yes_has_everything_for_it(board: Board, source: str, label: str, scor
 @given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
 @settings(max_examples=200)
 def test_a_board_over_the_wire_decides_the_same(
-    board: Board, source: str, label: str, score: Any, passed: float
+    board: SwitchSnapshot, source: str, label: str, score: Any, passed: float
 ) -> None:
     there = from_json(to_json(board))
     now = NOW + timedelta(seconds=passed)
@@ -86,7 +88,7 @@ def test_a_board_over_the_wire_decides_the_same(
 @given(boards(), st.lists(st.tuples(st.floats(0, 30), st.none() | microseconds), min_size=1, max_size=8))
 @settings(max_examples=100)
 def test_time_never_goes_back_whatever_the_clock_of_the_boards_does(
-    board: Board, readings: list[tuple[float, int | None]]
+    board: SwitchSnapshot, readings: list[tuple[float, int | None]]
 ) -> None:
     """Readings after some seconds each: a board whose clock is off by so much, or None, nothing new."""
     at, held = 500.0, hold(board, began=500.0, ttl_s=30.0)
@@ -98,8 +100,8 @@ def test_time_never_goes_back_whatever_the_clock_of_the_boards_does(
         assert not held.is_fresh(at + 30.0)
 
 
-def _next(held: Held, board: Board, at: float, off: int | None) -> Held:
+def _next(held: SnapshotCache, board: SwitchSnapshot, at: float, off: int | None) -> SnapshotCache:
     if off is None:
         return renew(held, began=at, ttl_s=30.0)
     true = NOW + timedelta(seconds=at - 500.0, microseconds=off)
-    return hold(Board(true, board.switches, board.automate_at), began=at, ttl_s=30.0, previous=held)
+    return hold(SwitchSnapshot(true, board.switches, board.automate_at), began=at, ttl_s=30.0, previous=held)

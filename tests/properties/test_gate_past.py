@@ -21,7 +21,7 @@ from monitor.core.records import Mark
 from monitor.history.reader import SwitchReader
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
-from monitor.operations.change_switch import Change, operate
+from monitor.operations.change_switch import SwitchChange, operate
 from tests.fakes.world import CONFIG
 
 RULES = parse_config(CONFIG)
@@ -44,7 +44,7 @@ class Restores(RuleBasedStateMachine):
 
     @rule(enable=st.booleans())
     def turn(self, enable: bool) -> None:
-        change = Change("tickets", "billing", enable, "ann", "looked")
+        change = SwitchChange("tickets", "billing", enable, "ann", "looked")
         with Store.from_url(self.url) as store:
             operate(store, RULES, change, lambda: datetime.now(UTC))
         self.on = enable

@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.incidents import Step, acknowledge, decide, event_of, newest, resolve, silence, steps_of, wake
+from monitor.alerting.incidents import (
+    IncidentStep,
+    acknowledge,
+    decide,
+    event_of,
+    newest,
+    resolve,
+    silence,
+    steps_of,
+    wake,
+)
 from monitor.core.records import Incident, Reason, Subject, Verdict, Window
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -43,7 +53,7 @@ class History:
     week: int = 0
     now: datetime = START
 
-    def take(self, step: Step) -> None:
+    def take(self, step: IncidentStep) -> None:
         incident = step.decision.incident
         event = event_of(step, self.now)
         if incident is None or not step.decision.changes:
@@ -84,7 +94,7 @@ def play(history: History, entry: tuple[str, str, int]) -> None:
         "silence": lambda: silence(incident, "ana", history.now + timedelta(days=number), history.now),
         "resolve": lambda: resolve(incident, "ana", "gone", history.now),
     }[what]()
-    history.take(Step(decision, actor="ana"))
+    history.take(IncidentStep(decision, actor="ana"))
 
 
 @settings(max_examples=300)

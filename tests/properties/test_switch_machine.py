@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from monitor.automation.gate.cache import hold
-from monitor.automation.gate.snapshot import Board, decide
+from monitor.automation.gate.snapshot import SwitchSnapshot, decide
 from monitor.automation.state import is_blocked
 from monitor.automation.switch import Evidence, after_run
 from monitor.config.load import parse_config
@@ -302,13 +302,13 @@ class SwitchMachine(RuleBasedStateMachine):
         found = {key: SwitchState(self.source, key) for key in KEYS}
         return found | {s.label: s for s in self.store.switches() if s.source == self.source}
 
-    def board(self) -> Board:
-        return Board(self.now, {(s.source, s.label): s for s in self.states().values()}, self.thresholds)
+    def board(self) -> SwitchSnapshot:
+        return SwitchSnapshot(self.now, {(s.source, s.label): s for s in self.states().values()}, self.thresholds)
 
     def allowed(self, label: str, score: float) -> bool:
         return decide(self.board(), self.source, label, score, self.now).allowed
 
-    def anything_allowed(self, board: Board, key: str | None) -> bool:
+    def anything_allowed(self, board: SwitchSnapshot, key: str | None) -> bool:
         labels = ["plain", "grave"] if key is None else [key]
         return any(decide(board, self.source, one, s, self.now).allowed for one in labels for s in SCORES)
 

@@ -17,7 +17,7 @@ from monitor.config.model import Condition, EvaluationConfig, MetricName, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict, Window
-from monitor.evaluation.comparisons import Material, compare
+from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.verdicts import decide
 from monitor.inference.sampling import binomial_tail
 
@@ -43,7 +43,7 @@ def population(rng: np.random.Generator, rows: int, shift: float, *, weighted: b
     )  # fmt: skip
 
 
-def material(rng: np.random.Generator, label: str, score_is: ScoreIs) -> Material:
+def material(rng: np.random.Generator, label: str, score_is: ScoreIs) -> RuleInput:
     """One to four windows of a label, often with a baseline, of sizes from no row to thousands."""
     if score_is == "probability_of_label" and rng.random() < 0.15:
         return more_of_the_wrong_traffic(rng, label)
@@ -54,12 +54,12 @@ def material(rng: np.random.Generator, label: str, score_is: ScoreIs) -> Materia
         population(rng, size, shift + drift, weighted=weighted, score_is=score_is) for _ in range(rng.integers(1, 5))
     )
     if rng.random() < 0.25:
-        return Material(Subject("tickets", label), WINDOW, windows)
+        return RuleInput(Subject("tickets", label), WINDOW, windows)
     frozen = population(rng, int(rng.choice([40, 400, 4000])), shift, weighted=weighted, score_is=score_is)
-    return Material(Subject("tickets", label), WINDOW, windows, pinned(label, frozen))
+    return RuleInput(Subject("tickets", label), WINDOW, windows, pinned(label, frozen))
 
 
-def more_of_the_wrong_traffic(rng: np.random.Generator, label: str) -> Material:
+def more_of_the_wrong_traffic(rng: np.random.Generator, label: str) -> RuleInput:
     """Scores of .9 were always too high, and more of them come than in the baseline's weeks."""
 
     def rows(size: int, share: float) -> Counts:
@@ -67,7 +67,7 @@ def more_of_the_wrong_traffic(rng: np.random.Generator, label: str) -> Material:
         return counts_from_rows(score, rng.random(size) < np.where(score == 0.9, 0.6, score))
 
     frozen, now = rows(8000, 0.1), rows(int(rng.choice([300, 4000])), float(rng.choice([0.1, 0.6])))
-    return Material(Subject("tickets", label), WINDOW, (now,), pinned(label, frozen))
+    return RuleInput(Subject("tickets", label), WINDOW, (now,), pinned(label, frozen))
 
 
 def pinned(label: str, frozen: Counts) -> Baseline:

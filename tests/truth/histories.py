@@ -33,7 +33,7 @@ from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import counts_from_rows
-from monitor.core.records import Quality, Reason, Subject, Window
+from monitor.core.records import Reason, RejectedRows, Subject, Window
 from monitor.core.windows import day, week
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
@@ -41,9 +41,9 @@ from monitor.history.store import Store
 from monitor.operations import incident_actions
 from monitor.operations.slack_buttons import Buttons
 from monitor.report.terminal import run_summary
-from monitor.service.app import Wanted
+from monitor.service.app import RequestedChange
 from monitor.service.backend import Service
-from monitor.service.problems import Refused
+from monitor.service.problems import RequestRefused
 from tests.fakes.world import make_world
 from tests.truth import script
 from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
@@ -497,7 +497,7 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
 
 def _reading(page: Page) -> StoredReading:
     state = "ok" if page.problem is None else page.problem.value
-    quality = tuple(Quality(page.source, reason, rows) for reason, rows in page.rejected.items())
+    quality = tuple(RejectedRows(page.source, reason, rows) for reason, rows in page.rejected.items())
     return StoredReading(
         page.source, state=state, error=page.error or None, versions={page.version: page.rows} if page.rows else {},
         quality=quality, rows=page.rows, digest=f"{page.source}{page.window.name}{page.rows}",
@@ -505,7 +505,7 @@ def _reading(page: Page) -> StoredReading:
 
 
 def _evaluated(page: Page) -> Evaluated:
-    quality = tuple(Quality(page.source, reason, rows) for reason, rows in page.rejected.items())
+    quality = tuple(RejectedRows(page.source, reason, rows) for reason, rows in page.rejected.items())
     return Evaluated(
         page.source, page.window, tuple(page.estimates), tuple(page.verdicts), (), quality, page.problem, page.error
     )
@@ -659,10 +659,10 @@ def _switch(told: Story, event: Event, step: Step) -> None:
 def _by_http(
     told: Story, step: Step, given: Mapping[str, Any], label: str | None, until: datetime | None, *, enable: bool
 ) -> None:
-    wanted = Wanted(given["source"], label, enable, f"token {given['by']}", given["why"], until, None)
+    wanted = RequestedChange(given["source"], label, enable, f"token {given['by']}", given["why"], until, None)
     try:
         stored = told.service.change(wanted)
-    except Refused as refused:
+    except RequestRefused as refused:
         told.acted.append(str(refused))
         return
     step.printed.append(Printed("http change", json.dumps(_plain(stored))))

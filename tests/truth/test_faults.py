@@ -19,7 +19,7 @@ import pytest
 from monitor.alerting import compose, incident_context, incidents, switch_line
 from monitor.alerting.health import issues
 from monitor.alerting.health import message as of_monitor
-from monitor.alerting.slack import causes, incident_message, labels
+from monitor.alerting.slack import incident_message, labels, likely_causes
 from monitor.alerting.slack.labels import SwitchLine
 from monitor.alerting.slack.links import Links
 from monitor.automation import evidence
@@ -131,7 +131,7 @@ def what_is_on_stays_on(patch: pytest.MonkeyPatch) -> None:
 
 def causes_that_are_none(patch: pytest.MonkeyPatch) -> None:
     """A change is named that did not happen."""
-    everywhere(patch, causes.new_version, lambda *_: "the model version changed from v3 to v9 in 2026-W03")
+    everywhere(patch, likely_causes.new_version, lambda *_: "the model version changed from v3 to v9 in 2026-W03")
 
 
 def a_scale_for_each_line(patch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthIssue:
     """One thing that is wrong with the monitor. ``key`` is the same as long as it is the same thing.
 
     ``until`` is when a lease ends or has ended.
@@ -166,7 +166,7 @@ class Finding:
         return self.severity == "critical" or self.reason in UNJUDGED
 
 
-def findings(seen: Observed, now: datetime) -> list[Finding]:
+def findings(seen: Observed, now: datetime) -> list[HealthIssue]:
     """Everything that is wrong, the gravest first."""
     every = list(_judged(seen))
     causes = {finding.key for finding in every if finding.reason == WatchReason.REJECTED_ROWS}
@@ -182,13 +182,13 @@ def findings(seen: Observed, now: datetime) -> list[Finding]:
     return sorted(found, key=lambda f: (rank[f.severity], f.reason, f.key))
 
 
-def _history(seen: Observed) -> Iterable[Finding]:
+def _history(seen: Observed) -> Iterable[HealthIssue]:
     """A history that was put back: its gates are closed until somebody looks."""
     found = seen.identity
     if found is None or (found.confirmed and not found.went_back):
         return
     why = found.why or "an older copy was put back"
-    yield Finding(
+    yield HealthIssue(
         WatchReason.HISTORY_RESTORED, "critical", f"{found.mark.history}:{found.mark.epoch}",
         f"The history is not confirmed: {why}. Every gate is closed, and no label acts.",
         "compare `calmon automation status` with what should be on, turn off what should not, then "
@@ -196,7 +196,7 @@ def _history(seen: Observed) -> Iterable[Finding]:
     )  # fmt: skip
 
 
-def _runs(seen: Observed, now: datetime) -> Iterable[Finding]:
+def _runs(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     for schedule in seen.scheduled:
         mine = {run.window_start: run for run in seen.runs if run.schedule == schedule}
         newest = windows.last_ready(schedule, now, seen.zone)
@@ -214,7 +214,7 @@ def _known_since(seen: Observed) -> datetime | None:
     return min((run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision), default=None)
 
 
-def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> Finding:
+def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> HealthIssue:
     """``late`` is the newest window whose run is overdue, ``last`` the start of the newest that was run."""
     first, count = late, 1
     if last is not None:
@@ -222,7 +222,7 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
         missed = windows.span(after, late, zone) if after.start < late.start else [late]
         first, count = missed[0], len(missed)
     more = f", and the {count - 1} after it" if count > 2 else ", and the one after it" if count > 1 else ""
-    return Finding(
+    return HealthIssue(
         WatchReason.RUN_MISSING, "critical", schedule,
         f"The {schedule} run of {first.name} is missing{more}: it was due at "
         f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
@@ -231,17 +231,17 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
     )  # fmt: skip
 
 
-def _state(run: RunSeen, now: datetime) -> Iterable[Finding]:
+def _state(run: RunSeen, now: datetime) -> Iterable[HealthIssue]:
     again = _again(run.schedule, run.window_name)
     key = f"{run.schedule}:{run.window_name}"
     if run.state == "failed":
-        yield Finding(
+        yield HealthIssue(
             WatchReason.RUN_FAILED, "critical", key,
             f"The {run.schedule} run of {run.window_name} failed: {run.error or 'it left no reason'}",
             f"fix what it names, then {again}: it continues where it stopped",
         )  # fmt: skip
     elif run.state == "running" and now - run.started_at > HUNG:
-        yield Finding(
+        yield HealthIssue(
             WatchReason.RUN_HUNG, "critical", key,
             f"The {run.schedule} run of {run.window_name} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not "
             "ended: it hangs, or its process was killed.",
@@ -253,11 +253,11 @@ def _again(schedule: str, window: str) -> str:
     return f"`calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {window}`"
 
 
-def _flows(seen: Observed, now: datetime) -> Iterable[Finding]:
+def _flows(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     """What the flows have left: runs that wait, flows that failed, and when the watchdog last looked."""
     looked, waiting = seen.notes.get(WATCHDOG_NOTE), seen.notes.get(WAITING_NOTE)
     if looked is not None and now - looked.at > SILENT:
-        yield Finding(
+        yield HealthIssue(
             WatchReason.WATCHDOG_SILENT, "critical", "watchdog",
             f"The watchdog last looked at {looked.at:%Y-%m-%d %H:%M} UTC; it is due every quarter of an hour.",
             "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), and that no run of "
@@ -271,10 +271,10 @@ def _flows(seen: Observed, now: datetime) -> Iterable[Finding]:
             yield _flow_failed(flow, note)
 
 
-def _waiting(runs: Sequence[Mapping[str, str]]) -> Finding:
+def _waiting(runs: Sequence[Mapping[str, str]]) -> HealthIssue:
     shown = "; ".join(f"{run['flow']} due {run['due']} UTC ({run['state']})" for run in runs[:5])
     more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
-    return Finding(
+    return HealthIssue(
         WatchReason.RUNS_WAITING, "critical", "waiting",
         f"Runs that were due more than an hour ago have not begun: {shown}{more}.",
         "check that the Prefect worker (or `python -m flows.serve`) is running; a slot that a killed run still holds "
@@ -282,11 +282,11 @@ def _waiting(runs: Sequence[Mapping[str, str]]) -> Finding:
     )  # fmt: skip
 
 
-def _flow_failed(flow: str, note: Note) -> Finding:
+def _flow_failed(flow: str, note: Note) -> HealthIssue:
     schedule = SCHEDULE_OF.get(flow)
     what = f"The {schedule} run" if schedule else f"The flow {flow}"
     again = f"`calmon run {schedule}`: it continues where it stopped" if schedule else "the next run shows it"
-    return Finding(
+    return HealthIssue(
         WatchReason.RUN_FAILED if schedule else WatchReason.FLOW_FAILED, "critical", flow,
         f"{what} failed at {note.at:%Y-%m-%d %H:%M} UTC: {note.detail.get('error') or 'it left no reason'}",
         f"fix what it names, then {again}",
@@ -305,7 +305,7 @@ def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
     return later or shown
 
 
-def _data(seen: Observed) -> Iterable[Finding]:
+def _data(seen: Observed) -> Iterable[HealthIssue]:
     for source in seen.sources:
         for schedule in seen.scheduled:
             mine = sorted(
@@ -325,14 +325,14 @@ def _comparable(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> list[int]:
     return [r.rows for r in readings[1:] if r.state == "ok" and weekday(r) == weekday(readings[0])]
 
 
-def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
     """What is wrong with the newest of these readings (the newest first) of one source on one schedule."""
     newest = mine[0]
     window = windows.containing(newest.schedule, newest.window_start, zone).name
     key = f"{newest.source}:{newest.schedule}"
     if newest.state != "ok":
         since = _since(mine, zone, lambda each: each.state != "ok")
-        yield Finding(
+        yield HealthIssue(
             WatchReason.SOURCE_NOT_READ, "critical", key,
             f"{newest.source} could not be read for {window}{since}: {newest.error or newest.state}. "
             "Its labels were not judged.",
@@ -340,7 +340,7 @@ def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo)
         )  # fmt: skip
     elif newest.rows == 0 and newest.rejected:
         since = _since(mine, zone, lambda each: each.state == "ok" and not each.rows and each.rejected > 0)
-        yield Finding(
+        yield HealthIssue(
             WatchReason.REJECTED_ROWS, "critical", key,
             f"Every row of {newest.source} for {window}{since} was rejected ({newest.rejected:,}): nothing could be "
             "judged.",
@@ -351,7 +351,7 @@ def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo)
         yield from _empty(mine, before, zone)
     elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * median(before):
         alike = "days of this weekday" if newest.schedule == "daily" else "windows"
-        yield Finding(
+        yield HealthIssue(
             WatchReason.DATA_SMALL, "warning", key,
             f"{newest.source} has {newest.rows:,} rows for {window}; usual are {median(before):,.0f} (the median of "
             f"the {len(before)} {alike} before).",
@@ -359,7 +359,7 @@ def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo)
         )  # fmt: skip
 
 
-def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[Finding]:
+def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
     """A window without rows against what is usual. One empty day may be a holiday; a week has none."""
     newest = mine[0]
     run = list(itertools.takewhile(lambda each: each.rows == 0, mine))
@@ -370,7 +370,7 @@ def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -
         return
     window = windows.containing(newest.schedule, newest.window_start, zone).name
     since = _since(mine, zone, lambda each: each.state == "ok" and each.rows == 0)
-    yield Finding(
+    yield HealthIssue(
         WatchReason.DATA_STALE, "critical" if long else "warning", f"{newest.source}:{newest.schedule}",
         f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
         f"Usual are {usual:,.0f}.",
@@ -386,7 +386,7 @@ def _since(mine: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[Reading
     return f" (since {windows.containing(run[-1].schedule, run[-1].window_start, zone).name})"
 
 
-def _judged(seen: Observed) -> Iterable[Finding]:
+def _judged(seen: Observed) -> Iterable[HealthIssue]:
     """What the newest evaluation of each source could not judge; why the source was not read is told of its reading."""
     for each in seen.judged:
         if each.source not in seen.sources or each.schedule not in seen.scheduled:
@@ -421,14 +421,14 @@ def _rejected(each: JudgedSeen) -> tuple[str, str]:
     return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {again}"
 
 
-def _nothing_judged(each: JudgedSeen) -> Finding:
+def _nothing_judged(each: JudgedSeen) -> HealthIssue:
     total = sum(each.reasons.values())
     why = ", ".join(
         f"{reason.value} {count:,}" for reason, count in sorted(each.reasons.items(), key=lambda item: -item[1])
     )
     known = each.since.get("")
     since = f" (since {known})" if known and known != each.window_name else ""
-    return Finding(
+    return HealthIssue(
         WatchReason.NOTHING_JUDGED, "critical", f"{each.source}:{each.schedule}",
         f"Nothing of {each.source} was judged in {each.window_name}{since}: all {total:,} verdicts of the "
         f"{each.schedule} rules are not evaluated ({why}).",
@@ -437,7 +437,7 @@ def _nothing_judged(each: JudgedSeen) -> Finding:
     )  # fmt: skip
 
 
-def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str, do_now: str) -> Finding:
+def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str, do_now: str) -> HealthIssue:
     found = each.labels[reason]
     rank = {"critical": 0, "warning": 1, "info": 2}
     severity = min((severity for _, severity, _ in found), key=rank.__getitem__)
@@ -445,13 +445,13 @@ def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str,
     rules = ", ".join(sorted({rule for rule, _, _ in found}))
     known = each.since.get(reason.value)
     since = f" (since {known})" if known and known != each.window_name else ""
-    return Finding(
+    return HealthIssue(
         told, severity, f"{each.source}:{each.schedule}",
         f"{each.source} in {each.window_name}{since}: {rules} could not judge {names}: {why}.", do_now, each.source,
     )  # fmt: skip
 
 
-def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
+def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
     dead = [d for d in seen.deliveries if _is_refused(d) and now - d.created_at <= RECENT]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
@@ -468,7 +468,7 @@ def _deliveries(seen: Observed, now: datetime) -> Iterable[Finding]:
         for channel in sorted({d.channel for d in group}):
             mine = [d for d in group if d.channel == channel]
             said = next((d.error for d in reversed(mine) if d.error), "no error was noted")
-            yield Finding(
+            yield HealthIssue(
                 reason, "warning", channel, f"{_messages(len(mine), channel)} {words[len(mine) > 1]}: {said}", do_now,
                 channel=channel,
             )  # fmt: skip
@@ -483,7 +483,7 @@ def _is_refused(delivery: Delivery) -> bool:
     return delivery.state == "dead" and not (delivery.error or "").startswith(DELETED)
 
 
-def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
+def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # nothing of these acts anyway
     mine = [s for s in seen.switches if s.source not in off and not _is_told(s, seen)]
     on = [s for s in mine if s.state == "on" and s.lease_until is not None]
@@ -496,14 +496,14 @@ def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
         if band is not None and (planned or _will_be_renewed(seen, until, now)):
             continue
         if hours <= 0:
-            yield Finding(
+            yield HealthIssue(
                 WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{until.isoformat()}",
                 f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
                 "renewed its lease.",
                 "`calmon explain` the newest verdict of the label shows why no rule was judged", source, until=until,
             )  # fmt: skip
         elif band is not None:
-            yield Finding(
+            yield HealthIssue(
                 WatchReason.LEASE_ENDING, "critical" if band == min(LEASE_WARNINGS) else "warning",
                 f"{source}:{until.isoformat()}:{band}",
                 f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
@@ -512,14 +512,14 @@ def _leases(seen: Observed, now: datetime) -> Iterable[Finding]:
             )  # fmt: skip
 
 
-def _turned_off(seen: Observed) -> Iterable[Finding]:
+def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
     """Labels that are off since nothing could be judged (``when_not_evaluated: disable``)."""
     off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.reason.startswith(NOT_EVALUATED)]
     for source in sorted({state.source for state in off if state.source in seen.sources}):
         mine = [state for state in off if state.source == source]
         names = _names([state.label or "the source as a whole" for state in mine])
         why = ", ".join(sorted({state.reason.removeprefix(NOT_EVALUATED) for state in mine}))
-        yield Finding(
+        yield HealthIssue(
             WatchReason.TURNED_OFF, "critical", source,
             f"Automation of {source} was turned off for {names}, since no acting rule could be judged ({why}).",
             "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "

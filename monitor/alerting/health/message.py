@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.alerting.health.issues import Finding, WatchReason
+from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.troubles import Trouble, is_trouble
 from monitor.alerting.slack.blocks import (
     FALLBACK,
@@ -73,7 +73,7 @@ class View:
     """
 
     incident: Incident
-    findings: Sequence[Finding]
+    findings: Sequence[HealthIssue]
     automation: str
     now: datetime
     since: datetime | None = None
@@ -164,7 +164,7 @@ def reminder(view: View, *, channel: str, root: str, number: int, mention: str |
     return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
 
 
-def news(view: View, findings: Sequence[Finding], *, channel: str, root: str, mention: str | None) -> Payload:
+def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str, mention: str | None) -> Payload:
     """A reply that says what is new in a trouble that goes on, or that it is back; with a mention it calls."""
     back = view.incident.reopened and not findings
     top = f"It is back: {escape(view.title)}" if back else f"New: {escape(view.title)}"
@@ -179,7 +179,7 @@ def back(view: View, *, channel: str, root: str) -> Payload:
     return _reply(view, lines, channel, hashed("back", root, str(view.incident.version)), "news", None)
 
 
-def stage_of(finding: Finding) -> str:
+def stage_of(finding: HealthIssue) -> str:
     """What is told once in a thread: the first and the last warning of a lease, and its end."""
     return f"{finding.reason.value}:{finding.severity}:{finding.source}"
 
@@ -222,7 +222,7 @@ def _length(span: timedelta) -> str:
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
 
 
-def _findings(findings: Sequence[Finding], links: Links | None) -> list[str]:
+def _findings(findings: Sequence[HealthIssue], links: Links | None) -> list[str]:
     lines = [
         f"{_EMOJI[f.severity]} {escape(redacted(f.text))}{_runbook(f, links)}" for f in findings[:SHOWN]
     ]  # fmt: skip
@@ -230,7 +230,7 @@ def _findings(findings: Sequence[Finding], links: Links | None) -> list[str]:
     return [*lines, f"and {more} more: `calmon health` lists all"] if more > 0 else lines
 
 
-def _runbook(finding: Finding, links: Links | None) -> str:
+def _runbook(finding: HealthIssue, links: Links | None) -> str:
     page = f"docs/runbook/{finding.reason.value}.md"
     url = links.runbook(finding.reason.value) if links is not None else None
     return f" {link(url, 'runbook')}" if url else f" (`{page}`)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from monitor.alerting.health.issues import Finding, WatchReason
+from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.incidents import incident_id, wake
 from monitor.core.records import MONITOR_RULE, Incident, IncidentEvent, Severity
 
@@ -53,7 +53,7 @@ class Group:
 
     trouble: Trouble
     subject: str
-    findings: tuple[Finding, ...]
+    findings: tuple[HealthIssue, ...]
 
     @property
     def rule(self) -> str:
@@ -77,7 +77,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TroubleChange:
     """What one look makes of one incident.
 
     ``before`` is None where it opens; ``event`` says what happened ("" where nothing is to be stored, though its
@@ -102,14 +102,14 @@ def group_without_findings(incident: Incident) -> Group:
     return Group(trouble, incident.source, ())
 
 
-def groups(findings: Iterable[Finding], known: Sequence[Incident]) -> list[Group]:
+def groups(findings: Iterable[HealthIssue], known: Sequence[Incident]) -> list[Group]:
     """The findings by trouble. ``known`` are all incidents of the monitor.
 
     The end of a lease belongs to what keeps it from being renewed: no run, or data that could not be judged.
     """
     found = list(findings)
     others = [finding for finding in found if TROUBLE_OF[finding.reason] != Trouble.AUTOMATION]
-    placed: dict[tuple[Trouble, str], list[Finding]] = {}
+    placed: dict[tuple[Trouble, str], list[HealthIssue]] = {}
     for finding in others:
         placed.setdefault((TROUBLE_OF[finding.reason], _subject(finding)), []).append(finding)
     for finding in found:
@@ -123,7 +123,7 @@ def groups(findings: Iterable[Finding], known: Sequence[Incident]) -> list[Group
     ]
 
 
-def _subject(finding: Finding) -> str:
+def _subject(finding: HealthIssue) -> str:
     trouble = TROUBLE_OF[finding.reason]
     if trouble in (Trouble.NOT_RUNNING, Trouble.HISTORY):
         return ""
@@ -131,7 +131,7 @@ def _subject(finding: Finding) -> str:
 
 
 def _home(
-    finding: Finding, placed: Mapping[tuple[Trouble, str], Sequence[Finding]], known: Sequence[Incident]
+    finding: HealthIssue, placed: Mapping[tuple[Trouble, str], Sequence[HealthIssue]], known: Sequence[Incident]
 ) -> tuple[Trouble, str] | None:
     """Which trouble an end of automation belongs to; None where an incident that is over has told of it."""
     own = (Trouble.AUTOMATION, finding.source)
@@ -153,7 +153,7 @@ def _is_open(incident: Incident) -> bool:
     return incident.state != "resolved"
 
 
-def changes(found: Sequence[Group], known: Sequence[Incident], now: datetime) -> list[Change]:
+def changes(found: Sequence[Group], known: Sequence[Incident], now: datetime) -> list[TroubleChange]:
     """What a look makes of the incidents; ``known`` are all of the monitor."""
     current = {i.fingerprint: i for i in sorted(known, key=lambda i: (_is_open(i), i.opened_at))}
     there = {group.fingerprint: group for group in found}
@@ -162,36 +162,36 @@ def changes(found: Sequence[Group], known: Sequence[Incident], now: datetime) ->
     return made + [_without_group(incident, now) for incident in gone]
 
 
-def _with_group(group: Group, incident: Incident | None, now: datetime) -> Change:
+def _with_group(group: Group, incident: Incident | None, now: datetime) -> TroubleChange:
     if incident is None or (incident.resolved_at is not None and now - incident.resolved_at > RECALL):
-        return Change(None, _opened(group, now), group, "opened")
+        return TroubleChange(None, _opened(group, now), group, "opened")
     if incident.state == "resolved":
-        return Change(incident, _reopened(incident, group, now), group, "reopened", calls=True)
+        return TroubleChange(incident, _reopened(incident, group, now), group, "reopened", calls=True)
     woken = wake(incident, now)
     after = woken.incident if woken.changes and woken.incident is not None else incident
     graver = _RANK[group.severity] < _RANK[incident.severity]
     seen = replace(after, severity=group.severity, reason=group.reason, ok_windows=0)
     if seen == incident:
-        return Change(incident, incident, group)
+        return TroubleChange(incident, incident, group)
     event = "unsilenced" if woken.changes else "continued"
     calls = graver and seen.state == "open"
-    return Change(
+    return TroubleChange(
         incident, replace(seen, version=incident.version + 1, breaches=seen.breaches + 1), group, event, calls
     )
 
 
-def _without_group(incident: Incident, now: datetime) -> Change:
+def _without_group(incident: Incident, now: datetime) -> TroubleChange:
     """It is over, at once; one that flaps only once it has been away for a while."""
     if incident.reopened >= FLAPPING_FROM:
         if not incident.ok_windows:
             held = replace(incident, ok_windows=1, last_window_start=now, version=incident.version + 1)
-            return Change(incident, held, None, "held_back")
+            return TroubleChange(incident, held, None, "held_back")
         if now - incident.last_window_start < QUIET:
-            return Change(incident, incident, None)
+            return TroubleChange(incident, incident, None)
     ended = replace(
         incident, state="resolved", resolved_at=now, resolved_by=None, ok_windows=1, version=incident.version + 1
     )  # fmt: skip
-    return Change(incident, ended, None, "resolved")
+    return TroubleChange(incident, ended, None, "resolved")
 
 
 def _opened(group: Group, now: datetime) -> Incident:
@@ -215,7 +215,7 @@ def _reopened(incident: Incident, group: Group, now: datetime) -> Incident:
     )  # fmt: skip
 
 
-def event_of(change: Change, now: datetime) -> IncidentEvent | None:
+def event_of(change: TroubleChange, now: datetime) -> IncidentEvent | None:
     """What the history keeps of a change; None where nothing is stored."""
     if not change.event:
         return None

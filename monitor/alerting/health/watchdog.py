@@ -15,10 +15,10 @@ from typing import Any
 
 from monitor.alerting import incidents
 from monitor.alerting.health import issues, message, troubles
-from monitor.alerting.health.issues import Finding, JudgedSeen, Observed, ReadingSeen, RunSeen
+from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
 from monitor.alerting.health.message import View, automation_now
-from monitor.alerting.health.troubles import Change, Group
-from monitor.alerting.incidents import Step
+from monitor.alerting.health.troubles import Group, TroubleChange
+from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload
 from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import delivery_of
@@ -131,12 +131,12 @@ def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], source: str
     return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
 
 
-def watch_monitor(monitor: Monitor) -> list[Finding]:
+def watch_monitor(monitor: Monitor) -> list[HealthIssue]:
     """What is wrong with the monitor now; its incidents and their messages are stored."""
     return _update(monitor, lambda _: True)
 
 
-def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[Finding]:
+def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[HealthIssue]:
     """The same after a run of ``window``, for what it has read and judged: so nobody needs to wait for the watchdog."""
 
     def is_mine(group: Group) -> bool:
@@ -147,15 +147,15 @@ def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None
     return _update(monitor, is_mine, window.start if window is not None else None)
 
 
-def watch_runs(monitor: Monitor) -> list[Finding]:
+def watch_runs(monitor: Monitor) -> list[HealthIssue]:
     """The same for nothing but runs and flows: where alerts.yaml may be what is broken."""
     return _update(monitor, lambda group: group.trouble == troubles.Trouble.NOT_RUNNING)
 
 
-def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime | None = None) -> list[Finding]:
+def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime | None = None) -> list[HealthIssue]:
     for _ in range(TRIES):
         edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
-        look = Look(monitor, monitor.clock(), since)
+        look = WatchRound(monitor, monitor.clock(), since)
         known = monitor.store.monitor_incidents()
         found = [group for group in troubles.groups(look.findings, known) if wanted(group)]
         there = {group.fingerprint for group in found}
@@ -177,23 +177,23 @@ def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
     store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, {"error": without_secrets(error)[:ERROR_LENGTH]}))
 
 
-def apply_step(monitor: Monitor, step: Step) -> tuple[Delivery, ...] | None:
+def apply_step(monitor: Monitor, step: IncidentStep) -> tuple[Delivery, ...] | None:
     """Store what a person did to an incident of the monitor, with the edit; None where somebody else was first."""
-    look = Look(monitor, monitor.clock())
+    look = WatchRound(monitor, monitor.clock())
     edits = monitor.store.last_edits()
     incident = step.decision.incident
     event = incidents.event_of(step, look.now)
     if incident is None or not step.decision.changes:
         events = [event] if event is not None else []
         return () if monitor.store.apply_incidents([], [], [], events) == "applied" else None
-    deliveries = tuple(look.edit(Change(None, incident, look.group_of(incident)), edits))
+    deliveries = tuple(look.edit(TroubleChange(None, incident, look.group_of(incident)), edits))
     done = monitor.store.apply_incidents([], [incident], deliveries, [event] if event is not None else [])
     return deliveries if done == "applied" else None
 
 
 def reminders(monitor: Monitor) -> list[Delivery]:
     """One more call for each trouble that nobody has acknowledged, where the route's ``repeat`` has passed."""
-    look = Look(monitor, monitor.clock())
+    look = WatchRound(monitor, monitor.clock())
     found = [look.reminder(incident) for incident in monitor.store.monitor_incidents("open")]
     due = [each for each in found if each is not None]
     for delivery in due:
@@ -202,7 +202,7 @@ def reminders(monitor: Monitor) -> list[Delivery]:
 
 
 @dataclass(frozen=True)
-class Look:
+class WatchRound:
     """One look at the history at one time, and the messages that it makes."""
 
     monitor: Monitor
@@ -215,7 +215,7 @@ class Look:
         return observed(self.monitor.store, self.monitor.config, self.now, since=self.since)
 
     @cached_property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[HealthIssue]:
         """All that is wrong."""
         return issues.findings(self.seen, self.now)
 
@@ -225,7 +225,7 @@ class Look:
         mine = (g for g in troubles.groups(self.findings, known) if g.fingerprint == incident.fingerprint)
         return next(mine, None)
 
-    def store(self, made: Sequence[Change], edits: dict[str, int]) -> bool:
+    def store(self, made: Sequence[TroubleChange], edits: dict[str, int]) -> bool:
         """Keep these changes with their messages; False where somebody else was first."""
         opened: list[Incident] = []
         updated: list[Incident] = []
@@ -242,7 +242,7 @@ class Look:
             return True
         return self.monitor.store.apply_incidents(opened, updated, deliveries, events) == "applied"
 
-    def _messages(self, change: Change, edits: dict[str, int]) -> tuple[Incident, list[Delivery]]:
+    def _messages(self, change: TroubleChange, edits: dict[str, int]) -> tuple[Incident, list[Delivery]]:
         """The incident with its message, and what is to be sent."""
         incident, thread = change.after, self._thread(change.after)
         post = next((each for each in thread if each.id == incident.root), None)
@@ -257,7 +257,7 @@ class Look:
     def _is_on_its_way(self, post: Delivery) -> bool:
         return post.state in _ON_ITS_WAY or self.monitor.sender is None
 
-    def _post(self, change: Change) -> tuple[Incident, list[Delivery]]:
+    def _post(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
         route = None if change.group is None else route_for(change.group, self.monitor.config)
         if route is None or change.after.state != "open":
             return change.after, []
@@ -267,7 +267,7 @@ class Look:
         post = _delivery(payload, self.now)
         return replace(incident, root=post.id), [post]
 
-    def edit(self, change: Change, edits: dict[str, int]) -> list[Delivery]:
+    def edit(self, change: TroubleChange, edits: dict[str, int]) -> list[Delivery]:
         """The message as it is to stand, where that differs from how it stands."""
         root, thread = change.after.root, self._thread(change.after)
         post = next((each for each in thread if each.id == root), None)
@@ -282,11 +282,11 @@ class Look:
         changed = message.edited(payload, root, sequence)
         return [_delivery(changed, self.now, operation="edit", root=root, sequence=sequence)]
 
-    def _living(self, change: Change, channel: str, mention: str | None) -> Payload:
+    def _living(self, change: TroubleChange, channel: str, mention: str | None) -> Payload:
         links = links_of(self.monitor.settings)
         return message.living_message(self._view(change), channel=channel, mention=mention, links=links)
 
-    def _replies(self, change: Change, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
+    def _replies(self, change: TroubleChange, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
         """What is worth a reply: that it is over, back or graver, and each stage of a lease once."""
         view, group = self._view(change), change.group
         if change.event == "resolved":
@@ -316,7 +316,8 @@ class Look:
         if group is None:  # over: the next look of the watchdog says so
             return None
         payload = message.reminder(
-            self._view(Change(incident, incident, group)), channel=post.channel, root=post.id, mention=route.mention,
+            self._view(TroubleChange(incident, incident, group)), channel=post.channel, root=post.id,
+            mention=route.mention,
             number=1 + sum(_change_of(each) == "repeat" for each in calls),
         )  # fmt: skip
         return _reply(payload, self.now, post.id)
@@ -326,7 +327,7 @@ class Look:
             severity=incident.severity, source=incident.source, label=None, rule=""
         ) or next(iter(self.monitor.config.routes), None)
 
-    def _view(self, change: Change) -> View:
+    def _view(self, change: TroubleChange) -> View:
         incident = change.after
         source = incident.source if incident.source in self.monitor.config.sources else ""
         about = not any(

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
 from monitor.config.settings import Settings
-from monitor.context import Check, Sent
+from monitor.context import Sent, SlackCheck
 from monitor.core.records import Delivery
 from monitor.core.redaction import without_secrets
 
@@ -194,14 +194,14 @@ class SlackSender:
         files = answer.get("files") or [{}]
         return Sent(root.channel_id, str(files[0].get("id") or ""))
 
-    def check(self) -> Check:
+    def check(self) -> SlackCheck:
         """Ask Slack who we are; never raises."""
         try:
             answer = call(self._client.auth_test)
         except TransportError as error:
-            return Check(False, problem=error.message)
+            return SlackCheck(False, problem=error.message)
         team, user, team_id = (str(answer.get(key) or "") for key in ("team", "user", "team_id"))
-        return Check(True, team=team, user=user, team_id=team_id)
+        return SlackCheck(True, team=team, user=user, team_id=team_id)
 
     def _channel_id(self, channel: str) -> str:
         """The id behind ``#name``; the name itself where the list does not tell (a proxy may take it)."""

@@ -34,7 +34,7 @@ from monitor.alerting.slack.blocks import (
 )
 from monitor.alerting.slack.labels import (
     IN_PART,
-    Finding,
+    AlertItem,
     LabelFindings,
     Now,
     WorstRange,
@@ -78,7 +78,9 @@ def delivery_id(channel: str, window: Window, incident_ids: Sequence[str]) -> st
     return hashed("incidents", channel, window.schedule, window.start.isoformat(), *sorted(incident_ids))
 
 
-def incident_message(findings: Sequence[Finding], *, window: Window, route: Route, links: Links = _NO_LINKS) -> Payload:
+def incident_message(
+    findings: Sequence[AlertItem], *, window: Window, route: Route, links: Links = _NO_LINKS
+) -> Payload:
     """The living message of all incidents that the evaluation of ``window`` opened on one route, as they are now.
 
     Returns ``{channel, text, blocks, metadata}``; raises ValueError without a finding. Its header and its link are
@@ -121,7 +123,7 @@ def edited_message(message: Payload, root: str, sequence: int) -> Payload:
 
 
 def numbers_message(
-    findings: Sequence[Finding], *, window: Window, channel: str, root: str, links: Links = _NO_LINKS
+    findings: Sequence[AlertItem], *, window: Window, channel: str, root: str, links: Links = _NO_LINKS
 ) -> Payload:
     """The reply with the statistics behind a message: they are not in the message itself."""
     lines, defined = [f"*Numbers of {window.name}*"], False
@@ -139,7 +141,7 @@ def numbers_message(
 
 
 def news_message(
-    told: Sequence[tuple[Finding, Verdict | None]],
+    told: Sequence[tuple[AlertItem, Verdict | None]],
     *,
     window: Window,
     channel: str,
@@ -167,7 +169,7 @@ def news_message(
     return payload_of(channel, text, blocks, id, "call" if calls else "news")
 
 
-def news_line(finding: Finding, verdict: Verdict | None) -> str:
+def news_line(finding: AlertItem, verdict: Verdict | None) -> str:
     """One incident in a reply: what happened to it, what this evaluation (``verdict``) saw, and the numbers of that."""
     why = "" if finding.last is None else clean(str(finding.last.detail.get("why", "")), 300)
     seen = plain_words(verdict) if verdict is not None else why or plain_words(finding.verdict)
@@ -177,7 +179,7 @@ def news_line(finding: Finding, verdict: Verdict | None) -> str:
 
 
 def repeat_message(
-    findings: Sequence[Finding], *, channel: str, root: str, number: int, mention: str | None
+    findings: Sequence[AlertItem], *, channel: str, root: str, number: int, mention: str | None
 ) -> Payload:
     """The ``number``-th call for somebody to acknowledge what is still open, as a reply in the thread.
 
@@ -212,7 +214,7 @@ def ended_message(label: LabelFindings, *, channel: str, root: str, mention: str
 
 
 def picture(
-    png: bytes, finding: Finding, *, window: Window, channel: str, root: str, shows: str
+    png: bytes, finding: AlertItem, *, window: Window, channel: str, root: str, shows: str
 ) -> tuple[str, Payload]:
     """(delivery id, payload) of the picture that goes into a living message's thread; ``shows`` says what it is."""
     id = hashed("picture", root)
@@ -301,7 +303,7 @@ def _sentence(words: str, *, capital: bool) -> str:
     return f"{words[:1].upper() if capital else words[:1]}{words[1:]}."
 
 
-def _leads(finding: Finding) -> list[str]:
+def _leads(finding: AlertItem) -> list[str]:
     """Where it fails most, and what changed when it began; nothing where nothing stands out."""
     worst = [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
     changed = escape("; ".join(clean(cause, 300) for cause in finding.causes))
@@ -344,7 +346,7 @@ def _emoji(label: LabelFindings) -> str:
     return _STATES.get(state, EMOJI[label.severity])
 
 
-def _full_name(finding: Finding) -> str:
+def _full_name(finding: AlertItem) -> str:
     return clean(finding.verdict.subject.name, 2 * LABEL_LENGTH)
 
 
@@ -410,7 +412,7 @@ def _push(label: LabelFindings) -> str:
     return cut(escape(f"{label.name} {words}{done}."), 500)
 
 
-def _footer(labels: Sequence[LabelFindings], findings: Sequence[Finding], links: Links) -> list[Block]:
+def _footer(labels: Sequence[LabelFindings], findings: Sequence[AlertItem], links: Links) -> list[Block]:
     """The links: the report of the newest week, and the runbook page of each reason."""
     window = newest_window(findings, "weekly") or newest_window(findings)
     report = links.report(window) if window is not None else None
@@ -427,13 +429,13 @@ def _waiting(label: LabelFindings) -> str:
     return f"• {_line(label)}: {ids}"
 
 
-def _rule(finding: Finding, links: Links) -> str:
+def _rule(finding: AlertItem, links: Links) -> str:
     id = clean(finding.verdict.rule)
     page = links.rule(id)
     return f"{link(page, id) if page else escape(id)} ({finding.verdict.severity})"
 
 
-def _numbers(finding: Finding, *, defined: bool) -> str:
+def _numbers(finding: AlertItem, *, defined: bool) -> str:
     """The numbers in one line: value with interval, baseline, change, n, what could have been seen.
 
     ``defined``: what overconfidence is has been said already.
@@ -472,7 +474,7 @@ def _measured(value: float | None, low: float | None, high: float | None, *, sig
     )
 
 
-def _worst(finding: Finding) -> str:
+def _worst(finding: AlertItem) -> str:
     worst = finding.worst or _worst_of(finding.verdict)
     if worst is None:
         return ""

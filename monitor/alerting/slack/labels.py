@@ -67,7 +67,7 @@ _BY_REASON = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AlertItem:
     """One incident of a message with its last breach and what is known around that.
 
     ``latest`` is the verdict of the newest evaluation that said something of it, ``window`` the window of that
@@ -113,10 +113,10 @@ class Finding:
 class LabelFindings:
     """All incidents of one label in one message; the first of ``findings`` is the one that the message describes."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[AlertItem, ...]
 
     @property
-    def lead(self) -> Finding:
+    def lead(self) -> AlertItem:
         """The worst of them."""
         return self.findings[0]
 
@@ -141,7 +141,7 @@ class LabelFindings:
         return min((f.verdict.severity for f in self.unresolved or self.findings), key=RANK.__getitem__)
 
     @property
-    def unresolved(self) -> tuple[Finding, ...]:
+    def unresolved(self) -> tuple[AlertItem, ...]:
         """Those that are not over."""
         return tuple(each for each in self.findings if each.now != Now.RESOLVED)
 
@@ -198,15 +198,15 @@ _OTHERS = {
 }
 
 
-def by_label(findings: Sequence[Finding]) -> list[LabelFindings]:
+def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
     """The labels of a message: the worst first, what is resolved last; in each, the worst finding first."""
-    groups: dict[tuple[str, str | None], list[Finding]] = {}
+    groups: dict[tuple[str, str | None], list[AlertItem]] = {}
     for finding in sorted(findings, key=_place):
         groups.setdefault((finding.incident.source, finding.incident.label), []).append(finding)
     return sorted((LabelFindings(tuple(each)) for each in groups.values()), key=lambda each: _place(each.lead))
 
 
-def _place(finding: Finding) -> tuple[bool, int, int, float, str, str, bool, str]:
+def _place(finding: AlertItem) -> tuple[bool, int, int, float, str, str, bool, str]:
     verdict, excess = finding.verdict, finding.excess_errors or 0.0
     return (
         finding.now == Now.RESOLVED, RANK[verdict.severity], _ORDER[finding.now], -excess, verdict.subject.source,
@@ -214,7 +214,7 @@ def _place(finding: Finding) -> tuple[bool, int, int, float, str, str, bool, str
     )  # fmt: skip
 
 
-def newest_window(findings: Sequence[Finding], schedule: str | None = None) -> Window | None:
+def newest_window(findings: Sequence[AlertItem], schedule: str | None = None) -> Window | None:
     """The newest window that any of them was seen in; of one schedule, where that is asked for.
 
     Of what is not resolved, where anything is: a day on which something ended is not one of the breach that goes on.

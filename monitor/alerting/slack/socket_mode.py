@@ -41,7 +41,7 @@ def web_client(token: str, api_url: str) -> WebClient:
     return client
 
 
-class SlackDesk:
+class SocketModeResponder:
     """What a press needs of Slack. Every method raises :class:`monitor.alerting.slack.client.TransportError`."""
 
     def __init__(self, client: WebClient) -> None:

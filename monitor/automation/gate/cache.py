@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from monitor.automation.gate.snapshot import Board, Decision, Terms, decide, terms
+from monitor.automation.gate.snapshot import Decision, SwitchSnapshot, Terms, decide, terms
 
 Entry: TypeAlias = tuple[float, Terms]
 
 MARGIN_S = 0.001  # near the end of a lease it is `decide` that says, to the microsecond
 QUICK_SHARE = 0.5  # of the TTL; until then somebody else sees to the next reading
 
-_NOBODY: Entry = (math.inf, terms(Board(datetime.min), "?", "?", datetime.min))  # noqa: DTZ901 - of a board without anything
+_NOBODY: Entry = (math.inf, terms(SwitchSnapshot(datetime.min), "?", "?", datetime.min))  # noqa: DTZ901 - of a board without anything
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class SnapshotCache:
     """A board with the answers for every label that has a switch.
 
     ``began`` is when reading it began, ``fresh_until`` when it is too old, ``due`` when a gate must
@@ -34,7 +34,7 @@ class Held:
     source, those of labels without a switch. All but ``now`` and ``seen`` are on the ``elapsed`` clock.
     """
 
-    board: Board
+    board: SwitchSnapshot
     entries: Mapping[tuple[str, str], Entry]
     strangers: Mapping[str, Entry]
     anchored: float
@@ -66,14 +66,21 @@ class Held:
         return decide(self.board, source, label, score, self.time(elapsed))
 
 
-def hold(board: Board, *, began: float, ttl_s: float, ended: float | None = None, previous: Held | None = None) -> Held:
+def hold(
+    board: SwitchSnapshot,
+    *,
+    began: float,
+    ttl_s: float,
+    ended: float | None = None,
+    previous: SnapshotCache | None = None,
+) -> SnapshotCache:
     """A board whose reading began at ``began`` and ended at ``ended`` (None: at once).
 
     The time never goes back: where the board's clock is behind what the previous one says, that one
     goes on.
 
     >>> from datetime import UTC
-    >>> board = Board(datetime(2026, 11, 21, tzinfo=UTC))
+    >>> board = SwitchSnapshot(datetime(2026, 11, 21, tzinfo=UTC))
     >>> held = hold(board, began=100.0, ttl_s=30)
     >>> held.is_fresh(129.9), held.is_fresh(130.0), held.answer("tickets", "billing", 0.9, 101.0).reason.value
     (True, False, 'never_set')
@@ -85,10 +92,10 @@ def hold(board: Board, *, began: float, ttl_s: float, ended: float | None = None
     unknown = max((label for _, label in labels), key=len, default="") + "?"  # longer than any that has a switch
     entries = {key: _entry(board, *key, now, began) for key in labels}
     strangers = {source: _entry(board, source, unknown, now, began) for source, _ in board.switches}
-    return Held(board, entries, strangers, began, now, ended, seen, *_lifetime(began, ttl_s))
+    return SnapshotCache(board, entries, strangers, began, now, ended, seen, *_lifetime(began, ttl_s))
 
 
-def renew(held: Held, *, began: float, ttl_s: float) -> Held:
+def renew(held: SnapshotCache, *, began: float, ttl_s: float) -> SnapshotCache:
     """The same board, of which a reading that began at ``began`` has found that it still holds."""
     first, fresh_until, due = _lifetime(began, ttl_s)
     return replace(held, began=first, fresh_until=fresh_until, due=due)
@@ -98,7 +105,7 @@ def _lifetime(began: float, ttl_s: float) -> tuple[float, float, float]:
     return began, began + ttl_s, began + ttl_s * QUICK_SHARE
 
 
-def _entry(board: Board, source: str, label: str, now: datetime, elapsed: float) -> Entry:
+def _entry(board: SwitchSnapshot, source: str, label: str, now: datetime, elapsed: float) -> Entry:
     """The terms of one label, and until when: the end of its lease or its source's may change them."""
     states = (board.switches.get((source, label)), board.switches.get((source, None)))
     ends = [state.lease_until for state in states if state is not None and state.lease_until is not None]

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from monitor.automation.gate.cache import Held, hold, renew
+from monitor.automation.gate.cache import SnapshotCache, hold, renew
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import Board, Decision, GateReason
+from monitor.automation.gate.snapshot import Decision, GateReason, SwitchSnapshot
 from monitor.automation.gate.sources import ReadFailed, Source
 from monitor.core.time_limit import in_words
 
@@ -36,7 +36,7 @@ class Refresher:
         source: Source,
         ttl_s: float,
         elapsed: Callable[[], float],
-        held: Held | None = None,
+        held: SnapshotCache | None = None,
         past: Past | None = None,
     ) -> None:
         self.source = source
@@ -113,7 +113,7 @@ class Refresher:
         finally:
             self._reading_since = None
 
-    def _held(self, began: float) -> Held:
+    def _held(self, began: float) -> SnapshotCache:
         if self.held is None or self.failure is not None or began - self._whole_at > WHOLE_AFTER_S:
             self.source.forget()  # after a failure, too: what the source remembers may never have become ours
         board = self.source.read(self.limit_s)
@@ -125,7 +125,7 @@ class Refresher:
         self._whole_at = began
         return hold(board, began=began, ttl_s=self.ttl_s, ended=self.elapsed(), previous=self.held)
 
-    def _refuse_past(self, board: Board, began: float) -> None:
+    def _refuse_past(self, board: SwitchSnapshot, began: float) -> None:
         """Raise ReadFailed, and forget what is held, where the board is of the past.
 
         That is a history that went back, or an answer whose own time is more than a TTL behind what this process

@@ -63,7 +63,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Board:
+class SwitchSnapshot:
     """Switches by (source, label), label None for the source's own, and ``automate_at`` likewise.
 
     A label without a threshold of its own has its source's. ``at`` is when the board was read, by
@@ -97,12 +97,12 @@ WHOLE: Mapping[GateReason, str] = {
 
 def board_of(
     at: datetime, switches: Iterable[SwitchState], automate_at: Mapping[Key, float], identity: Identity
-) -> Board:
+) -> SwitchSnapshot:
     """The board of what a history holds, read at ``at``; closed where an older copy was put back."""
     closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
     if not identity.confirmed:
         closed = GateReason.HISTORY_RESTORED
-    return Board(
+    return SwitchSnapshot(
         at, {(s.source, s.label): s for s in switches}, automate_at, identity.mark, identity.newest_at, closed
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ class Terms:
         return self.yes
 
 
-def terms(board: Board, source: str, label: str, now: datetime) -> Terms:
+def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Terms:
     """What this board says about a label at this moment. Closed for whatever is not known."""
     if not isinstance(source, str) or not isinstance(label, str) or not label:  # no label is the source's own switch
         return Terms(_NO_LABEL)
@@ -171,7 +171,7 @@ def terms(board: Board, source: str, label: str, now: datetime) -> Terms:
     )  # fmt: skip
 
 
-def closed_by_history(board: Board, now: datetime) -> Decision | None:
+def closed_by_history(board: SwitchSnapshot, now: datetime) -> Decision | None:
     """Why no label may act, whatever its switch says."""
     if board.closed is not None:
         return Decision(False, board.closed, detail=WHOLE.get(board.closed, board.closed.value))
@@ -181,7 +181,7 @@ def closed_by_history(board: Board, now: datetime) -> Decision | None:
     return None
 
 
-def decide(board: Board, source: str, label: str, score: float | None, now: datetime) -> Decision:
+def decide(board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime) -> Decision:
     """Whether automation may act on an item of this label with this score, now.
 
     Closed for whatever is not known: a label never set, a source without a threshold, no score. Any
@@ -190,7 +190,7 @@ def decide(board: Board, source: str, label: str, score: float | None, now: date
     >>> from datetime import UTC, timedelta
     >>> now = datetime(2026, 11, 21, tzinfo=UTC)
     >>> on = SwitchState("tickets", "billing", "on", lease_until=now + timedelta(days=2), version=1)
-    >>> board = Board(now, {("tickets", "billing"): on}, {("tickets", None): 0.8})
+    >>> board = SwitchSnapshot(now, {("tickets", "billing"): on}, {("tickets", None): 0.8})
     >>> bool(decide(board, "tickets", "billing", 0.93, now)), decide(board, "tickets", "billing", 0.5, now).reason.value
     (True, 'below_automate_at')
     """
@@ -207,7 +207,7 @@ def _number(score: object) -> float:
         return math.nan
 
 
-def to_json(board: Board) -> dict[str, Any]:
+def to_json(board: SwitchSnapshot) -> dict[str, Any]:
     """The board as plain data: the body of ``GET /v1/automation``."""
     return {
         "at": board.at.isoformat(),
@@ -222,18 +222,18 @@ def to_json(board: Board) -> dict[str, Any]:
     }
 
 
-def from_json(document: Any) -> Board:
+def from_json(document: Any) -> SwitchSnapshot:
     """The board of :func:`to_json`. Raises ValueError for anything else: a gate must not guess.
 
     >>> from datetime import UTC
-    >>> from_json(to_json(Board(datetime(2026, 11, 21, tzinfo=UTC)))).at.year
+    >>> from_json(to_json(SwitchSnapshot(datetime(2026, 11, 21, tzinfo=UTC)))).at.year
     2026
     """
     try:
         switches = [_switch(row) for row in document["switches"]]
         thresholds = [((_name(r["source"]), _label(r["label"])), _share(r["score"])) for r in document["automate_at"]]
         newest, closed = document["newest_at"], document["closed"]
-        found = Board(
+        found = SwitchSnapshot(
             _moment(document["at"]), {(s.source, s.label): s for s in switches}, dict(thresholds),
             _mark(document["history"]), None if newest is None else _moment(newest),
             None if closed is None else GateReason(closed),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
-from monitor.automation.gate.snapshot import REQUEST, Board, GateReason, board_of, from_json, to_json
+from monitor.automation.gate.snapshot import REQUEST, GateReason, SwitchSnapshot, board_of, from_json, to_json
 from monitor.config.environment import bearer_token, service_address
 from monitor.core.time_limit import TimeLimit, in_words
 
@@ -51,7 +51,7 @@ class Source(Protocol):
 
     reason: GateReason
 
-    def read(self, limit_s: float) -> Board | None:
+    def read(self, limit_s: float) -> SwitchSnapshot | None:
         """The board now, within about ``limit_s`` seconds."""
 
     def for_child(self) -> Self:
@@ -78,7 +78,7 @@ class StoreSource:
     def forget(self) -> None:
         """Nothing to forget: each reading is a whole one."""
 
-    def read(self, limit_s: float) -> Board:
+    def read(self, limit_s: float) -> SwitchSnapshot:
         """The board in one transaction. Raises :class:`ReadFailed`."""
         try:
             with _IMPORTS:
@@ -126,7 +126,7 @@ class HttpSource:
         """Ask for the whole board the next time, not only whether it has changed."""
         self._etag = None
 
-    def read(self, limit_s: float) -> Board | None:
+    def read(self, limit_s: float) -> SwitchSnapshot | None:
         """The board, or None where the service says that it has not changed. Raises :class:`ReadFailed`."""
         with _IMPORTS:
             from http.client import HTTPException  # noqa: PLC0415 - a gate that reads the history needs no HTTP
@@ -148,7 +148,7 @@ class HttpSource:
         finally:
             connection.close()
 
-    def _ask(self, connection: HTTPConnection) -> Board | None:
+    def _ask(self, connection: HTTPConnection) -> SwitchSnapshot | None:
         once = secrets.token_hex(16)
         headers = {"Accept": "application/json", "Cache-Control": "no-store", "Connection": "close"}
         headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}

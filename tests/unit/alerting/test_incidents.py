@@ -12,7 +12,7 @@ from monitor.alerting.incidents import (
     FLAPPING_FROM,
     GOOD_WINDOWS,
     RECALL,
-    Step,
+    IncidentStep,
     acknowledge,
     decide,
     event_of,
@@ -157,7 +157,7 @@ def test_old_weeks_in_a_pooled_breach_bring_no_resolved_incident_back_but_may_op
 
 def test_an_open_incident_that_is_not_confirmed_or_old_by_now_is_told_once_by_its_event():
     for found in (verdict("unconfirmed", 1), pooled(1)):
-        step = Step(decide(found, opened(), NOW), found)
+        step = IncidentStep(decide(found, opened(), NOW), found)
         event = event_of(step, NOW)
         assert not step.is_quiet
         assert event is not None
@@ -248,7 +248,7 @@ def test_late_truths_that_make_the_only_breach_good_resolve_it_by_later_outcomes
     ended = decide(verdict("ok", 0, id="later"), opened(), NOW)
     assert ended.incident is not None
     assert ended.incident.breaches == 0
-    told = wording.standing(ended.incident, verdict("breach"), event_of(Step(ended, verdict("ok", 0)), NOW))
+    told = wording.standing(ended.incident, verdict("breach"), event_of(IncidentStep(ended, verdict("ok", 0)), NOW))
     assert told == "Resolved in 2026-W46: within the limit, by later outcomes"
 
 
@@ -413,12 +413,12 @@ def test_people_are_called_again_while_something_is_open_and_the_time_has_come(s
 
 def test_an_event_is_kept_once_for_each_change_and_names_its_reason():
     decision = decide(verdict("breach"), None, NOW)
-    event = event_of(Step(decision, verdict("breach")), NOW)
+    event = event_of(IncidentStep(decision, verdict("breach")), NOW)
     assert event is not None
     assert (event.kind, event.reason, event.actor, event.window) == ("opened", "first breach", "run", "2026-W46")
-    assert event.key == event_of(Step(decision, verdict("breach")), NOW + DAY).key  # type: ignore[union-attr]
-    assert event_of(Step(decide(verdict("ok"), None, NOW), verdict("ok")), NOW) is None
-    assert event_of(Step(decide(verdict("breach"), opened(), NOW), verdict("breach")), NOW) is None
+    assert event.key == event_of(IncidentStep(decision, verdict("breach")), NOW + DAY).key  # type: ignore[union-attr]
+    assert event_of(IncidentStep(decide(verdict("ok"), None, NOW), verdict("ok")), NOW) is None
+    assert event_of(IncidentStep(decide(verdict("breach"), opened(), NOW), verdict("breach")), NOW) is None
 
 
 def test_every_reason_has_its_line_in_the_docs():

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.incidents import IncidentDecision, Step, event_of
+from monitor.alerting.incidents import IncidentDecision, IncidentStep, event_of
 from monitor.alerting.slack import incident_message as incidents
 from monitor.alerting.slack import message
 from monitor.alerting.slack.blocks import escape
 from monitor.alerting.slack.incident_message import IN_FULL, delivery_id, incident_message
-from monitor.alerting.slack.labels import Finding, Now, SwitchLine, WorstRange, newest_window
+from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine, WorstRange, newest_window
 from monitor.alerting.slack.links import Links
 from monitor.automation.harm import Harm, TimeOn
 from monitor.config.model import Route
@@ -56,14 +56,14 @@ def verdict(label: str | None = "billing", **given: Any) -> Verdict:
     return Verdict(**(known | given))
 
 
-def finding(told: Verdict, **given: Any) -> Finding:
+def finding(told: Verdict, **given: Any) -> AlertItem:
     incident = Incident(
         id=f"i-{told.rule}-{told.subject.source}-{told.subject.label}", rule=told.rule, source=told.subject.source,
         label=told.subject.label, severity=told.severity, state="open", schedule="weekly", opened_at=WEEK.end,
         opened_window=WEEK.name, first_verdict=told.id, last_verdict=told.id, last_window_start=WEEK.start,
         breaches=1, reason=told.reason.value,
     )  # fmt: skip
-    return Finding(told, incident, **given)
+    return AlertItem(told, incident, **given)
 
 
 OFF = SwitchLine("Automation is off since Mon 2026-11-16 06:00 UTC (weekly run)", "off")
@@ -111,7 +111,7 @@ HOSTILE = finding(
 )
 
 
-def many(count: int) -> list[Finding]:
+def many(count: int) -> list[AlertItem]:
     return [finding(verdict(f"label_{i:03d}", severity="warning" if i % 3 else "critical")) for i in range(count)]
 
 
@@ -345,7 +345,7 @@ def test_an_edit_has_an_id_of_its_own_and_says_what_the_message_would() -> None:
 
 
 def test_the_buttons_offer_what_can_be_done_now_and_carry_the_incident() -> None:
-    def offered(given: Finding) -> list[str]:
+    def offered(given: AlertItem) -> list[str]:
         blocks = incident_message([given], window=WEEK, route=QUIET)["blocks"]
         elements = [e for b in blocks if b["type"] == "actions" for e in b["elements"]]
         assert {e["value"] for e in elements} <= {given.incident.id}
@@ -527,9 +527,9 @@ def test_the_header_is_of_the_newest_window_of_what_is_not_resolved() -> None:
 def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None:
     held = replace(SHORTFALL.incident, ok_windows=1, reopened=2)
     silent = event_of(
-        Step(IncidentDecision("nothing", IncidentReason.NOT_EVALUATED_OPEN, held), SHORTFALL.verdict), WEEK.end
+        IncidentStep(IncidentDecision("nothing", IncidentReason.NOT_EVALUATED_OPEN, held), SHORTFALL.verdict), WEEK.end
     )
-    good = event_of(Step(IncidentDecision("hold", IncidentReason.HELD_BACK, held), SHORTFALL.verdict), WEEK.end)
+    good = event_of(IncidentStep(IncidentDecision("hold", IncidentReason.HELD_BACK, held), SHORTFALL.verdict), WEEK.end)
     assert replace(SHORTFALL, incident=held, last=good).now == Now.HELD_BACK
     assert replace(SHORTFALL, incident=held, last=silent).now == Now.NOT_JUDGED
     assert "not judged in" in standing(held, SHORTFALL.verdict, silent)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.alerting.health import message
-from monitor.alerting.health.issues import Finding, WatchReason
+from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import View
 from monitor.alerting.health.troubles import Group, changes, groups
 from monitor.alerting.slack.links import Links
@@ -22,14 +22,14 @@ MENTION = "<!subteam^S0123>"
 HOSTILE = "<!channel> <@U1> `x` *bold* postgresql://u:s3cret@db/x password=hunter2 xoxb-12-ab \u202e" + "long " * 900
 
 
-def view(*findings: Finding, **more: object) -> View:
+def view(*findings: HealthIssue, **more: object) -> View:
     group: Group = groups(findings, [])[0]
     incident: Incident = changes([group], [], NOON)[0].after
     return replace(View(incident, group.findings, "No label acts alone now.", NOON), **more)
 
 
-def missing(text: str = "The weekly run of 2026-W46 is missing: it was due at 2026-11-16 06:00 UTC.") -> Finding:
-    return Finding(WatchReason.RUN_MISSING, "critical", "weekly", text, "check that the scheduler is running")
+def missing(text: str = "The weekly run of 2026-W46 is missing: it was due at 2026-11-16 06:00 UTC.") -> HealthIssue:
+    return HealthIssue(WatchReason.RUN_MISSING, "critical", "weekly", text, "check that the scheduler is running")
 
 
 def payloads(given: View) -> list[dict[str, object]]:
@@ -89,10 +89,10 @@ def test_two_hooks_of_one_run_make_one_message() -> None:
 
 def test_every_reason_has_a_title_and_every_trouble_an_end() -> None:
     for reason in WatchReason:
-        given = view(Finding(reason, "warning", "k", "text", "do", "tickets"))
+        given = view(HealthIssue(reason, "warning", "k", "text", "do", "tickets"))
         assert given.title.startswith("Monitor: ")
         over = replace(given, incident=replace(given.incident, state="resolved", resolved_at=NOON), findings=())
         assert "2026-11-16 12:00 UTC" in over.title
-    gone = replace(view(Finding(WatchReason.DATA_SMALL, "warning", "k", "t", "d", "old")), gone=True, findings=())
+    gone = replace(view(HealthIssue(WatchReason.DATA_SMALL, "warning", "k", "t", "d", "old")), gone=True, findings=())
     over = replace(gone, incident=replace(gone.incident, state="resolved", resolved_at=NOON))
     assert over.title == "alerts.yaml has no source old any more (seen 2026-11-16 12:00 UTC)"

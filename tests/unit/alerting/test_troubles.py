@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.alerting.health.issues import Finding, WatchReason
+from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import automation_now
-from monitor.alerting.health.troubles import TROUBLE_OF, Change, Group, changes, groups
+from monitor.alerting.health.troubles import TROUBLE_OF, Group, TroubleChange, changes, groups
 from monitor.alerting.incidents import acknowledge, silence
 from monitor.core.records import Incident, Severity, SwitchState
 
@@ -18,11 +18,11 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
-def found(reason: WatchReason, source: str = "", severity: Severity = "critical", **more: object) -> Finding:
-    return replace(Finding(reason, severity, f"{reason}:{source}", "text", "do", source), **more)
+def found(reason: WatchReason, source: str = "", severity: Severity = "critical", **more: object) -> HealthIssue:
+    return replace(HealthIssue(reason, severity, f"{reason}:{source}", "text", "do", source), **more)
 
 
-def one(known: list[Incident], now: datetime, *findings: Finding) -> Change:
+def one(known: list[Incident], now: datetime, *findings: HealthIssue) -> TroubleChange:
     (made,) = changes(groups(findings, known), known, now)
     return made
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.alerting.health.issues import Finding, Observed, ReadingSeen, RunSeen, WatchReason, findings
+from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings
 from monitor.alerting.slack.client import UNCHANGEABLE
 from monitor.core import windows
 from monitor.core.records import Delivery, Schedule, SwitchState
@@ -38,7 +38,7 @@ def seen(**changes: object) -> Observed:
     return replace(calm, **changes)  # type: ignore[arg-type]
 
 
-def reasons(found: list[Finding]) -> list[str]:
+def reasons(found: list[HealthIssue]) -> list[str]:
     return [finding.reason.value for finding in found]
 
 

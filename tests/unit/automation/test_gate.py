@@ -28,7 +28,7 @@ import pytest
 from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.gate.cache import hold, renew
 from monitor.automation.gate.refresher import Refresher
-from monitor.automation.gate.snapshot import Board, decide, from_json, to_json
+from monitor.automation.gate.snapshot import SwitchSnapshot, decide, from_json, to_json
 from monitor.automation.gate.sources import ReadFailed
 from monitor.config.environment import SettingsError
 from monitor.config.settings import load_settings
@@ -43,8 +43,8 @@ def on(lease: timedelta = timedelta(days=2), **more: Any) -> SwitchState:
     return SwitchState("tickets", "billing", "on", lease_until=NOW + lease, version=1, **more)
 
 
-def board(*states: SwitchState, at: datetime = NOW) -> Board:
-    return Board(at, {(s.source, s.label): s for s in states or (on(),)}, {("tickets", None): 0.8})
+def board(*states: SwitchState, at: datetime = NOW) -> SwitchSnapshot:
+    return SwitchSnapshot(at, {(s.source, s.label): s for s in states or (on(),)}, {("tickets", None): 0.8})
 
 
 @dataclass
@@ -61,14 +61,14 @@ class Clock:
 class Written:
     """A source that gives what the test wrote: a board, None (as before), or an error; or waits until it is let go."""
 
-    answer: Board | Exception | None
+    answer: SwitchSnapshot | Exception | None
     reason: GateReason = GateReason.SERVICE_FAILED
     readings: int = 0
     wholes: int = 0
     threads: set[int] = field(default_factory=set)
     held_up: threading.Event | None = None
 
-    def read(self, limit_s: float) -> Board | None:
+    def read(self, limit_s: float) -> SwitchSnapshot | None:
         self.readings += 1
         self.threads.add(threading.get_ident())
         if self.held_up is not None:
@@ -160,7 +160,7 @@ def test_what_is_no_label_closes_it_even_where_the_source_itself_is_on(source: A
 
 
 def test_a_source_without_a_threshold_is_closed() -> None:
-    with opened(Written(Board(NOW, {("tickets", "billing"): on()}, {("mail", None): 0.8}))) as gate:
+    with opened(Written(SwitchSnapshot(NOW, {("tickets", "billing"): on()}, {("mail", None): 0.8}))) as gate:
         assert asked(gate) == (False, "no_threshold")
 
 
@@ -192,7 +192,7 @@ def test_it_is_as_old_as_the_beginning_of_its_reading() -> None:
     clock, source = Clock(), Written(board())
 
     class Slow(Written):
-        def read(self, limit_s: float) -> Board | None:
+        def read(self, limit_s: float) -> SwitchSnapshot | None:
             clock.seconds += 4.0
             return super().read(limit_s)
 
@@ -695,7 +695,7 @@ class _SlowToAnswer:
     def forget(self) -> None:
         """Nothing is remembered."""
 
-    def read(self, limit_s: float) -> Board:
+    def read(self, limit_s: float) -> SwitchSnapshot:
         self.now += self.takes.pop(0)
         return board(at=NOW + timedelta(seconds=self.now))
 

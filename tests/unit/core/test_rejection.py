@@ -12,13 +12,13 @@ import pytest
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.records import BadRow, RejectedCell, ScorePlace
-from monitor.core.rejection import Cause, Read, Rejections, Why, as_json, cause_of, from_json, rejections
+from monitor.core.records import RejectedCell, RejectReason, ScorePlace
+from monitor.core.rejection import Read, RejectionCause, Rejections, Why, as_json, cause_of, from_json, rejections
 from monitor.core.rejection_words import concerned, fact, remedy, sentence
 from monitor.core.windows import week
 
 MOST = 0.02
-MISSING = BadRow.OUTCOME_MISSING.value
+MISSING = RejectReason.OUTCOME_MISSING.value
 
 
 def cell(label: str | None, rows: int, place: int | None = None, reason: str = MISSING, **more: Any) -> RejectedCell:
@@ -75,7 +75,7 @@ def test_a_label_of_which_every_row_was_rejected_is_found() -> None:
 
 
 def test_labels_that_cannot_be_read_may_be_any_label() -> None:
-    reason = BadRow.LABEL_MISSING.value
+    reason = RejectReason.LABEL_MISSING.value
     seen = found([cell(None, 50, reason=reason)], a=kept(500), b=kept(500))
     assert seen.of("b") is not None
     assert seen.of("b") == seen.of("never seen") == seen.everywhere
@@ -83,7 +83,7 @@ def test_labels_that_cannot_be_read_may_be_any_label() -> None:
 
 
 def test_scores_in_percent_reach_labels_whose_scores_are_below_one_per_cent() -> None:
-    percent = [cell("a", 400, ScorePlace.ABOVE_1, BadRow.SCORE_OUT_OF_RANGE.value)]
+    percent = [cell("a", 400, ScorePlace.ABOVE_1, RejectReason.SCORE_OUT_OF_RANGE.value)]
     seen = found(percent, a=kept(100), rare=kept(300))
     assert seen.of("rare") is not None
     assert seen.of("rare").why is Why.SCALE  # type: ignore[union-attr]
@@ -116,7 +116,7 @@ def test_rejection_of_the_rows_that_act_alone_is_found_below_two_per_cent() -> N
 
 def test_rejection_of_the_positives_is_found_below_two_per_cent() -> None:
     counts = counts_from_rows(np.full(5_000, 0.3), np.arange(5_000) < 60)
-    gone = cell("a", 25, None, BadRow.SCORE_MISSING.value, truth=1, hits=25.0)
+    gone = cell("a", 25, None, RejectReason.SCORE_MISSING.value, truth=1, hits=25.0)
     seen = found([gone], a=counts).of("a")
     assert seen is not None
     assert (seen.why, seen.part) == (Why.BY_OUTCOME, (1.0, 1.0))
@@ -127,7 +127,7 @@ def test_the_same_rejection_spread_over_scores_and_outcomes_is_not() -> None:
     counts = kept(5_000)
     spread = [cell("a", 4, place, truth=None) for place in range(10)]
     assert found(spread, a=counts).of("a") is None
-    both = cell("a", 50, None, BadRow.SCORE_MISSING.value, truth=1, hits=25.0)
+    both = cell("a", 50, None, RejectReason.SCORE_MISSING.value, truth=1, hits=25.0)
     assert found([both], a=counts).of("a") is None
 
 
@@ -165,7 +165,7 @@ def test_one_score_in_the_whole_source_is_a_broken_feed() -> None:
     same = counts_from_rows(np.full(100, 0.5), np.resize([0, 1], 100))
     seen = found([], a=same, b=same)
     assert seen.everywhere is not None
-    assert seen.everywhere.cause is Cause.SCORE_CONSTANT
+    assert seen.everywhere.cause is RejectionCause.SCORE_CONSTANT
     other = counts_from_rows(np.full(100, 0.9), np.resize([0, 1], 100))
     assert found([], a=same, b=other) == Rejections()  # two verbal confidences are two
     few = counts_from_rows(np.full(20, 0.5), np.resize([0, 1], 20))
@@ -185,7 +185,7 @@ def test_no_hit_at_all_is_a_broken_join_where_hits_were_to_come() -> None:
     none = counts_from_rows(rng.random(600), np.zeros(600))
     seen = found([], a=none, b=none)
     assert seen.everywhere is not None
-    assert seen.everywhere.cause is Cause.TRUTH_CONSTANT
+    assert seen.everywhere.cause is RejectionCause.TRUTH_CONSTANT
     assert "turn automation off" in remedy(seen.everywhere)
 
 
@@ -211,14 +211,14 @@ def test_one_soft_truth_for_all_is_a_broken_feed() -> None:
     rng = np.random.default_rng(3)
     seen = found([], a=counts_from_rows(rng.random(900), np.full(900, 0.5)))
     assert seen.everywhere is not None
-    assert seen.everywhere.cause is Cause.TRUTH_CONSTANT
+    assert seen.everywhere.cause is RejectionCause.TRUTH_CONSTANT
 
 
 def test_one_item_for_all_rows_leaves_one_row_a_label() -> None:
     one = counts_from_rows([0.4], [1])
     seen = found([], None, 900, a=one, b=one)
     assert seen.everywhere is not None
-    assert seen.everywhere.cause is Cause.ITEM_CONSTANT
+    assert seen.everywhere.cause is RejectionCause.ITEM_CONSTANT
     assert found([], None, 900, a=kept(900)) == Rejections()  # each row was loaded twice
 
 
@@ -226,10 +226,10 @@ def test_one_item_for_all_rows_leaves_one_row_a_label() -> None:
 
 
 def test_the_cause_is_what_most_rows_have_in_common() -> None:
-    out = BadRow.OUTCOME_OUT_OF_RANGE.value
-    assert cause_of([cell("a", 60, truth=-1, reason=out), cell("a", 50)]) is Cause.TRUTH_MINUS_ONE
-    assert cause_of([cell("a", 50, reason=out), cell("a", 50)]) is Cause.OTHER
-    assert cause_of([cell("a", 50)]) is Cause.TRUTH_MISSING
+    out = RejectReason.OUTCOME_OUT_OF_RANGE.value
+    assert cause_of([cell("a", 60, truth=-1, reason=out), cell("a", 50)]) is RejectionCause.TRUTH_MINUS_ONE
+    assert cause_of([cell("a", 50, reason=out), cell("a", 50)]) is RejectionCause.OTHER
+    assert cause_of([cell("a", 50)]) is RejectionCause.TRUTH_MISSING
 
 
 def test_the_sentence_names_labels_cause_and_remedy() -> None:

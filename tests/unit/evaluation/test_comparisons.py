@@ -16,7 +16,7 @@ from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rul
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Reason, ShiftResult, Subject, Window
-from monitor.evaluation.comparisons import Material, compare, pooled
+from monitor.evaluation.comparisons import RuleInput, compare, pooled
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import SourceData, WindowCounts, material_of, poolable, windows_needed
 
@@ -51,8 +51,8 @@ def pinned(counts: Counts, weeks_back: int = 20) -> Baseline:
     )  # fmt: skip
 
 
-def material(*counts: Counts, baseline: Baseline | None = None, at: Window | None = None) -> Material:
-    return Material(SUBJECT, at or window(), counts, baseline)
+def material(*counts: Counts, baseline: Baseline | None = None, at: Window | None = None) -> RuleInput:
+    return RuleInput(SUBJECT, at or window(), counts, baseline)
 
 
 def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -> None:
@@ -126,7 +126,7 @@ def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_be
         (replace(material(rows(1_000)), problem=Reason.RELATION_ERROR), Reason.RELATION_ERROR),
     ],
 )
-def test_what_cannot_be_judged_has_a_named_reason(given: Material, reason: Reason) -> None:
+def test_what_cannot_be_judged_has_a_named_reason(given: RuleInput, reason: Reason) -> None:
     found = compare(RISE, given, EVALUATION)
     assert found.problem is reason
     assert found.value is None

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from monitor.config.model import Condition, EvaluationConfig, MetricName, Rule
 from monitor.core.counts import BinCounts
 from monitor.core.records import Interval, Subject
-from monitor.evaluation.comparisons import Material, compare, compare_family
+from monitor.evaluation.comparisons import RuleInput, compare, compare_family
 from monitor.inference.change import mce_increase_p
 from monitor.inference.maximum import hits
 from monitor.inference.maximum_change import LEAST_P
@@ -39,7 +39,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def family(seed: int, labels: int = 5) -> list[Material]:
+def family(seed: int, labels: int = 5) -> list[RuleInput]:
     """Labels of all kinds: with and without a baseline, weights, clusters, rows; of one to four windows."""
     rng = np.random.default_rng(seed)
     return [material(rng, f"label-{place}", "probability_of_label") for place in range(labels)]

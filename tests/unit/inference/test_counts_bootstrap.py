@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, f1_score, precision_score, 
 
 from monitor.core.counts import Floats, counts_from_groups, counts_from_rows, empty_counts
 from monitor.inference.averages import averaged
-from monitor.inference.counts_bootstrap import Draws, Spread, bootstrap, by_prediction
+from monitor.inference.counts_bootstrap import CountSamples, Spread, bootstrap, by_prediction
 from monitor.inference.levels import interval
 from monitor.metrics.standard_errors import moments
 
@@ -23,14 +23,14 @@ def rows(seed: int, n: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray]:
     return score, (rng.random(n) < score).astype(float)
 
 
-def area(drawn: Sequence[Draws]) -> Floats:
+def area(drawn: Sequence[CountSamples]) -> Floats:
     """The area under the ROC curve of each draw; groups are in the order of their scores."""
     hit, miss = drawn[0].hit, drawn[0].miss
     below = np.cumsum(miss, axis=1) - miss / 2
     return np.asarray((hit * below).sum(axis=1) / hit.sum(axis=1) / miss.sum(axis=1))
 
 
-def precision_of_draws(drawn: Sequence[Draws]) -> Floats:
+def precision_of_draws(drawn: Sequence[CountSamples]) -> Floats:
     yes = drawn[0].predicted
     hit, miss = drawn[0].hit[:, yes].sum(axis=1), drawn[0].miss[:, yes].sum(axis=1)
     return np.asarray(hit / (hit + miss))
@@ -230,7 +230,7 @@ def test_an_unknown_average_is_an_error() -> None:
 
 
 def test_any_function_of_counts_can_be_asked_for_such_as_average_precision() -> None:
-    def average_precision(drawn: Sequence[Draws]) -> Floats:
+    def average_precision(drawn: Sequence[CountSamples]) -> Floats:
         hit, miss = drawn[0].hit[:, ::-1], drawn[0].miss[:, ::-1]
         reached = np.cumsum(hit, axis=1)
         tried = reached + np.cumsum(miss, axis=1)

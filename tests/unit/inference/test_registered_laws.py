@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from monitor.config.load import parse_config
-from monitor.config.model import Config, Costs, LabelConfig, Rule, SourceConfig
+from monitor.config.model import Config, CostConfig, LabelConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
-from monitor.evaluation.comparisons import Material, compare
+from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of, evaluate
 from monitor.evaluation.row_comparisons import WholeSource, special
 from monitor.inference import registered
@@ -174,12 +174,12 @@ def test_of_very_many_labels_only_what_rules_name_is_computed_beside_the_contrac
 
 def test_a_metric_of_cost_takes_the_costs_of_its_label_then_of_its_source() -> None:
     source = SourceConfig(
-        relation="t", score_is="probability_of_label", costs=Costs(false_negative=3.0),
-        labels={"a": LabelConfig(costs=Costs(false_negative=20.0)), "b": LabelConfig(critical=True)},
+        relation="t", score_is="probability_of_label", costs=CostConfig(false_negative=3.0),
+        labels={"a": LabelConfig(costs=CostConfig(false_negative=20.0)), "b": LabelConfig(critical=True)},
     )  # fmt: skip
     assert [source.costs_of(label) for label in ("a", "b", "c", None)] == [
-        Costs(false_negative=20.0), Costs(false_negative=3.0), Costs(false_negative=3.0), Costs(false_negative=3.0)
-    ]  # fmt: skip
+        CostConfig(false_negative=each) for each in (20.0, 3.0, 3.0, 3.0)
+    ]
     counts = sample(np.random.default_rng(7))
     own = registered.with_costs("misclassification_cost", cost.Costs(false_negative=20.0))
     expected = misclassification_cost(counts, cost.Costs(false_negative=20.0))
@@ -196,7 +196,7 @@ def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(c
         "t", "a", 1, past[-1].start, past[0].end, past[-1].name, past[0].name, then, edges_of(then, evaluation),
         WEEK.start, "test", "test",
     )  # fmt: skip
-    material = Material(Subject("t", "a"), WEEK, (now,), baseline)
+    material = RuleInput(Subject("t", "a"), WEEK, (now,), baseline)
     rule = Rule(id="a", metric="equal_width_ece", condition="increase", threshold=0.02)
     found = special(rule, [material], WholeSource(), config().sources["t"], evaluation)
     assert found is not None
@@ -211,7 +211,7 @@ def test_a_total_is_of_one_window_however_few_rows_it_has() -> None:
     rng = np.random.default_rng(14)
     weeks = tuple(sample(rng, 400, flipped=0.2) for _ in range(4))
     rule = Rule(id="a", metric="excess_errors", threshold=0.5, min_samples=50_000)
-    found = special(rule, [Material(Subject("t", "a"), WEEK, weeks)], WholeSource(), config().sources["t"], EVALUATION)
+    found = special(rule, [RuleInput(Subject("t", "a"), WEEK, weeks)], WholeSource(), config().sources["t"], EVALUATION)
     assert found is not None
     assert (found[0].windows, found[0].n) == (1, 400)
     assert found[0].value == pytest.approx(METRICS["excess_errors"].point(weeks[0]))
@@ -223,7 +223,7 @@ def test_the_revision_of_a_file_without_new_keys_is_what_it_was() -> None:
         '{"relation":"t","score_is":"probability_of_label","columns":{},"window_on":"resolved_at","segments":[],'
         '"features":[],"automate_at":0.8,"labels":{}}'
     )
-    assert config().revision != config(costs=Costs()).revision
+    assert config().revision != config(costs=CostConfig()).revision
     assert config().revision != config(kind="top_k").revision
 
 

@@ -17,7 +17,7 @@ from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Wi
 from monitor.core.windows import week
 from monitor.metrics.registry import METRICS, WHOLE
 from monitor.operations.replay import (
-    Cause,
+    DifferenceCause,
     Opened,
     ReplayRefused,
     acting_from,
@@ -228,13 +228,13 @@ def test_only_verdicts_of_this_very_file_are_compared() -> None:
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        ({"baseline_version": 2}, Cause.OTHER_BASELINE),
-        ({"data_digest": "late truths"}, Cause.OTHER_COUNTS),
-        ({"reason": Reason.WAREHOUSE_FAILED}, Cause.OTHER_COUNTS),
-        ({}, Cause.UNKNOWN),
+        ({"baseline_version": 2}, DifferenceCause.OTHER_BASELINE),
+        ({"data_digest": "late truths"}, DifferenceCause.OTHER_COUNTS),
+        ({"reason": Reason.WAREHOUSE_FAILED}, DifferenceCause.OTHER_COUNTS),
+        ({}, DifferenceCause.UNKNOWN),
     ],
 )
-def test_a_difference_has_a_cause(now: dict[str, Any], expected: Cause) -> None:
+def test_a_difference_has_a_cause(now: dict[str, Any], expected: DifferenceCause) -> None:
     present = config()
     then = replace(verdict("ok", window(0)), rules_revision=present.revision)
     found = agreement_of(present, [then], [replace(then, outcome="not_evaluated", **now)])
@@ -244,7 +244,7 @@ def test_a_difference_has_a_cause(now: dict[str, Any], expected: Cause) -> None:
 def test_a_verdict_that_does_not_come_again_is_a_difference() -> None:
     present = config()
     then = replace(verdict("ok", window(0)), rules_revision=present.revision)
-    assert [each.cause for each in agreement_of(present, [then], []).differences] == [Cause.NOT_JUDGED]
+    assert [each.cause for each in agreement_of(present, [then], []).differences] == [DifferenceCause.NOT_JUDGED]
 
 
 # --- what is to be done

@@ -40,7 +40,7 @@ from monitor.recalibration.gain import (
     LEAST_ROWS,
     METRIC_OF,
     Gain,
-    Quality,
+    ScoreQuality,
     cross_validated,
     folds,
     gains,
@@ -242,7 +242,7 @@ def test_a_method_is_offered_from_the_rows_on_that_it_needs(
 def test_of_no_rows_nothing_is_known() -> None:
     found = cross_validated([empty_counts()], [rng(16)], EVALUATION)[0]
     assert {gain.refused for gain in found.values()} == {"too_few_rows"}
-    assert found["platt"].before == Quality(Interval(None, None, None, None), None, None)
+    assert found["platt"].before == ScoreQuality(Interval(None, None, None, None), None, None)
     assert gains([Sample(Subject("tickets", "a"), empty_counts(), {})], WEEK, EVALUATION, [rng(16)]) == []
 
 
@@ -278,7 +278,10 @@ def test_the_bins_are_those_of_the_configuration(binning: str) -> None:
 
 def gain(method: Method, ece: float, brier: float, *, before: float = 0.1, low: float = 0.05) -> Gain:
     return Gain(
-        method, Quality(Interval(before, low, 0.2, before), 0.2, 0.5), Quality(Interval(ece, 0, 1, ece), brier, 0.4), 1
+        method,
+        ScoreQuality(Interval(before, low, 0.2, before), 0.2, 0.5),
+        ScoreQuality(Interval(ece, 0, 1, ece), brier, 0.4),
+        1,
     )
 
 
@@ -298,7 +301,7 @@ def test_a_lower_ece_with_a_higher_brier_score_helps_nobody() -> None:
 
 
 def test_where_nothing_could_be_fitted_the_choice_names_why() -> None:
-    before = Quality(Interval(None, None, None, None), None, None)
+    before = ScoreQuality(Interval(None, None, None, None), None, None)
     found: dict[Method, Gain] = {method: Gain(method, before, None, 0, "one_outcome") for method in METHODS}
     assert choose(found) == Choice(None, "one_outcome", "no method can be fitted: one_outcome")
     assert choose({}).reason == "too_few_rows"

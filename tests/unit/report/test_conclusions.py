@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from monitor.core.records import ActionKind, Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
-from monitor.recalibration.gain import Gain, Quality
+from monitor.recalibration.gain import Gain, ScoreQuality
 from monitor.recalibration.score_map import Method
 from monitor.report.conclusions import (
     ADVICE,
@@ -61,8 +61,8 @@ UNCONFIRMED = (Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE)
 
 
 def gain(method: Method, after: float, brier: float, low: float = 0.05) -> Gain:
-    before = Quality(Interval(0.1, low, 0.2, 0.1), 0.2, 0.5)
-    return Gain(method, before, Quality(Interval(after, 0, 1, after), brier, 0.4), 1)
+    before = ScoreQuality(Interval(0.1, low, 0.2, 0.1), 0.2, 0.5)
+    return Gain(method, before, ScoreQuality(Interval(after, 0, 1, after), brier, 0.4), 1)
 
 
 # as REFERENCE gives them: quantity, on the border, past it, and what then holds

@@ -19,12 +19,12 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Verdict, Window
-from monitor.core.rejection import Cause, Rejection, Why
-from monitor.evaluation.comparisons import Material, compare
+from monitor.core.rejection import Rejection, RejectionCause, Why
+from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.verdicts import decide
 from monitor.history.values import plain
-from monitor.report.checks import chain, decided
-from monitor.report.explanation import Explanation, Known, document, explain, sentences
+from monitor.report.decision_checks import chain, decided
+from monitor.report.explanation import Explanation, VerdictContext, document, explain, sentences
 
 CASES = Path(__file__).parents[2] / "cases" / "explain"
 REVISION = "3c0ffee00aa1"
@@ -93,9 +93,9 @@ def judged(rule: Rule, evidence: Comparison, *, others: tuple[float, ...] = (0.3
     return decide(rule, family, rate=0.01, decision_rules=6, revision=REVISION)[0]
 
 
-def known(rule: Rule, evidence: Comparison, **more: Any) -> Known:
+def known(rule: Rule, evidence: Comparison, **more: Any) -> VerdictContext:
     given: dict[str, Any] = {"revision": REVISION, "baseline": BASELINE if evidence.baseline_version else None}
-    return Known(judged(rule, evidence), **(given | more))
+    return VerdictContext(judged(rule, evidence), **(given | more))
 
 
 def of_window(value: float, low: float, high: float, n: int) -> Estimate:
@@ -110,8 +110,8 @@ TWO = behind(
 ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
 OLD = judged(RISE, risen(detail={}))
 
-MINUS_ONE = Rejection(Why.SHARE, Cause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
-KNOWN: dict[str, Known] = {
+MINUS_ONE = Rejection(Why.SHARE, RejectionCause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
+KNOWN: dict[str, VerdictContext] = {
     "within_threshold": known(
         RISE,
         risen(value=0.024, low=0.009, high=0.041, plug_in=0.033, change=0.005, change_low=-0.012, change_high=0.023,
@@ -186,10 +186,10 @@ KNOWN: dict[str, Known] = {
     "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
     "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
-    "increased--stored_long_ago": Known(
+    "increased--stored_long_ago": VerdictContext(
         replace(OLD, rules_revision="0ld", detail={"condition": "increase"}), REVISION, newer="77aa77aa77aa77aa"
     ),
-    "increased--of_a_hostile_label": Known(
+    "increased--of_a_hostile_label": VerdictContext(
         replace(judged(RISE, risen()), subject=Subject("tickets", "[/red] \u202ebilling\n*bold*\x07")), REVISION
     ),
 }  # fmt: skip
@@ -229,7 +229,7 @@ def test_the_document_says_the_same_as_data(name: str) -> None:
 # --- nothing is claimed that the numbers do not say
 
 
-def text_of(given: Known) -> str:
+def text_of(given: VerdictContext) -> str:
     return "\n".join(sentences(explain(given)))
 
 
@@ -273,7 +273,7 @@ def test_changed_rules_are_told_and_the_stored_threshold_is_used() -> None:
 
 def test_a_verdict_that_the_stored_numbers_do_not_lead_to_says_so() -> None:
     wrong = replace(KNOWN["increased"].verdict, reason=Reason.WITHIN_THRESHOLD, outcome="ok", actions=())
-    text = text_of(Known(wrong, REVISION))
+    text = text_of(VerdictContext(wrong, REVISION))
     assert "the stored numbers lead to increased by the checks below, the verdict is within_threshold" in text
 
 
@@ -333,7 +333,7 @@ def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], o
     rule, evidence = case
     verdict = judged(rule, evidence, others=tuple(others))
     assert decided(verdict, chain(verdict)) == verdict.reason
-    assert explain(Known(verdict, REVISION)).notes == ()
+    assert explain(VerdictContext(verdict, REVISION)).notes == ()
 
 
 @given(evidences())
@@ -343,7 +343,7 @@ def test_old_verdicts_that_stored_less_are_never_contradicted(case: tuple[Rule, 
     kept = {"condition", *evidence.detail.keys()} - set(behind(1, 1, 1)) - {"seen_at_most"}
     old = replace(verdict, detail={name: value for name, value in verdict.detail.items() if name in kept})
     assert decided(old, chain(old)) in (None, verdict.reason)
-    text = text_of(Known(old, REVISION))
+    text = text_of(VerdictContext(old, REVISION))
     assert f"Therefore: {verdict.outcome} ({verdict.reason.value})" in text
     assert "Note:" not in text
 
@@ -370,9 +370,9 @@ def real(rule: Rule, weeks: tuple[Counts, ...], **frozen: Any) -> Explanation:
     evaluation = EvaluationConfig(resamples=100, interval="analytic")
     base = counts(1, 16_000, 0.0)
     baseline = replace(BASELINE, counts=base, edges=edges_of(base, evaluation), **frozen)
-    evidence = compare(rule, Material(BILLING, WEEK, weeks, baseline), evaluation)
+    evidence = compare(rule, RuleInput(BILLING, WEEK, weeks, baseline), evaluation)
     (verdict,) = decide(rule, [evidence], rate=0.01, decision_rules=1, revision=REVISION)
-    return explain(Known(verdict, REVISION, baseline))
+    return explain(VerdictContext(verdict, REVISION, baseline))
 
 
 def numbers_of(explanation: Explanation, name: str) -> Mapping[str, Any]:
@@ -410,7 +410,7 @@ def test_dependent_rows_are_told_with_what_they_are_worth() -> None:
 
 def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
     sure = replace(judged(RISE, risen()), p_value=0.0, p_adjusted=0.0)
-    told = "\n".join(sentences(explain(Known(sure, REVISION))))
+    told = "\n".join(sentences(explain(VerdictContext(sure, REVISION))))
     assert "with probability p < 1e-15." in told
     assert "the adjusted p-value (less than 1e-15) is below 0.01" in told
     assert "p = 0." not in told
@@ -438,4 +438,4 @@ def test_less_than_one_effective_row_is_not_none() -> None:
 
 
 def _told(verdict: Verdict) -> str:
-    return "\n".join(sentences(explain(Known(verdict, REVISION))))
+    return "\n".join(sentences(explain(VerdictContext(verdict, REVISION))))

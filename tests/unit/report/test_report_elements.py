@@ -24,7 +24,7 @@ from monitor.metrics.selective import risk_coverage
 from monitor.recalibration.gain import gains
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, only
-from monitor.report.detail import Detail, Known, detail_of
+from monitor.report.detail import Detail, LabelContext, detail_of
 from monitor.report.document import report_document
 from monitor.report.markdown import element_markdown, report_markdown
 from monitor.report.terminal import element_view, report_view
@@ -32,7 +32,7 @@ from tests.fakes.report_data import HOSTILE, report_data, windows
 
 WEEK = windows(1)[0]
 BILLING = Subject("tickets", "billing")
-KNOWN = Known(0.8, evaluated=True)
+KNOWN = LabelContext(0.8, evaluated=True)
 
 
 def drawn(*shown: RenderableType, width: int = 80) -> str:
@@ -63,7 +63,9 @@ def data() -> ReportData:
     return report_data()
 
 
-def detail(counts: Counts | None = None, *estimates: Estimate, known: Known = KNOWN, target: float = 0.95) -> Detail:
+def detail(
+    counts: Counts | None = None, *estimates: Estimate, known: LabelContext = KNOWN, target: float = 0.95
+) -> Detail:
     return detail_of(counts, estimates, known, target)
 
 

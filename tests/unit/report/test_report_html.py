@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from monitor.core.records import Interval, Quality, Reason, Subject, SwitchState
+from monitor.core.records import Interval, Reason, RejectedRows, Subject, SwitchState
 from monitor.report.data import ReportData, SegmentLine, headline, switch_line
 from monitor.report.html import html_report, script_json, threshold_note, trend_summary
 from tests.fakes.report_data import HOSTILE, NOW, STORIES, Story, report_data
@@ -105,7 +105,7 @@ def test_a_hostile_label_is_text_and_nothing_else(page: Page) -> None:
 def test_hostile_notes_sources_and_reasons_are_text(data: ReportData) -> None:
     bad = '<script>alert("x")</script>'
     line = switch_line(SwitchState(bad, bad, "off", reason=bad, actor=bad), NOW)
-    hostile = replace(data, notes=(bad,), quality=(Quality(bad, bad, 1),), automation=(line,))
+    hostile = replace(data, notes=(bad,), quality=(RejectedRows(bad, bad, 1),), automation=(line,))
     seen = Page(html_report(hostile))
     assert len(seen.scripts) == 4
     assert seen.text.count(bad) >= 6

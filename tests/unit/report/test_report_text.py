@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from monitor.config.model import AutomationConfig, Config, SourceConfig
-from monitor.core.records import Action, Estimate, Interval, Quality, Reason, Subject, Verdict
+from monitor.core.records import Action, Estimate, Interval, Reason, RejectedRows, Subject, Verdict
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import State
@@ -253,7 +253,7 @@ def test_verdicts_are_listed_breaches_first_then_what_could_not_be_judged(data: 
 
 
 def test_a_run_is_summed_up_by_source_with_breaches_and_actions(data: ReportData) -> None:
-    bad = (Quality("tickets", "duplicate", 41),)
+    bad = (RejectedRows("tickets", "duplicate", 41),)
     part = Evaluated("tickets", SPANS[-1], (), data.verdicts, (), bad)
     text = drawn(run_summary([part], [Action("disable_automation", "tickets", "billing", "done")], CONFIG))
     assert (

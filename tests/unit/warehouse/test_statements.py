@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.core.records import BadRow
+from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS, duckdb_kind, microseconds, sqlite_kind
 from monitor.warehouse.relation import ParquetFiles, Query, RelationSyntaxError, TableName, from_clause, parse_relation
@@ -115,7 +115,10 @@ def test_a_path_is_a_bound_value() -> None:
 
 
 def all_statements(built: Statements) -> list[sa.Select[Any]]:
-    examples = [built.examples(reason) for reason in (BadRow.SCORE_MISSING, BadRow.DATE_MISSING, BadRow.DUPLICATE)]
+    examples = [
+        built.examples(reason)
+        for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
+    ]
     sums = [built.groups(latest=True), built.groups(latest=False, segment="label"), built.feature_sample(5)]
     return [built.rejected(), built.undated(), built.repeated(), *examples, *sums]
 
@@ -199,7 +202,7 @@ def test_a_type_of_duckdb_has_a_kind(name: str, kind: str) -> None:
 def test_every_reason_to_set_a_row_aside_has_a_section_that_says_what_to_do() -> None:
     sections = re.split(r"^## ", BAD_ROWS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     titles = [section.splitlines()[0].strip("`") for section in sections]
-    assert titles == [reason.value for reason in BadRow]
+    assert titles == [reason.value for reason in RejectReason]
     for title, section in zip(titles, sections, strict=True):
         assert re.search(r"\*\*What it is\.\*\* \S", section), title
         assert re.search(r"\*\*What to do\.\*\* \S", section), title

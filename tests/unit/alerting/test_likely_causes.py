@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.slack.causes import Context, changes, worst_segment
+from monitor.alerting.slack.likely_causes import Context, changes, worst_segment
 from monitor.core.records import Estimate, Interval, Reason, ShiftResult, Subject, Verdict, Window
 
 START = datetime(2026, 11, 9, tzinfo=UTC)

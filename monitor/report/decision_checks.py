@@ -24,7 +24,7 @@ ROWS: Mapping[Where, str] = {"all": "rows", "predicted": "predicted rows", "auto
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DecisionCheck:
     """One question and its answer; ``passed`` is None where the stored numbers do not tell."""
 
     name: str
@@ -40,9 +40,9 @@ class Check:
         return f"{self.question} {said}: {self.answer}."
 
 
-def chain(verdict: Verdict) -> tuple[Check, ...]:
+def chain(verdict: Verdict) -> tuple[DecisionCheck, ...]:
     """The checks that were made, up to the one that decided."""
-    asked: list[Check] = []
+    asked: list[DecisionCheck] = []
     for gate in _GATES:
         check = gate(verdict)
         if check is not None:
@@ -54,7 +54,7 @@ def chain(verdict: Verdict) -> tuple[Check, ...]:
     return (*asked, *three, *([last] if last is not None else []))
 
 
-def decided(verdict: Verdict, checks: tuple[Check, ...]) -> Reason | None:
+def decided(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> Reason | None:
     """The reason to which the checks lead; None where one of them is not known.
 
     An explanation whose chain leads elsewhere than the stored verdict must say so: it was decided by
@@ -143,36 +143,36 @@ def smallest_seen(verdict: Verdict) -> str:
 # --- is there anything to judge?
 
 
-def _readable(verdict: Verdict) -> Check:
+def _readable(verdict: Verdict) -> DecisionCheck:
     failures = {
         Reason.RELATION_ERROR: "its relation is not what alerts.yaml says",
         Reason.WAREHOUSE_FAILED: "the warehouse did not answer",
     }
     passed = verdict.reason not in failures
     answer = failures.get(verdict.reason, f"{verdict.subject.source} was read for {verdict.window.name}")
-    return Check("readable", "Could the source be read?", passed, answer)
+    return DecisionCheck("readable", "Could the source be read?", passed, answer)
 
 
-def _accepted(verdict: Verdict) -> Check | None:
+def _accepted(verdict: Verdict) -> DecisionCheck | None:
     """Asked only where it decided: verdicts do not store the rows that were accepted."""
     if verdict.reason != Reason.REJECTED_ROWS:
         return None
     found = verdict.detail.get("rejected")
     told = f": {fact(from_detail(found))}" if found else ""
     answer = f"what is left of {verdict.window.name} says nothing about the rest{told}"
-    return Check("accepted", "Were the rows accepted?", False, answer, found or {})
+    return DecisionCheck("accepted", "Were the rows accepted?", False, answer, found or {})
 
 
-def _rows(verdict: Verdict) -> Check:
+def _rows(verdict: Verdict) -> DecisionCheck:
     kind, passed = ROWS[verdict.where], verdict.reason != Reason.NO_ROWS
     answer = f"{verdict.n:,} {kind if verdict.outcome != 'not_evaluated' else 'rows'}"
     if not passed:
         other = f" (of {verdict.n:,} rows of any kind)" if verdict.n else ""
         answer = f"not one of the {kind} in this window or in those that may be pooled with it{other}"
-    return Check("rows", "Are there rows to look at?", passed, answer, {"n": verdict.n})
+    return DecisionCheck("rows", "Are there rows to look at?", passed, answer, {"n": verdict.n})
 
 
-def _outside_baseline(verdict: Verdict) -> Check:
+def _outside_baseline(verdict: Verdict) -> DecisionCheck:
     passed = verdict.reason != Reason.IN_BASELINE
     metric = METRICS.get(verdict.metric)
     # a verdict on items as a whole names no baseline, whether there is one or not
@@ -181,19 +181,19 @@ def _outside_baseline(verdict: Verdict) -> Check:
     answer = "it lies outside" if verdict.baseline_version is not None else none
     if not passed:
         answer = f"{verdict.window.name} is part of what the baseline was made from"
-    return Check("outside_baseline", "Is the window outside the baseline's own time?", passed, answer)
+    return DecisionCheck("outside_baseline", "Is the window outside the baseline's own time?", passed, answer)
 
 
-def _baseline(verdict: Verdict) -> Check | None:
+def _baseline(verdict: Verdict) -> DecisionCheck | None:
     if not rises(verdict) and verdict.metric not in TESTS:
         return None  # a level rule compares with a number
     passed = verdict.reason != Reason.NO_BASELINE
     version = verdict.baseline_version
     answer = "none was pinned" if not passed else "one was pinned" if version is None else f"version {version}"
-    return Check("baseline", "Is there a baseline to compare with?", passed, answer, {"version": version})
+    return DecisionCheck("baseline", "Is there a baseline to compare with?", passed, answer, {"version": version})
 
 
-def _comparable(verdict: Verdict) -> Check | None:
+def _comparable(verdict: Verdict) -> DecisionCheck | None:
     if not (rises(verdict) and verdict.metric in BINNED):
         return None
     moved, held = verdict.detail.get("moved_share"), verdict.detail.get("comparable")
@@ -206,18 +206,20 @@ def _comparable(verdict: Verdict) -> Check | None:
             f"{share(moved)} of the window's rows lie in bins whose mean score moved, and new bins for which the "
             f"baseline has enough rows hold {share(held)} of them (80% in at least 5 bins are needed)"
         )
-    return Check("comparable", "Can the bins be compared?", passed, answer, {"moved_share": moved, "comparable": held})
+    return DecisionCheck(
+        "comparable", "Can the bins be compared?", passed, answer, {"moved_share": moved, "comparable": held}
+    )
 
 
-def _test_result(verdict: Verdict) -> Check | None:
+def _test_result(verdict: Verdict) -> DecisionCheck | None:
     if verdict.metric not in TESTS:
         return None
     passed = verdict.value is not None
     answer = f"{title(verdict.metric)} {number(verdict.value)}" if passed else "it has none for so few independent rows"
-    return Check("test_result", "Has the test a result?", passed, answer, {"value": verdict.value})
+    return DecisionCheck("test_result", "Has the test a result?", passed, answer, {"value": verdict.value})
 
 
-_GATES: tuple[Callable[[Verdict], Check | None], ...] = (
+_GATES: tuple[Callable[[Verdict], DecisionCheck | None], ...] = (
     _readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result,
 )  # fmt: skip
 
@@ -235,7 +237,7 @@ _STOPS = {
 # --- what is decided?
 
 
-def _beyond(verdict: Verdict) -> Check:
+def _beyond(verdict: Verdict) -> DecisionCheck:
     seen, limit = measured(verdict), verdict.threshold
     what = "the change" if rises(verdict) else title(verdict.metric)
     if seen is None:
@@ -245,10 +247,12 @@ def _beyond(verdict: Verdict) -> Check:
         derived = seen < limit if verdict.detail.get("condition") == "below" else seen > limit
         passed = bool(verdict.detail.get("beyond", derived))
         answer = f"{what} {number(seen)} is {'' if passed else 'not '}{beyond_words(verdict)} {number(limit)}"
-    return Check("beyond", "Is it beyond the threshold?", passed, answer, {"measured": seen, "threshold": limit})
+    return DecisionCheck(
+        "beyond", "Is it beyond the threshold?", passed, answer, {"measured": seen, "threshold": limit}
+    )
 
 
-def _every_window(verdict: Verdict) -> Check | None:
+def _every_window(verdict: Verdict) -> DecisionCheck | None:
     asks = verdict.detail.get("asks", 1)
     incomplete = verdict.reason == Reason.STREAK_INCOMPLETE
     if asks <= 1 and not incomplete:
@@ -261,23 +265,23 @@ def _every_window(verdict: Verdict) -> Check | None:
         answer = f"there are only {len(groups)} of them; {answer}"
     unit = "windows" if all(group["windows"] == 1 for group in groups) else "groups of windows"
     question = f"Is each of the {asks} {unit} beyond it by itself?" if told else "Is each window beyond it by itself?"
-    return Check("every_window", question, passed, answer, {"groups": groups})
+    return DecisionCheck("every_window", question, passed, answer, {"groups": groups})
 
 
-def _sure(verdict: Verdict) -> Check:
+def _sure(verdict: Verdict) -> DecisionCheck:
     adjusted, rate = verdict.p_adjusted, verdict.detail.get("rate")
     numbers = {"p_value": verdict.p_value, "p_adjusted": adjusted, "rate": rate}
     if verdict.metric == "psi":
         passed = _stored_or(verdict, "adequate", told_by=(Reason.DISTRIBUTION_SHIFTED, Reason.TOO_FEW_ROWS))
         answer = f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
-        return Check("sure", "Is it confirmed?", passed, answer, numbers)
+        return DecisionCheck("sure", "Is it confirmed?", passed, answer, numbers)
     if adjusted is None:
-        return Check("sure", "Is it confirmed?", False, "these rows give no p-value", numbers)
+        return DecisionCheck("sure", "Is it confirmed?", False, "these rows give no p-value", numbers)
     below = adjusted < rate if rate is not None else _by_outcome(verdict)
     against = "the false discovery rate, which was not stored" if rate is None else number(rate)
     told = number(adjusted) if adjusted >= _LEAST else f"({chance(adjusted)})"
     how = "compared with" if below is None else "below" if below else "not below"
-    return Check("sure", "Is it confirmed?", below, f"the adjusted p-value {told} is {how} {against}", numbers)
+    return DecisionCheck("sure", "Is it confirmed?", below, f"the adjusted p-value {told} is {how} {against}", numbers)
 
 
 def _by_outcome(verdict: Verdict) -> bool | None:
@@ -293,7 +297,7 @@ def _stored_or(verdict: Verdict, name: str, *, told_by: tuple[Reason, Reason]) -
     return {told_by[0]: True, told_by[1]: False}.get(verdict.reason)
 
 
-def _behaviour(verdict: Verdict) -> Check | None:
+def _behaviour(verdict: Verdict) -> DecisionCheck | None:
     """Asked of a breach only: is it the label, or the traffic?"""
     detail = verdict.detail
     p_rate, rate = detail.get("p_rate"), detail.get("rate")
@@ -302,14 +306,14 @@ def _behaviour(verdict: Verdict) -> Check | None:
     question, numbers = "Does the label behave differently at equal scores?", {"p_rate": p_rate, "rate": rate}
     if p_rate is None or rate is None:
         answer = "so says the verdict; the p-value for it was not stored"
-        return Check("behaviour", question, verdict.reason == Reason.INCREASED, answer, numbers)
+        return DecisionCheck("behaviour", question, verdict.reason == Reason.INCREASED, answer, numbers)
     below = p_rate < rate
     against = f"{'' if below else 'not '}below {number(rate)}"
     answer = f"with the gaps of both windows pooled {equals('p', p_rate)}, {against}"
-    return Check("behaviour", question, below, answer, numbers)
+    return DecisionCheck("behaviour", question, below, answer, numbers)
 
 
-def _could_be_seen(verdict: Verdict) -> Check:
+def _could_be_seen(verdict: Verdict) -> DecisionCheck:
     passed = verdict.detail.get("adequate", verdict.reason != Reason.TOO_FEW_ROWS)
     parts = [_rows_words(verdict)]
     most = verdict.detail.get("seen_at_most")
@@ -322,7 +326,9 @@ def _could_be_seen(verdict: Verdict) -> Check:
             limit = "" if most is None else f" (at most {number(most)} is asked for)"
             parts.append(f"{smallest_seen(verdict)} would have shown with 80% power{limit}")
     numbers = {"n": verdict.n, "detectable": verdict.detectable, "seen_at_most": most}
-    return Check("could_be_seen", "Could a change that matters have been seen?", passed, ", and ".join(parts), numbers)
+    return DecisionCheck(
+        "could_be_seen", "Could a change that matters have been seen?", passed, ", and ".join(parts), numbers
+    )
 
 
 def _rows_words(verdict: Verdict) -> str:
