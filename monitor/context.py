@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.core.records import Delivery
 from monitor.history.store import Store
-from monitor.warehouse.reader import Warehouse
+
+if TYPE_CHECKING:
+    from monitor.warehouse.reader import Warehouse
 
 ActMode = Literal["auto", "never", "always"]
 
@@ -55,11 +57,17 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """The adapters and settings that every stage is given."""
+    """The adapters and settings that every stage is given; ``reads`` is None where nothing is read of the warehouse."""
 
     config: Config
     settings: Settings
-    warehouse: Warehouse
+    reads: Warehouse | None
     store: Store
     sender: Sender | None
     clock: Callable[[], datetime] = utc_now
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """The warehouse, where it was opened."""
+        assert self.reads is not None, "opened without its warehouse"  # noqa: S101 - a mistake in this program
+        return self.reads

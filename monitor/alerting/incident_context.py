@@ -15,14 +15,13 @@ from monitor.automation.as_of import by_switch, off_since, time_on
 from monitor.automation.harm import Harm
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import bin_counts
 from monitor.core.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Schedule, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.readings import StoredReading
 from monitor.report.figures.trend import Trend, trend_data
 
 if TYPE_CHECKING:
+    from monitor.core.baseline import Baseline
     from monitor.report.figures.reliability import Reliability
 
 #: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
@@ -187,6 +186,8 @@ class IncidentContext:
         counts = None if reading is None else reading.labels.get(verdict.subject.label)
         if counts is None or not counts.where(verdict.where).rows:
             return None
+        from monitor.core.baseline import edges_of  # noqa: PLC0415 - as above
+        from monitor.core.counts import bin_counts  # noqa: PLC0415 - as above
         from monitor.report.figures.reliability import fewer, reliability_data  # noqa: PLC0415 - as above
 
         evaluation = self.monitor.config.evaluation

@@ -80,7 +80,7 @@ OffUntilOption = Annotated[
 )
 def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_output: cli.JsonFlag = False) -> None:
     """What may act now, label by label: from which score, why, for how long, and who changed it."""
-    with cli.monitor(writes=False) as opened:
+    with cli.monitor(writes=False, reads=False) as opened:
         asked = cli.check_source(opened.config, source) or list(opened.config.sources)
         found = opened.store.standing()
         board = board_of(opened.clock(), found.switches, found.automate_at, found.identity)
@@ -240,7 +240,7 @@ def disable(
 def _change(
     *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, until: str | None, by: str | None
 ) -> None:
-    with cli.monitor(writes=False) as looked_at:  # wrong words must not make a history
+    with cli.monitor(writes=False, reads=False) as looked_at:  # wrong words must not make a history
         config, actor = looked_at.config, cli.who(by)
         check_words(source, label, reason, every=every)
         asked = cli.check_source(config, source)
@@ -248,7 +248,7 @@ def _change(
         targets = whole_sources(asked) if is_whole else targets_of(looked_at, asked, label, enable=enable)
         hold = cli.moment(until, config)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
-    with cli.monitor() as opened:
+    with cli.monitor(reads=False) as opened:
         for name, each in targets:
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold)
             shown = each if each is not None else "(the whole source)"
@@ -396,10 +396,10 @@ def drill(
     actor = cli.who(by)
     with cli.plain_errors():
         gates, ttl_s = _gates(url)
-    with cli.monitor(writes=False) as looked_at:  # wrong words must not make a history
+    with cli.monitor(writes=False, reads=False) as looked_at:  # wrong words must not make a history
         name = (cli.check_source(looked_at.config, source) or list(looked_at.config.sources))[0]
         check_change(looked_at.config, enable=True, by=actor, reason="a drill", until=None)
-    with cli.monitor() as opened, ExitStack() as open_gates:
+    with cli.monitor(reads=False) as opened, ExitStack() as open_gates:
         try:
             check(opened, name)
             asked = {gate: open_gates.enter_context(Gate.from_env(environ)) for gate, environ in gates.items()}

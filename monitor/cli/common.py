@@ -162,9 +162,9 @@ def configuration() -> Config:
 
 
 @contextmanager
-def monitor(*, writes: bool = True) -> Iterator[Monitor]:
-    """The adapters of this environment, errors made plain."""
-    with plain_errors(), open_monitor(settings(), writes=writes) as opened:
+def monitor(*, writes: bool = True, reads: bool = True) -> Iterator[Monitor]:
+    """The adapters of this environment, errors made plain; without ``reads`` the warehouse is none of them."""
+    with plain_errors(), open_monitor(settings(), writes=writes, reads=reads) as opened:
         yield opened
 
 

@@ -14,7 +14,7 @@ from monitor.config.model import ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
-from monitor.metrics.registry import ALIASES, CONTRACT, GIVES, METRICS, TOTALS, WHOLE, range_of
+from monitor.metrics.names import ALIASES, CONTRACT, GIVES, NEEDS, TOTALS, WHOLE, range_of
 
 CANONICAL_COLUMNS = (
     "item", "label", "score", "actual", "resolved_at",
@@ -111,9 +111,9 @@ def _score_methods(document: Document) -> Found:
 def _known_metrics(document: Document) -> Found:
     for path, _ in document.listed("rules"):
         name = document.get(*path, "metric")
-        if isinstance(name, str) and name not in METRICS:
+        if isinstance(name, str) and name not in NEEDS:
             word = ALIASES.get(name.lower(), name)
-            near = closest(word, METRICS)
+            near = closest(word, NEEDS)
             remedy = f"metric: {near or 'one of ' + ', '.join(CONTRACT)} (all: docs/metrics.md)"
             yield document.problem("CAL012", (*path, "metric"), f"unknown metric {name!r}", remedy)
 
@@ -121,15 +121,16 @@ def _known_metrics(document: Document) -> Found:
 def _metrics_of_kinds(document: Document) -> Found:
     """Rules on a metric that none of the sources they are about can give."""
     for path, _ in document.listed("rules"):
-        metric, only = METRICS.get(str(document.get(*path, "metric"))), document.get(*path, "match", "source")
+        name, only = str(document.get(*path, "metric")), document.get(*path, "match", "source")
+        needs = NEEDS.get(name)
         kinds = {str(p[-1]): document.get(*p, "kind") or "multilabel" for p, _ in document.named("sources")}
         about = {name: kind for name, kind in kinds.items() if only in (None, name) and kind in GIVES}
-        if metric is None or not about or any(metric.needs in GIVES[kind] for kind in about.values()):
+        if needs is None or not about or any(needs in GIVES[kind] for kind in about.values()):
             continue
-        able = [kind for kind in KINDS if metric.needs in GIVES[kind]]
+        able = [kind for kind in KINDS if needs in GIVES[kind]]
         who = f"source {only!r} is" if only is not None else "every source is"
         theirs = " or ".join(dict.fromkeys(about.values()))
-        summary = f"{metric.name} is of sources of kind {' or '.join(able)}, and {who} {theirs}"
+        summary = f"{name} is of sources of kind {' or '.join(able)}, and {who} {theirs}"
         remedy = f"another metric, or kind: {able[0]} at the source"
         yield document.problem("CAL032", (*path, "metric"), summary, remedy)
 
@@ -137,19 +138,19 @@ def _metrics_of_kinds(document: Document) -> Found:
 def _keys_of_whole(document: Document) -> Found:
     """Metrics that are of the window alone have no baseline; those of the source as a whole have no labels either."""
     for path, _ in document.listed("rules"):
-        metric = METRICS.get(str(document.get(*path, "metric")))
-        if metric is None or not (metric.needs in WHOLE or metric.name in TOTALS):
+        name = str(document.get(*path, "metric"))
+        total = name in TOTALS
+        if not total and NEEDS.get(name) not in WHOLE:
             continue
-        total = metric.name in TOTALS
         why = "adds up with the rows" if total else "is of the whole rows of the window, which are not kept"
         if document.get(*path, "condition") == "increase":
-            summary = f"{metric.name} has no baseline: it {why}"
+            summary = f"{name} has no baseline: it {why}"
             yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or condition: below")
         if document.get(*path, "for") not in (None, 1):
-            summary = f"{metric.name} is of one window alone: it {why}"
+            summary = f"{name} is of one window alone: it {why}"
             yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
         if not total:
-            yield from _subjects_of_whole(document, path, metric.name)
+            yield from _subjects_of_whole(document, path, name)
 
 
 def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
@@ -297,9 +298,9 @@ def _scopes(document: Document) -> Found:
 
 def _of_the_whole(document: Document, path: Path) -> str | None:
     """What the rule looks at, where only a source as a whole has it."""
-    metric = METRICS.get(str(document.get(*path, "metric")))
-    if metric is not None:
-        return metric.name if metric.needs in WHOLE else None
+    name = str(document.get(*path, "metric"))
+    if name in NEEDS:
+        return name if NEEDS[name] in WHOLE else None
     test = document.get(*path, "test")
     compared = document.get(*path, "column") or default_column(test)
     return f"{test} of {compared}" if isinstance(test, str) and compared not in (None, "score") else None

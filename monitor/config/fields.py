@@ -18,7 +18,7 @@ from monitor.config.problems import Problem, meant
 from monitor.config.relation import without_final_semicolon
 from monitor.config.sections import Pattern, known_keys, pattern
 from monitor.config.yaml_document import MERGE_KEY, Document, Path
-from monitor.metrics.registry import METRICS, WHOLE
+from monitor.metrics.names import NEEDS, WHOLE
 
 NO_DEFAULT = (
     "automation.when_not_evaluated is missing, and has no default because both answers cost something: 'keep' lets the "
@@ -258,8 +258,7 @@ def _as_it_is(section: dict[str, Any]) -> dict[str, Any]:
 
 def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
     """A metric of whole rows belongs to the source as a whole; a shift test has defaults of its own."""
-    metric = METRICS.get(str(rule.get("metric")))
-    if metric is not None and metric.needs in WHOLE:
+    if NEEDS.get(str(rule.get("metric"))) in WHOLE:
         return {"scope": "source", **rule}
     return _with_test_defaults(rule)
 

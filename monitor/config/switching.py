@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from monitor.config.model import Config, Rule, SourceKind
-from monitor.metrics.registry import GIVES, METRICS
+from monitor.metrics.names import GIVES, NEEDS
 
 
 def gives(rule: Rule, kind: SourceKind) -> bool:
     """Whether a source of this kind has what the rule looks at; shift tests are of scores and labels."""
     if rule.metric is None:
         return kind != "regression"
-    return METRICS[rule.metric].needs in GIVES[kind]
+    return NEEDS[rule.metric] in GIVES[kind]
 
 
 def acting_rules(config: Config, source: str, label: str | None) -> tuple[Rule, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from monitor.core.rejection import NAMED_LABELS, Rejection, RejectionCause, Rejections, Why
+from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
+
+NAMED_LABELS = 5
 
 _CAUSES: Mapping[RejectionCause, str] = {
     RejectionCause.SCORE_IN_PERCENT: ": most of their scores are between 1 and 100, as percentages are",

@@ -12,7 +12,7 @@ from typing import Any
 
 from monitor.core import windows
 from monitor.core.records import Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
-from monitor.core.rejection import from_detail
+from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
 
 LABEL_LENGTH = 80

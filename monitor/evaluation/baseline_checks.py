@@ -18,7 +18,7 @@ from monitor.config.model import Config, EvaluationConfig
 from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, bin_counts, pool
 from monitor.core.records import Subject, Window
-from monitor.core.rejection import Rejection
+from monitor.core.rejection_records import Rejection
 from monitor.core.rejection_words import fact
 from monitor.evaluation.shift.counts_tests import MIN_ROWS, ks
 from monitor.inference.change import ece_increase, ece_increase_ps

@@ -23,7 +23,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
-from monitor.core.rejection import Rejections
+from monitor.core.rejection_records import Rejections
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
 from monitor.evaluation.row_comparisons import WholeSource, costly, estimates_of_whole, special

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.config.model import Config
-from monitor.core.baseline import Baseline
-from monitor.core.counts import Counts, counts_from_bytes
 from monitor.core.records import RejectedCell, RejectedRows, RejectReason, Schedule, Window
-from monitor.core.rejection import Read, Rejections, as_json, from_json, rejections
+from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time, put
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
+
+if TYPE_CHECKING:
+    from monitor.core.baseline import Baseline
+    from monitor.core.counts import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class StoredReading:
 
 def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
     """What the rejected rows of a kept reading mean by this configuration."""
+    from monitor.core.rejection import Read, rejections  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
     repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
     labelled = config.sources[kept.source].kind != "regression"
     read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)
@@ -86,6 +90,8 @@ def load(connection: Connection, schedule: Schedule, window_start: datetime, sou
     row = found.mappings().first()
     if row is None:
         return None
+    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
     stored = connection.execute(
         select(counts.c.label, counts.c.data)
         .where(_is_reading(counts, schedule, window_start, source))
@@ -189,6 +195,9 @@ def latest_baselines(connection: Connection, source: str) -> dict[str | None, Ba
 
 
 def _baseline(row: RowMapping) -> Baseline:
+    from monitor.core.baseline import Baseline  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
+
     return Baseline(
         source=row["source"], label=label_of(row["label"]), version=row["version"], start=row["start"],
         end=row["end"], first_window=row["first_window"], last_window=row["last_window"],

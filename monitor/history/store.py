@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
-from monitor.core.baseline import Baseline
 from monitor.core.records import (
     Delivery,
     DeliveryState,
@@ -43,7 +42,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.redaction import shown_address
-from monitor.core.rejection import Rejections
+from monitor.core.rejection_records import Rejections
 from monitor.history import (
     delivery_rows,
     evaluations,
@@ -74,6 +73,9 @@ from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
 from monitor.history.values import ANY, LabelFilter
+
+if TYPE_CHECKING:
+    from monitor.core.baseline import Baseline
 
 __all__ = [
     "ANY",

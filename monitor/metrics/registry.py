@@ -1,11 +1,10 @@
 """The registry: every metric by its name, with what a reader must know about it.
 
-A new metric is one function, one row here, one section in docs/metrics.md and one test.
+A new metric is one function, one row here, its name in names.py, one section in docs/metrics.md and one test.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -22,25 +21,13 @@ from monitor.metrics import (
     selective,
     top_k,
 )
-from monitor.metrics.definition import Band, Metric, Needs
+from monitor.metrics.definition import Band, Metric
 from monitor.metrics.groups import Core
+from monitor.metrics.names import ALIASES, CONTRACT, GIVES, TOTALS, WHOLE, range_of
 
 __all__ = [
     "ALIASES", "CONTRACT", "GIVES", "METRICS", "ON_GROUPS", "TOTALS", "WHOLE", "Band", "Metric", "given_by", "range_of",
 ]  # fmt: skip
-
-GIVES: Mapping[str, frozenset[Needs]] = MappingProxyType(
-    {
-        "multilabel": frozenset({"counts", "bins"}),
-        "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
-        "top_k": frozenset({"counts", "bins", "ranked"}),
-        "regression": frozenset({"regression"}),
-    }
-)
-"""Kind of a source -> what its metrics may need."""
-
-WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
-"""Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""
 
 _ECE_BANDS = (
     Band(0.0, 0.05, "well calibrated"),
@@ -145,12 +132,6 @@ _CONTRACT = (
 )
 
 
-TOTALS: frozenset[str] = frozenset({"excess_errors"})
-"""Metrics of counts that grow with the rows: of one window alone, and with no baseline, which holds more of them."""
-
-CONTRACT: tuple[str, ...] = tuple(metric.name for metric in _CONTRACT)
-"""The metrics that stand in every JSON document of a run."""
-
 # Modules whose ``REGISTERED`` is joined, in this order.
 _MODULES: tuple[Any, ...] = (
     calibration, discrimination, classification, cost, selective, information, top_k, multiclass, certainty, regression,
@@ -173,41 +154,6 @@ ON_GROUPS: Mapping[str, Core] = MappingProxyType(
     {name: core for module in _MODULES for name, core in getattr(module, "ON_GROUPS", {}).items()}
 )
 """Metrics that many draws of one sample can be put into at once, as functions of groups."""
-
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "auc": "roc_auc",
-        "auroc": "roc_auc",
-        "auprc": "pr_auc",
-        "average_precision": "pr_auc",
-        "log_loss": "nll",
-        "miss_rate": "false_negative_rate",
-        **classification.ALIASES,
-    }
-)
-"""Words from other tools, and what they are called here."""
-
-_UNIT = (0.0, 1.0)
-_NLL = (0.0, -math.log(calibration.EPSILON))
-_RANGES: dict[str, tuple[float, float]] = {
-    "nll": _NLL,
-    "shortfall": (-1.0, 1.0),
-    "mutual_information": (0.0, math.log(2)),
-    **{f"nll_at_{rank}": _NLL for rank in top_k.RANKS},
-    **{each.name: (each.least, each.most) for module in _MODULES for each in getattr(module, "STATISTICS", ())},
-    **{name: limits for module in _MODULES for name, limits in getattr(module, "RANGES", {}).items()},
-    # a source may say what its mistakes cost
-    **dict.fromkeys(cost.ON_GROUPS, (0.0, math.inf)),
-}
-
-
-def range_of(name: str) -> tuple[float, float]:
-    """The least and the largest value that a metric can have.
-
-    >>> range_of("ece"), range_of("shortfall")
-    ((0.0, 1.0), (-1.0, 1.0))
-    """
-    return _RANGES.get(name, _UNIT)
 
 
 def given_by(kind: str) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from monitor.alerting.slack.client import sender_of
 from monitor.config.load import load_config
@@ -12,27 +13,37 @@ from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.history.store import Store, StoreMissing
-from monitor.warehouse.reader import Warehouse
+
+if TYPE_CHECKING:
+    from monitor.warehouse.reader import Warehouse
 
 
 @contextmanager
 def open_monitor(
-    settings: Settings, *, clock: Callable[[], datetime] = utc_now, writes: bool = True, creates: bool = True
+    settings: Settings,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    writes: bool = True,
+    creates: bool = True,
+    reads: bool = True,
 ) -> Iterator[Monitor]:
     """The adapters of these settings, closed again at the end.
 
     A store that never existed is created where ``writes`` and ``creates``; without ``creates`` it is an error. Where
-    nothing is written, an empty one in memory is in its place. Raises ConfigProblems, WrongWarehouseAddress or
-    HistoryError, each saying what to do.
+    nothing is written, an empty one in memory is in its place. ``reads`` opens the warehouse, else there is none.
+    Raises ConfigProblems, WrongWarehouseAddress or HistoryError, each saying what to do.
     """
     config = load_config(settings.config)
     # what may be wrong with the settings shows before a store is made
-    with open_warehouse(settings, config) as warehouse, open_store(settings, writes=writes, creates=creates) as store:
+    opened = open_warehouse(settings, config) if reads else nullcontext()
+    with opened as warehouse, open_store(settings, writes=writes, creates=creates) as store:
         yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
 
 
 def open_warehouse(settings: Settings, config: Config) -> Warehouse:
     """The warehouse of these settings, which may read the files that the sources name; nothing is reached yet."""
+    from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
     url, relations = settings.warehouse_url.get_secret_value(), [each.relation for each in config.sources.values()]
     return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
 

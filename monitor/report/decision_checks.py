@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.core.records import Reason, Verdict, Where
-from monitor.core.rejection import from_detail
+from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
 from monitor.core.wording import title
 from monitor.metrics.registry import METRICS, WHOLE

@@ -22,7 +22,7 @@ from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core import windows
 from monitor.core.records import Window
-from monitor.core.rejection import RejectionCause, Why
+from monitor.core.rejection_records import RejectionCause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.core import windows
 from monitor.core.records import Delivery, Identity, Note, Reason, Schedule, Severity, SwitchState, Window
-from monitor.core.rejection import Rejections
+from monitor.core.rejection_records import Rejections
 from monitor.core.rejection_words import fact, remedy
 
 OVERDUE = timedelta(hours=6)

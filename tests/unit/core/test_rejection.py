@@ -13,7 +13,8 @@ from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import RejectedCell, RejectReason, ScorePlace
-from monitor.core.rejection import Read, RejectionCause, Rejections, Why, as_json, cause_of, from_json, rejections
+from monitor.core.rejection import Read, cause_of, rejections
+from monitor.core.rejection_records import RejectionCause, Rejections, Why, as_json, from_json
 from monitor.core.rejection_words import concerned, fact, remedy, sentence
 from monitor.core.windows import week
 

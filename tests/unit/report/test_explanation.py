@@ -19,7 +19,7 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Verdict, Window
-from monitor.core.rejection import Rejection, RejectionCause, Why
+from monitor.core.rejection_records import Rejection, RejectionCause, Why
 from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.verdicts import decide
 from monitor.history.values import plain

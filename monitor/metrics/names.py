@@ -1,0 +1,124 @@
+"""The names of all metrics and what a rule may say of them, without the code that calculates any.
+
+alerts.yaml is checked by every command, an emergency stop too, which must not wait for NumPy. A test holds this
+against the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, log, sqrt
+from types import MappingProxyType
+
+from monitor.metrics.definition import Needs
+
+_NAMES: Mapping[Needs, str] = {
+    "bins": ("ece mce brier_reliability brier_resolution"),
+    "counts": (
+        "brier nll roc_auc pr_auc accuracy shortfall false_negative_rate ace equal_width_ece "
+        "brier_uncertainty class_weighted_nll cohens_d point_biserial error_rate precision recall f1 "
+        "false_positive_rate specificity balanced_accuracy balanced_error class_weighted_error prevalence "
+        "matthews_correlation misclassification_cost expected_cost aurc e_aurc automated_accuracy "
+        "share_to_people excess_errors mutual_information"
+    ),
+    "rows": (
+        "class_mutual_information class_entropy score_entropy top1_accuracy macro_precision macro_recall "
+        "macro_f1 weighted_precision weighted_recall weighted_f1 micro_f1 kappa multiclass_mcc auc_ovo "
+        "auc_ovr_macro auc_ovr_weighted certainty_accuracy certain_accuracy uncertain_accuracy "
+        "certainty_ratio certain_share certainty_divergence imcp_area"
+    ),
+    "ranked": (
+        "ece_at_1 ace_at_1 brier_at_1 nll_at_1 precision_at_1 ece_at_3 ace_at_3 brier_at_3 nll_at_3 "
+        "precision_at_3 ece_at_5 ace_at_5 brier_at_5 nll_at_5 precision_at_5"
+    ),
+    "regression": ("mse rmse mae r_squared normal_nll interval_coverage"),
+}
+
+NEEDS: Mapping[str, Needs] = MappingProxyType(
+    {name: needs for needs, names in _NAMES.items() for name in names.split()}
+)
+"""Every metric, and what it needs."""
+
+GIVES: Mapping[str, frozenset[Needs]] = MappingProxyType(
+    {
+        "multilabel": frozenset({"counts", "bins"}),
+        "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
+        "top_k": frozenset({"counts", "bins", "ranked"}),
+        "regression": frozenset({"regression"}),
+    }
+)
+"""Kind of a source -> what its metrics may need."""
+
+WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
+"""Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""
+
+TOTALS: frozenset[str] = frozenset({"excess_errors"})
+"""Metrics of counts that grow with the rows: of one window alone, and with no baseline, which holds more of them."""
+
+CONTRACT: tuple[str, ...] = (
+    "ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate",
+)  # fmt: skip
+"""The metrics that stand in every JSON document of a run."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "auc": "roc_auc",
+        "auroc": "roc_auc",
+        "auprc": "pr_auc",
+        "average_precision": "pr_auc",
+        "log_loss": "nll",
+        "miss_rate": "false_negative_rate",
+        "error": "error_rate",
+        "true_positive_rate": "recall",
+        "tpr": "recall",
+        "sensitivity": "recall",
+        "fpr": "false_positive_rate",
+        "fnr": "false_negative_rate",
+        "true_negative_rate": "specificity",
+        "tnr": "specificity",
+        "mcc": "matthews_correlation",
+    }
+)
+"""Words from other tools, and what they are called here."""
+
+_NLL = (0.0, -log(1e-15))
+RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "nll": _NLL,
+        "shortfall": (-1.0, 1.0),
+        "mutual_information": (0.0, log(2)),
+        "nll_at_1": _NLL,
+        "nll_at_3": _NLL,
+        "nll_at_5": _NLL,
+        "score_entropy": (0.0, inf),
+        "class_entropy": (0.0, inf),
+        "class_mutual_information": (0.0, inf),
+        "kappa": (-1.0, 1.0),
+        "multiclass_mcc": (-1.0, 1.0),
+        "certainty_divergence": (0.0, sqrt(2)),
+        "mse": (0.0, inf),
+        "rmse": (0.0, inf),
+        "mae": (0.0, inf),
+        "r_squared": (-inf, 1.0),
+        "normal_nll": (-inf, inf),
+        "brier_resolution": (0.0, 0.25),
+        "brier_uncertainty": (0.0, 0.25),
+        "class_weighted_nll": _NLL,
+        "cohens_d": (-inf, inf),
+        "point_biserial": (-1.0, 1.0),
+        "matthews_correlation": (-1.0, 1.0),
+        "misclassification_cost": (0.0, inf),
+        "expected_cost": (0.0, inf),
+        "excess_errors": (-inf, inf),
+    }
+)
+"""What values are possible, where that is not [0, 1]. A source may say what its mistakes cost."""
+
+
+def range_of(name: str) -> tuple[float, float]:
+    """The least and the largest value that a metric can have.
+
+    >>> range_of("ece"), range_of("shortfall")
+    ((0.0, 1.0), (-1.0, 1.0))
+    """
+    return RANGES.get(name, (0.0, 1.0))
