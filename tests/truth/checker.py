@@ -200,7 +200,7 @@ class Checker:
         reader, parts = self._asked(told, facts, "health")
         for part in parts:
             monitoring.HEALTH.read(reader, str(part))
-        rng = Random(f"{self.seed} {told.clock.now}")
+        rng = Random(f"{self.seed} {told.clock.now.replace(microsecond=0)}")
         self._reports(told, facts, rng)
         for metric, where in (("ece", "all"), ("shortfall", "automated")):
             reader, parts = self._asked(told, facts, "history", "--metric", metric, "--where", where)

@@ -453,9 +453,8 @@ def _named(living: Living, text: str) -> Label | None:
     """The label a line begins with: the longest known name."""
     names = {}
     for (source, name), each in living.labels.items():
-        for known in (f"{name} ({source})", f"{source}/{name}", f"{source} (all labels)", each.name):
-            if name is not None or "(all labels)" in known:
-                names[known] = each
+        of_label = (f"{name} ({source})", f"{source}/{name}") if name is not None else ()
+        names |= dict.fromkeys((*of_label, each.name), each)
     fitting = [known for known in names if re.match(re.escape(known) + r"[ :]", text)]
     return names[max(fitting, key=len)] if fitting else None
 

@@ -487,17 +487,17 @@ def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # nothing of these acts anyway
     mine = [s for s in seen.switches if s.source not in off and not _is_told(s, seen)]
     on = [s for s in mine if s.state == "on" and s.lease_until is not None]
-    for_a_time = {(s.source, s.lease_until) for s in on if _is_for_a_time(s)}
-    for (source, until), labels in _by_lease(on):
+    for (source, minute), states in _by_lease(on):
+        until = max(s.lease_until for s in states if s.lease_until is not None)
         hours = (until - now) / timedelta(hours=1)
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
-        names = _names(labels)
-        planned = (source, until) in for_a_time
+        names = _names([s.label or "the source as a whole" for s in states])
+        planned = any(map(_is_for_a_time, states))
         if band is not None and (planned or _will_be_renewed(seen, until, now)):
             continue
         if hours <= 0:
             yield HealthIssue(
-                WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{until.isoformat()}",
+                WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{minute.isoformat()}",
                 f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
                 "renewed its lease.",
                 "`calmon explain` the newest verdict of the label shows why no rule was judged", source, until=until,
@@ -505,7 +505,7 @@ def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         elif band is not None:
             yield HealthIssue(
                 WatchReason.LEASE_ENDING, "critical" if band == min(LEASE_WARNINGS) else "warning",
-                f"{source}:{until.isoformat()}:{band}",
+                f"{source}:{minute.isoformat()}:{band}",
                 f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
                 f"{names}, unless an evaluation renews its lease.",
                 "check that the next run takes place and can judge an acting rule of these labels", source, until=until,
@@ -550,12 +550,14 @@ def _will_be_renewed(seen: Observed, until: datetime, now: datetime) -> bool:
     return False
 
 
-def _by_lease(states: Iterable[SwitchState]) -> list[tuple[tuple[str, datetime], list[str]]]:
-    groups: dict[tuple[str, datetime], list[str]] = {}
+def _by_lease(states: Iterable[SwitchState]) -> list[tuple[tuple[str, datetime], list[SwitchState]]]:
+    """By source and the minute in which the lease ends: one command enables many labels, each a moment later."""
+    groups: dict[tuple[str, datetime], list[SwitchState]] = {}
     for state in states:
         if state.lease_until is not None:
-            groups.setdefault((state.source, state.lease_until), []).append(state.label or "the source as a whole")
-    return sorted(groups.items())
+            minute = state.lease_until.replace(second=0, microsecond=0)
+            groups.setdefault((state.source, minute), []).append(state)
+    return sorted(groups.items(), key=lambda group: group[0])
 
 
 def _names(labels: Sequence[str]) -> str:

@@ -188,6 +188,14 @@ def test_a_lease_is_warned_of_two_days_and_one_day_before_it_ends(hours: int, ex
         assert "a, b" in found[0].text
 
 
+def test_labels_that_one_command_enabled_are_one_finding_although_each_was_enabled_a_moment_later():
+    end = MONDAY + timedelta(hours=20)
+    on = [SwitchState("tickets", label, "on", lease_until=end + timedelta(seconds=k)) for k, label in enumerate("abc")]
+    (found,) = findings(seen(switches=on), MONDAY)
+    assert "for a, b, c, unless an evaluation renews its lease" in found.text
+    assert findings(seen(switches=on), end + timedelta(seconds=1))[0].reason == "lease_ending"  # c is on still
+
+
 def test_each_lease_is_warned_of_twice_and_then_said_to_have_ended():
     on = [SwitchState("tickets", "a", "on", lease_until=MONDAY + timedelta(hours=60))]
     keys = [
