@@ -39,6 +39,12 @@ POSTGRES_START_S = 180
 _numbers = itertools.count()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files with slow tests first, so that the workers of pytest-xdist end at about the same time."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @contextmanager
 def one_worker_at_a_time(what: str) -> Iterator[None]:
     """Let the workers of pytest-xdist, and other test runs of this user, take turns."""

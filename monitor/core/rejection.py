@@ -14,6 +14,7 @@ from math import log
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # its parts are loaded when they are first used, and most commands never use them
 
 from monitor.core.baseline import Baseline
 from monitor.core.counts import CELLS, Counts
@@ -130,13 +131,11 @@ class _Table:
 
 def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[float, float], float, float] | None:
     """The part with the smallest p-value where it holds: (part, share, p); None where none does."""
-    from scipy import stats  # noqa: PLC0415 - takes long to import, and messages need the records of this module only
-
     found = []
     for table in tables:
         rows = table.rejected + table.kept
         if table.rejected >= FEWEST and table.rejected > most * rows:
-            p = float(stats.hypergeom.sf(
+            p = float(scipy.stats.hypergeom.sf(
                 table.rejected - 1, table.all_rejected + table.all_kept, table.all_rejected, rows
             ))  # fmt: skip
             found.append((p, table.part[1] - table.part[0], table.part, table.rejected / rows))

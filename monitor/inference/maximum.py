@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
+import scipy  # its parts are loaded when they are first used, and most commands never use them
 from scipy.special import betainc, betaincinv, ndtri
 
 from monitor.core.counts import Bools, Floats, Ints
@@ -223,7 +223,7 @@ def point(table: GapTables) -> float:
 
     if lead(0.0) >= 0:
         return 0.0
-    return largest if lead(largest) <= 0 else float(brentq(lead, 0.0, largest, xtol=1e-12))
+    return largest if lead(largest) <= 0 else float(scipy.optimize.brentq(lead, 0.0, largest, xtol=1e-12))
 
 
 def points(tables: GapTables) -> Floats:

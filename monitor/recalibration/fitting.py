@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+import scipy  # its parts are loaded when they are first used, and most commands never use them
 from scipy.special import expit
 
 from monitor.core.counts import Counts, Floats, pool
@@ -64,7 +64,7 @@ def fit_temperature(counts: Counts) -> ScoreMap:
         return float(w @ np.logaddexp(0.0, scaled) - wy @ scaled)
 
     ends = (-np.log(MOST_TEMPERATURE), -np.log(LEAST_TEMPERATURE))
-    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
+    found = scipy.optimize.minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
     if found.x < ends[0] + 1e-3:
         raise CannotFit("order_reversed", _REVERSED)
     return ScoreMap("temperature", slope=float(np.exp(found.x)), rows=counts.rows)
@@ -99,7 +99,9 @@ def _logistic(z: Floats, w: Floats, hits: Floats) -> tuple[float, float]:
         rate = expit(line @ design)
         return np.asarray((design * (w * rate * (1 - rate))) @ design.T)
 
-    found = minimize(loss, np.array([1.0, 0.0]), jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-9})
+    found = scipy.optimize.minimize(
+        loss, np.array([1.0, 0.0]), jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-9}
+    )
     return float(found.x[0]), float(found.x[1])
 
 

@@ -509,9 +509,13 @@ def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
+    from monitor.warehouse.remembering import DRIVER  # noqa: PLC0415 - as duckdb
+
     in_memory = url.database in (None, "", ":memory:")
     # No pool: an open file keeps its one writer out, so it is open only while it is read
-    engine = sa.create_engine(url, poolclass=NullPool, connect_args={} if in_memory else {"read_only": True})
+    engine = sa.create_engine(
+        url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
+    )
     event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations)))
     return engine
 

@@ -16,6 +16,8 @@ from tests.fakes import slack
 from tests.fakes import world as worlds
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 
+COMMANDS = write_commands.commands()
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
@@ -39,7 +41,7 @@ def test_the_commands_page_says_what_the_help_says() -> None:
     assert write_commands.PAGE.read_text("utf-8") == write_commands.page()
 
 
-@pytest.mark.parametrize("words", write_commands.commands(), ids=" ".join)
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_and_every_leaf_an_example(words: tuple[str, ...]) -> None:
     text = write_commands.help_of(words)
     assert "Usage: calmon" in text
@@ -360,7 +362,7 @@ WRONG = [
     ("automation", "enable", "--source", "tickets", "--label", "a" * 1001, "--reason", "x"),
     ("automation", "disable", "--all", "--reason", "x"),
     ("automation", "disable", "--source", "tickets", "--label", "a", "--reason", " "),
-    *((*words, "--nonsense") for words in write_commands.commands() if words),
+    *((*words, "--nonsense") for words in COMMANDS if words),
 ]
 
 
@@ -375,9 +377,7 @@ def test_wrong_words_leave_no_file_behind(
     assert [path.name for path in tmp_path.rglob("*")] == ["alerts.yaml"]
 
 
-LEAVES = [
-    words for words in write_commands.commands() if words and words not in {w[:-1] for w in write_commands.commands()}
-]
+LEAVES = [words for words in COMMANDS if words and words not in {w[:-1] for w in COMMANDS}]
 NEEDED = {
     ("backfill",): ("--from", WEEKS[1], "--to", WEEKS[3]), ("explain",): ("abc",),
     ("incidents", "show"): ("abc",), ("incidents", "ack"): ("abc",), ("incidents", "silence"): ("abc", "--for", "1d"),

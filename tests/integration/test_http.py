@@ -38,6 +38,8 @@ from monitor.service.request_limits import AT_ONCE, RequestLimits
 from monitor.service.tokens import TokensFile
 from tests.fakes.service import LONG, ODD, PATIENCE_S, Place, Running, make_place, running
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 BOARD = "/v1/automation"
 

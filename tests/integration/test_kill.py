@@ -20,6 +20,8 @@ from monitor.run import run_window
 from tests.fakes import slack
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 STEPS = 19  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
 COMMAND = ("run", "weekly", "--week", WEEKS[10])

@@ -24,7 +24,7 @@ from monitor.run import RunResult, run_window
 from tests.conftest import new_postgres_database
 from tests.fakes.world import make_world
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 WEEK = "2026-W46"
 START = datetime(2026, 11, 9, tzinfo=UTC)

@@ -26,6 +26,8 @@ from monitor.warehouse.reader import WarehouseFailed
 from tests.fakes import world as worlds
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:

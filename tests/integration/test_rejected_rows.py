@@ -28,7 +28,7 @@ from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 WEEK = "2026-W35"
 NOW = datetime(2026, 8, 31, 7, tzinfo=UTC)

@@ -40,6 +40,8 @@ from tests.fakes.canaries import (
 from tests.fakes.slack import Fault
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
+pytestmark = pytest.mark.slow
+
 Environ = dict[str, str]
 WEEK = WEEKS[10]
 COMMANDS = (

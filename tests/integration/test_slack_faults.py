@@ -30,6 +30,8 @@ from tests.fakes.slack import ALL_SCOPES, TOKEN, FakeSlack, Work, running
 from tests.fakes.slack_killed import drain_and_die
 from tests.fakes.slack_schedule import Clock, DyingClient, Killed, Round, Schedule, broken, schedule, set_lasting
 
+pytestmark = pytest.mark.slow
+
 SCHEDULES, BLOCK = 1000, 125
 SOCKETS = 100
 KILLS = 30

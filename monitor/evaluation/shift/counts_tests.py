@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy  # its parts are loaded when they are first used, and most commands never use them
 
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
@@ -63,7 +63,7 @@ def ks(window: Counts, baseline: Counts) -> Effect:
     cells = np.flatnonzero(np.bincount(np.concatenate([window.cell, baseline.cell])))
     gap = np.abs(_distribution(window, cells) - _distribution(baseline, cells))
     n1, n2 = window.effective_rows, baseline.effective_rows
-    p_value = float(stats.kstwo.sf(float(gap.max()), round(n1 * n2 / (n1 + n2))))
+    p_value = float(scipy.stats.kstwo.sf(float(gap.max()), round(n1 * n2 / (n1 + n2))))
     return Effect(float(gap.max()), p_value, {"at_score": float(cells[int(gap.argmax())]) / 10_000})
 
 
@@ -110,7 +110,7 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts]) -> 
     merged, kept = _merge_rare(table, names)
     if merged.shape[1] < 2:
         return Effect(None, None, {"reason": "one_label"})
-    result = stats.chi2_contingency(merged, correction=False)
+    result = scipy.stats.chi2_contingency(merged, correction=False)
     shares = merged / merged.sum(axis=1, keepdims=True)
     moved = shares[0] - shares[1]
     worst = int(np.abs(moved).argmax())

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts are loaded when they are first used, and most commands never use them
 
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.feature_tests import column_tests
@@ -165,7 +165,7 @@ def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:
     if sum(missing) in (0, sum(sizes)):
         return 1.0
     table = [[absent, size - absent] for absent, size in zip(missing, sizes, strict=True)]
-    return float(stats.chi2_contingency(table, correction=False).pvalue)
+    return float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
 
 
 def _evidently(columns: Sequence[_Column], html: Path | None) -> dict[str, _Drift]:

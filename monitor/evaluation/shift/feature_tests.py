@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts are loaded when they are first used, and most commands never use them
 
 from monitor.core.counts import Floats
 from monitor.evaluation.shift.counts_tests import PSI_BINS, Effect
@@ -25,7 +25,7 @@ def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[
     """
     if kind == "numerical":
         values = now.dropna().to_numpy(dtype=float), then.dropna().to_numpy(dtype=float)
-        found = stats.ks_2samp(*values, method="asymp")
+        found = scipy.stats.ks_2samp(*values, method="asymp")
         return [("ks", Effect(float(found.statistic), float(found.pvalue))), ("psi", _psi(_deciles(*values)))]
     table = _categories(now.dropna(), then.dropna())
     return [("chi_square", _chi_square(table)), ("psi", _psi(table))]
@@ -59,5 +59,5 @@ def _chi_square(table: Floats) -> Effect:
     """Pearson's chi-square with Cramer's V; one value only on both sides cannot differ."""
     if table.shape[1] < 2:
         return Effect(0.0, 1.0)
-    found = stats.chi2_contingency(table, correction=False)
+    found = scipy.stats.chi2_contingency(table, correction=False)
     return Effect(float(np.sqrt(found.statistic / table.sum())), float(found.pvalue))
