@@ -229,6 +229,15 @@ def test_for_critical_labels_nothing_holds_against_a_breach():
     assert run(enable(ON).after, BREACH, critical=True, now=NOW + timedelta(hours=1)).after.state == "off"
 
 
+def test_a_critical_label_enabled_against_a_breach_is_off_at_the_next_one_also_of_the_same_window():
+    on = enable(run(ON, BREACH, critical=True).after, known=found_before(BREACH)).after
+    soon, known = NOW + timedelta(hours=1), found_before(BREACH)
+    assert run(on, BREACH, critical=True, now=soon, known=known).after.state == "off"
+    good_day = verdict("ok", rule="ece-two-days")
+    day = run(on, good_day, end=END + timedelta(days=1), schedule="daily", critical=True, now=soon, known=known).after
+    assert (day.state, day.lease_until) == ("on", on.hold_until), "nothing new was found: the person has answered it"
+
+
 def test_a_breach_of_a_blocking_rule_blocks_its_ranges_and_renews():
     state = replace(ON, blocked=((0.1, 0.2),))
     decision = run(state, block((0.8, 0.9), (0.9, 0.95)))
