@@ -182,7 +182,7 @@ def struck(monitor: Monitor, fault: Fault | None, server: slack.FakeSlack) -> It
         server.fail("chat.postMessage", *_refusals(fault.step))
     if fault is not None and fault.kind in (Kind.CRASH, Kind.HISTORY):
         _break(monitor.store._engine, fault)
-    cast("Any", monitor.warehouse).fails = fault is not None and fault.kind is Kind.WAREHOUSE
+    cast("Any", monitor.reads).fails = fault is not None and fault.kind is Kind.WAREHOUSE
     yield monitor
 
 
@@ -230,7 +230,7 @@ def play(world: World, weeks: int, faults: dict[int, Fault], kept: dict[Any, Any
             fault = faults.get(number)
             for again in (False, True) if fault else (False,):
                 with world.opened(_fixed(at), **more) as opened:
-                    monitor = replace(opened, warehouse=cast("Warehouse", Remembered(opened.warehouse, kept)))
+                    monitor = replace(opened, reads=cast("Warehouse", Remembered(opened.warehouse, kept)))
                     _one(monitor, window, number, weeks, None if again else fault, server, met)
         with world.opened(_fixed(at + timedelta(hours=2)), **more) as monitor:
             drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id())
