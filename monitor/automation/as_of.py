@@ -13,15 +13,15 @@ from typing import cast
 
 from monitor.automation.harm import TimeOn
 from monitor.automation.state import Allowed, effective
-from monitor.automation.switch import WEEKLY_RUN
+from monitor.automation.switch import DRY_RUN, WEEKLY_RUN
 from monitor.core.records import SwitchEvent, SwitchState, SwitchValue
 from monitor.core.score_ranges import merged
 
 Key = tuple[str, str | None]
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
 _CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
-_KEEPS = frozenset({"renewed", "not_renewed", "held", "counted"})
-_WOULD = "would_"  # of a dry run: only the lease moves
+# of a dry run, too: only the lease moves
+_KEEPS = frozenset({"renewed", "not_renewed", "held", "counted", *(kind for kind, _ in DRY_RUN.values())})
 
 
 def by_switch(events: Iterable[SwitchEvent]) -> dict[Key, list[SwitchEvent]]:
@@ -85,7 +85,7 @@ def _changes(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datet
 
 
 def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
-    if event.kind.startswith(_WOULD) or event.kind in _KEEPS:
+    if event.kind in _KEEPS:
         kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
         return replace(kept, verdict=_verdict(state, event))
     if event.kind not in _CHANGES and event.from_state == event.to_state:

@@ -9,17 +9,46 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from monitor.core.records import SwitchState
 from monitor.core.score_ranges import CELLS, Ranges, merged
 
 
+class GateReason(StrEnum):
+    """Why a gate is open or closed; each has its section in docs/gate.md."""
+
+    ON = "on"
+    NEVER_SET = "never_set"
+    OFF = "off"
+    SOURCE_OFF = "source_off"
+    NO_LEASE = "no_lease"
+    LEASE_ENDED = "lease_ended"
+    BELOW_AUTOMATE_AT = "below_automate_at"
+    SCORE_BLOCKED = "score_blocked"
+    SCORE_INVALID = "score_invalid"
+    NO_THRESHOLD = "no_threshold"
+    STORE_UNREADABLE = "store_unreadable"
+    SERVICE_FAILED = "service_failed"
+    STALE = "stale"
+    HISTORY_RESTORED = "history_restored"
+    HISTORY_WENT_BACK = "history_went_back"
+    CLOCK_BEHIND = "clock_behind"
+    ANSWER_OLD = "answer_old"
+    MISCONFIGURED = "misconfigured"
+    CLOSED_DOWN = "closed_down"
+
+
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Whether automation may act now, why, until when, and in which score ranges it may not all the same."""
+    """Whether automation may act now, why, until when, and in which score ranges it may not all the same.
+
+    ``detail`` says the reason in words.
+    """
 
     allowed: bool
-    reason: str
+    reason: GateReason
+    detail: str
     until: datetime | None = None
     blocked: Ranges = ()
 
@@ -31,13 +60,13 @@ def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -
     nothing. The label's lease is what must be alive. The source's is looked at only where a verdict
     stands against it, so that an operator's "on" against the evidence ends there as well.
     """
-    why = _why_source_is_off(whole, now) or _why_off(state, now)
-    if why is not None:
-        return Allowed(False, why)
+    closed = _closed_by_source(whole, now) or _closed(state, now)
+    if closed is not None:
+        return closed
     if whole is None:
-        return Allowed(True, "on", state.lease_until, merged(state.blocked))
+        return Allowed(True, GateReason.ON, "on", state.lease_until, merged(state.blocked))
     ends = [lease for lease in (state.lease_until, whole.lease_until if whole.verdict else None) if lease is not None]
-    return Allowed(True, "on", min(ends), merged(state.blocked + whole.blocked))
+    return Allowed(True, GateReason.ON, "on", min(ends), merged(state.blocked + whole.blocked))
 
 
 def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
@@ -53,21 +82,24 @@ def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
     return any(low <= rounded <= high or low <= score <= high for low, high in blocked)
 
 
-def _why_source_is_off(whole: SwitchState | None, now: datetime) -> str | None:
+def _closed_by_source(whole: SwitchState | None, now: datetime) -> Allowed | None:
     if whole is None or whole.state == "never_set":
         return None
     if whole.state != "on":  # what is not known is off
-        return "the whole source is off"
+        return Allowed(False, GateReason.SOURCE_OFF, "the whole source is off")
     if whole.verdict is not None and (whole.lease_until is None or whole.lease_until <= now):
-        return "the whole source is closed: a verdict is against it, and its lease has ended"
+        words = "the whole source is closed: a verdict is against it, and its lease has ended"
+        return Allowed(False, GateReason.SOURCE_OFF, words)
     return None
 
 
-def _why_off(state: SwitchState, now: datetime) -> str | None:
+def _closed(state: SwitchState, now: datetime) -> Allowed | None:
     if state.state == "never_set":
-        return "never set"
+        return Allowed(False, GateReason.NEVER_SET, "never set")
     if state.state != "on":
-        return "off"
+        return Allowed(False, GateReason.OFF, "off")
     if state.lease_until is None:
-        return "no lease"
-    return f"the lease ended at {state.lease_until:%Y-%m-%d %H:%M} UTC" if state.lease_until <= now else None
+        return Allowed(False, GateReason.NO_LEASE, "no lease")
+    if state.lease_until > now:
+        return None
+    return Allowed(False, GateReason.LEASE_ENDED, f"the lease ended at {state.lease_until:%Y-%m-%d %H:%M} UTC")

@@ -23,7 +23,7 @@ _LATE = {"weekly": timedelta(days=6), "daily": timedelta(0)}
 WEEKLY_RUN = "weekly run"
 _RUNS = {"weekly": WEEKLY_RUN, "daily": "daily run"}
 # What a dry run calls a change that it does not make, in the history and in words.
-_WOULD = {
+DRY_RUN = {
     "disabled": ("would_disable", "would turn off"),
     "blocked": ("would_block", "would block"),
     "enabled": ("would_enable", "would turn on"),
@@ -76,7 +76,7 @@ def after_run(
     decision = _decide(change)
     if decision.event is None:
         return replace(decision, after=state)
-    if automation.dry_run and decision.event.kind in _WOULD:
+    if automation.dry_run and decision.event.kind in DRY_RUN:
         return _only_told(change, state, decision.event)
     return decision
 
@@ -493,7 +493,7 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
     The lease is renewed like in any evaluated window, so that a dry run does not stop automation by
     its end; but a breach revives none that has ended, and prolongs no "on" that a verdict stands against.
     """
-    kind, words = _WOULD[event.kind]
+    kind, words = DRY_RUN[event.kind]
     lives = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
     evaluated = any(verdict.outcome != "not_evaluated" for verdict in change.evidence.verdicts)
     after = stored

@@ -18,7 +18,7 @@ from rich.text import Text
 from monitor.automation import Gate
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import SwitchSnapshot, board_of, closed_by_history
-from monitor.automation.state import Allowed, effective
+from monitor.automation.state import Allowed, GateReason, effective
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
@@ -171,14 +171,13 @@ def _status_row(
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
     # where the source's own switch forbids, the reason of the label's is not why it is off
-    own = effective(state, board.at, whole=None)
-    forbidden = label is not None and not found.allowed and found.reason != own.reason
+    forbidden = GateReason.SOURCE_OFF
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
-        found = Allowed(False, NO_THRESHOLD)
+        found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
     found = _unless_closed(found, board)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
-        "why": found.reason, "until": found.until.isoformat(timespec="minutes") if found.until else None,
+        "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
         "automate_at": least, "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
         "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(known, state.blocked),
@@ -189,7 +188,7 @@ def _status_row(
 def _unless_closed(found: Allowed, board: SwitchSnapshot) -> Allowed:
     """A history that was put back closes every gate, whatever its switches say."""
     closed = closed_by_history(board, board.at)
-    return found if closed is None else Allowed(False, closed.detail)
+    return found if closed is None else Allowed(False, closed.reason, closed.detail)
 
 
 def _iso(moment: datetime | None) -> str | None:

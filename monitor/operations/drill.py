@@ -119,7 +119,7 @@ def check(monitor: Monitor, source: str) -> float:
     probe = replace(monitor.store.switch(source, DRILL_LABEL), state="on", lease_until=now + SHORTEST_LEASE, blocked=())
     found = effective(probe, now, whole=whole)
     if not found.allowed:
-        raise DrillRefused(f"{found.reason}: no gate would open for {source}, so nothing can be measured")
+        raise DrillRefused(f"{found.detail}: no gate would open for {source}, so nothing can be measured")
     running = monitor.store.switch(source, DRILL_LABEL)
     if effective(running, now, whole=None).allowed:
         raise DrillRefused(

@@ -29,7 +29,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
-from monitor.automation.gate.snapshot import REQUEST, Decision, GateReason, SwitchSnapshot, terms, to_json
+from monitor.automation.gate.snapshot import REQUEST, Decision, SwitchSnapshot, terms, to_json
+from monitor.automation.state import GateReason
 from monitor.core.records import LABEL_BYTES
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR

@@ -22,8 +22,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from monitor.alerting.compose import show_switches
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import GateReason, SwitchSnapshot, board_of
-from monitor.automation.state import effective
+from monitor.automation.gate.snapshot import SwitchSnapshot, board_of
+from monitor.automation.state import GateReason, effective
 from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
@@ -329,6 +329,6 @@ def _row(
     whole = None if state.label is None else board.switches.get((state.source, None))
     allowed = effective(state, now.astimezone(UTC), whole=whole)
     blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
-    words = allowed.reason if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
+    words = allowed.detail if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
     threshold = board.threshold(state.source, state.label) if state.label is not None else None
     return SwitchRow(state, allowed.allowed, words, threshold, tuple(found))

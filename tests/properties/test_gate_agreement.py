@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.automation.gate.cache import SnapshotCache, hold, renew
-from monitor.automation.gate.snapshot import GateReason, SwitchSnapshot, decide, from_json, to_json
-from monitor.automation.state import effective
+from monitor.automation.gate.snapshot import SwitchSnapshot, decide, from_json, to_json
+from monitor.automation.state import GateReason, effective
 from monitor.core.records import SwitchState
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import Decision, GateReason, board_of, decide
+from monitor.automation.gate.snapshot import Decision, board_of, decide
+from monitor.automation.state import GateReason
 from monitor.config.load import parse_config
 from monitor.core.records import Mark
 from monitor.history.reader import SwitchReader

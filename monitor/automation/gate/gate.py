@@ -23,8 +23,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from monitor.automation.gate.refresher import Refresher
-from monitor.automation.gate.snapshot import Decision, GateReason
+from monitor.automation.gate.snapshot import Decision
 from monitor.automation.gate.sources import HttpSource, Source, StoreSource
+from monitor.automation.state import GateReason
 from monitor.config.environment import (
     GATE_TTL_S,
     STORE_URL,

@@ -23,7 +23,8 @@ from openfeature.flag_evaluation import FlagResolutionDetails, Reason
 from openfeature.provider import AbstractProvider, Metadata
 
 from monitor.automation.gate.gate import AsyncGate, Gate
-from monitor.automation.gate.snapshot import Decision, GateReason
+from monitor.automation.gate.snapshot import Decision
+from monitor.automation.state import GateReason
 
 PREFIX = "automate"
 _BROKEN = {

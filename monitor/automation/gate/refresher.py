@@ -14,8 +14,9 @@ from concurrent.futures import Future
 
 from monitor.automation.gate.cache import SnapshotCache, hold, renew
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import Decision, GateReason, SwitchSnapshot
+from monitor.automation.gate.snapshot import Decision, SwitchSnapshot
 from monitor.automation.gate.sources import ReadFailed, Source
+from monitor.automation.state import GateReason
 from monitor.core.time_limit import in_words
 
 LIMIT_S = 5.0  # of one reading

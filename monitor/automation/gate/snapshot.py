@@ -10,39 +10,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from numbers import Real
 from typing import Any, TypeAlias
 
-from monitor.automation.state import effective, is_blocked
+from monitor.automation.state import GateReason, effective, is_blocked
 from monitor.core.records import Identity, Mark, SwitchState
 from monitor.core.score_ranges import Ranges
 
 Key: TypeAlias = tuple[str, str | None]
-
-
-class GateReason(StrEnum):
-    """Why a gate is open or closed; each has its section in docs/gate.md."""
-
-    ON = "on"
-    NEVER_SET = "never_set"
-    OFF = "off"
-    SOURCE_OFF = "source_off"
-    NO_LEASE = "no_lease"
-    LEASE_ENDED = "lease_ended"
-    BELOW_AUTOMATE_AT = "below_automate_at"
-    SCORE_BLOCKED = "score_blocked"
-    SCORE_INVALID = "score_invalid"
-    NO_THRESHOLD = "no_threshold"
-    STORE_UNREADABLE = "store_unreadable"
-    SERVICE_FAILED = "service_failed"
-    STALE = "stale"
-    HISTORY_RESTORED = "history_restored"
-    HISTORY_WENT_BACK = "history_went_back"
-    CLOCK_BEHIND = "clock_behind"
-    ANSWER_OLD = "answer_old"
-    MISCONFIGURED = "misconfigured"
-    CLOSED_DOWN = "closed_down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +82,6 @@ def board_of(
     )  # fmt: skip
 
 
-_REASONS = {"never set": GateReason.NEVER_SET, "off": GateReason.OFF, "no lease": GateReason.NO_LEASE}
 _NEVER_SET = SwitchState("", None)
 _NO_LABEL = Decision(
     False, GateReason.NEVER_SET, detail="the source and the label must be text, and the label not empty"
@@ -159,9 +133,7 @@ def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Term
     state = board.switches.get((source, label))
     found = effective(_NEVER_SET if state is None else state, now, whole=board.switches.get((source, None)))
     if not found.allowed:
-        is_source = found.reason.startswith("the whole source")
-        reason = GateReason.SOURCE_OFF if is_source else _REASONS.get(found.reason, GateReason.LEASE_ENDED)
-        return Terms(Decision(False, reason, detail=found.reason))
+        return Terms(Decision(False, found.reason, detail=found.detail))
     threshold = board.threshold(source, label)
     if threshold is None:
         return Terms(Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}"))

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
-from monitor.automation.gate.snapshot import REQUEST, GateReason, SwitchSnapshot, board_of, from_json, to_json
+from monitor.automation.gate.snapshot import REQUEST, SwitchSnapshot, board_of, from_json, to_json
+from monitor.automation.state import GateReason
 from monitor.config.environment import bearer_token, service_address
 from monitor.core.time_limit import TimeLimit, in_words
 

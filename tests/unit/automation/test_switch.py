@@ -98,18 +98,23 @@ def enable(state: SwitchState, now: datetime = NOW, **asked: Any) -> SwitchDecis
 
 
 @pytest.mark.parametrize(
-    ("state", "whole", "reason"),
+    ("state", "whole", "reason", "words"),
     [
-        (NEVER, None, "never set"),
-        (OFF_BY_RUN, None, "off"),
-        (replace(ON, lease_until=None), None, "no lease"),
-        (replace(ON, lease_until=NOW), None, "the lease ended at 2026-11-16 07:00 UTC"),
-        (ON, SwitchState("tickets", None, state="off"), "the whole source is off"),
+        (NEVER, None, "never_set", "never set"),
+        (OFF_BY_RUN, None, "off", "off"),
+        (replace(ON, lease_until=None), None, "no_lease", "no lease"),
+        (replace(ON, lease_until=NOW), None, "lease_ended", "the lease ended at 2026-11-16 07:00 UTC"),
+        (ON, SwitchState("tickets", None, state="off"), "source_off", "the whole source is off"),
+        (
+            ON, SwitchState("tickets", None, state="on", verdict="v1", lease_until=NOW), "source_off",
+            "the whole source is closed: a verdict is against it, and its lease has ended",
+        ),
     ],
-)
-def test_everything_but_a_living_on_is_off(state: SwitchState, whole: SwitchState | None, reason: str):
+)  # fmt: skip
+def test_everything_but_a_living_on_is_off(state: SwitchState, whole: SwitchState | None, reason: str, words: str):
     allowed = effective(state, NOW, whole=whole)
-    assert (allowed.allowed, allowed.reason, allowed.until, allowed.blocked) == (False, reason, None, ())
+    assert (allowed.allowed, allowed.reason, allowed.detail) == (False, reason, words)
+    assert (allowed.until, allowed.blocked) == (None, ())
 
 
 @pytest.mark.parametrize(
