@@ -174,12 +174,26 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionCheck:
+    """One question that was asked while a verdict was decided, and its answer. docs/explain.md lists the questions.
+
+    ``numbers`` names what the answer used of the verdict's columns and detail. ``passed`` is None only where a check
+    was derived afterwards, for a verdict that was stored without its checks.
+    """
+
+    name: str
+    passed: bool | None
+    numbers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """The evidence on one rule for one subject: what was seen, against what, how sure.
 
     ``beyond`` says whether the debiased value (or change) is past the threshold in every window
     the rule asks for; ``adequate`` whether the rows could have shown a change that matters;
-    ``problem`` is set where no evidence could be had. ``p_value`` is unadjusted.
+    ``problem`` is set where no evidence could be had. ``p_value`` is unadjusted. ``checks`` are the
+    questions that decided whether there is anything to judge; the last one failed if there is a ``problem``.
     """
 
     subject: Subject
@@ -204,11 +218,15 @@ class Comparison:
     baseline_version: int | None = None
     data_digest: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    checks: tuple[DecisionCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One rule on one subject in one window: the outcome, its named reason and its numbers."""
+    """One rule on one subject in one window: the outcome, its named reason and its numbers.
+
+    ``detail["checks"]`` holds the :class:`DecisionCheck` records that led to it, each as a list of its fields.
+    """
 
     id: str
     rule: str

@@ -8,7 +8,7 @@ in them is the work of ``looks.py``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import ref
@@ -16,7 +16,7 @@ from weakref import ref
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
-from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
+from monitor.core.records import Comparison, DecisionCheck, Reason, ShiftResult, Subject, Window
 from monitor.evaluation.rule_metrics import (
     Measurement,
     RuleSample,
@@ -66,8 +66,12 @@ def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: Evalu
     depend on the others.
     """
     found: dict[int, Comparison] = {}
+    asked = [
+        gates(rule, material, has_rows=any(rows_of(rule, counts).w.any() for counts in material.counts))
+        for material in materials
+    ]
     for place, material in enumerate(materials):
-        problem = _problem(rule, material)
+        problem = asked[place][1]
         if problem is not None:
             found[place] = _without_evidence(material, problem)
         elif rule.test is not None:
@@ -77,7 +81,9 @@ def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: Evalu
     chosen = {place: look for place, look in zip(left, looks, strict=True) if look is not None}
     found |= dict(zip(chosen, _evidence([(look, materials[at]) for at, look in chosen.items()]), strict=True))
     return [
-        found[place] if place in found else _without_evidence(material, Reason.NO_ROWS)
+        replace(found[place], checks=(*asked[place][0], *found[place].checks))
+        if place in found
+        else _without_full_group(rule, material)
         for place, material in enumerate(materials)
     ]
 
@@ -124,16 +130,26 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     return kept_with(newest, ("pool", *map(ref, older)), lambda: pool(counts))
 
 
-def _problem(rule: Rule, material: RuleInput) -> Reason | None:
-    if material.problem is not None:
-        return material.problem
-    if not any(rows_of(rule, counts).w.any() for counts in material.counts):
-        return Reason.NO_ROWS
-    if material.in_baseline:
-        return Reason.IN_BASELINE
+def gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> tuple[tuple[DecisionCheck, ...], Reason | None]:
+    """Whether there is anything to measure: the checks up to the first that fails, and the reason to which it leads."""
+    asked: list[DecisionCheck] = []
+    for check, problem in _gates(rule, material, has_rows=has_rows):
+        asked.append(check)
+        if not check.passed:
+            return tuple(asked), problem
+    return tuple(asked), None
+
+
+def _gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> Iterator[tuple[DecisionCheck, Reason | None]]:
+    problem, version = material.problem, ("baseline_version",)
+    yield DecisionCheck("readable", problem in (None, Reason.REJECTED_ROWS)), problem
+    if problem is not None:
+        yield DecisionCheck("accepted", False, ("rejected",)), problem
+    yield DecisionCheck("rows", has_rows, ("n",)), Reason.NO_ROWS
+    yield DecisionCheck("outside_baseline", not material.in_baseline, version), Reason.IN_BASELINE
     # Only comparisons need a baseline: a level rule goes on protecting people without one.
-    compares = rule.condition == "increase" or rule.test is not None
-    return Reason.NO_BASELINE if compares and material.baseline is None else None
+    if rule.condition == "increase" or rule.test is not None:
+        yield DecisionCheck("baseline", material.baseline is not None, version), Reason.NO_BASELINE
 
 
 def _without_evidence(material: RuleInput, problem: Reason) -> Comparison:
@@ -143,6 +159,12 @@ def _without_evidence(material: RuleInput, problem: Reason) -> Comparison:
         baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(material.counts[:1]), detail=material.detail,
     )  # fmt: skip
+
+
+def _without_full_group(rule: Rule, material: RuleInput) -> Comparison:
+    """There are rows only in windows before the full groups of windows that the rule asks for."""
+    checks, _ = gates(rule, material, has_rows=False)
+    return replace(_without_evidence(material, Reason.NO_ROWS), checks=checks)
 
 
 def digest_of(counts: Sequence[Counts]) -> str:
@@ -165,12 +187,19 @@ def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison
     ]
 
 
+def _comparable(look: RuleSample) -> tuple[DecisionCheck, ...]:
+    """Whether the scores can be compared with the baseline's, where that is asked."""
+    check = DecisionCheck("comparable", look.usable, ("moved_share", "comparable"))
+    return () if look.aligned is None else (check,)
+
+
 def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts]) -> Comparison:
     """Scores that cannot be compared with the baseline's."""
     found = replace(_without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
     if look.aligned is None:
         return found
-    return replace(found, detail={"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable})
+    detail = {"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable}
+    return replace(found, detail=detail, checks=_comparable(look))
 
 
 def _seen_evidence(
@@ -190,6 +219,7 @@ def _seen_evidence(
         detail={
             **seen.detail, **_asked(look), **_behind(look.sample, rule.measure), "asks": rule.for_windows, **parts,
         },
+        checks=_comparable(look),
     )  # fmt: skip
 
 
@@ -247,16 +277,18 @@ def _shift_evidence(rule: Rule, material: RuleInput, evaluation: EvaluationConfi
     """A rule on a distribution test: the effect size against the threshold."""
     column = rule.column or "score"
     found = [s for s in material.shifts if s.test == rule.test and s.column == column]
-    if not found or found[0].statistic is None:
-        return _without_evidence(material, Reason.TOO_FEW_ROWS)
-    result, statistic = found[0], found[0].statistic
+    statistic = found[0].statistic if found else None
+    checks = (DecisionCheck("test_result", statistic is not None, ("value",)),)
+    if statistic is None:
+        return replace(_without_evidence(material, Reason.TOO_FEW_ROWS), checks=checks)
+    result = found[0]
     minimum = rule.min_samples if rule.min_samples is not None else evaluation.min_samples
     return Comparison(
         material.subject, material.window, value=statistic, plug_in=statistic,
         p_value=result.p_value, n=result.n, beyond=_past(statistic, rule), adequate=result.n >= minimum,
         baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(material.counts[:1]),
-        detail={**result.detail, "rows_needed": minimum, "n_baseline": result.n_baseline},
+        detail={**result.detail, "rows_needed": minimum, "n_baseline": result.n_baseline}, checks=checks,
     )  # fmt: skip
 
 

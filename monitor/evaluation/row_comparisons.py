@@ -18,9 +18,9 @@ import numpy as np
 from monitor.config.model import CostConfig, EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import Counts, bin_counts
-from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Window
+from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed, with_costs
@@ -137,11 +137,12 @@ def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: E
 def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
     """A level of the rows of the window alone."""
     rows = whole.rows
-    found = Comparison(material.subject, material.window, data_digest=whole.digest())
-    if material.problem is not None or rows is None:
-        return replace(found, problem=material.problem or Reason.NO_ROWS, detail=material.detail)
-    if material.in_baseline:
-        return replace(found, problem=Reason.IN_BASELINE, n=rows.items)
+    checks, problem = gates(rule, material, has_rows=rows is not None)
+    found = Comparison(material.subject, material.window, data_digest=whole.digest(), problem=problem, checks=checks)
+    if rows is None:
+        return replace(found, detail=material.detail)
+    if problem is not None:
+        return replace(found, detail=material.detail) if material.problem else replace(found, n=rows.items)
     spread = _spreads(rows, [rule.measure], whole, material.subject, material.window, evaluation)[rule.measure]
     minimum = rule.min_samples if rule.min_samples is not None else evaluation.min_samples
     asked = {"confidence": evaluation.confidence, "rows_needed": minimum}

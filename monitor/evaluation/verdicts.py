@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from monitor.config.model import Rule
-from monitor.core.records import Comparison, Outcome, Reason, Verdict
+from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, Verdict
 from monitor.core.score_ranges import outwards
 from monitor.inference.multiplicity import adjust
 
@@ -57,30 +57,54 @@ def _told(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
     return {**flags, "p_rate": evidence.p_rate, "rank": rank}
 
 
-def outcome_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> tuple[Outcome, Reason]:
-    """What is decided and why: the whole decision table, first match first."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided and why, with every question that was asked, in its order."""
+
+    outcome: Outcome
+    reason: Reason
+    checks: tuple[DecisionCheck, ...]
+
+
+def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> Decision:
+    """The whole decision table, first match first."""
     if evidence.problem is not None:
-        return "not_evaluated", evidence.problem
-    significant = p_adjusted is not None and p_adjusted < rate
-    if rule.test == "psi":
-        significant = evidence.adequate  # PSI has no p-value: its rule of thumb stands on its own
-    if evidence.beyond and evidence.streak and significant:
-        return "breach", _breach_reason(rule, evidence, rate)
+        return Decision("not_evaluated", evidence.problem, evidence.checks)
+    rises = rule.test is None and rule.condition == "increase"
+    beyond = DecisionCheck("beyond", evidence.beyond, ("change" if rises else "value", "threshold"))
+    streak = DecisionCheck("every_window", evidence.streak, ("groups",))
+    running = () if rule.for_windows == 1 and evidence.streak else (streak,)
+    sure = _sure(rule, evidence, p_adjusted, rate)
+    asked = (*evidence.checks, beyond, *running, sure)
+    if beyond.passed and streak.passed and sure.passed:
+        reason, behaviour = _breach(rule, evidence, rate)
+        return Decision("breach", reason, (*asked, *behaviour))
+    asked += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
     if not evidence.adequate:
-        return "not_evaluated", Reason.TOO_FEW_ROWS
-    if not evidence.beyond:
-        return "ok", Reason.WITHIN_THRESHOLD
-    return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY if evidence.streak else Reason.STREAK_INCOMPLETE
+        return Decision("not_evaluated", Reason.TOO_FEW_ROWS, asked)
+    if not beyond.passed:
+        return Decision("ok", Reason.WITHIN_THRESHOLD, asked)
+    reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if streak.passed else Reason.STREAK_INCOMPLETE
+    return Decision("unconfirmed", reason, asked)
 
 
-def _breach_reason(rule: Rule, evidence: Comparison, rate: float) -> Reason:
+def _sure(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
+    if rule.test == "psi":  # PSI has no p-value: its rule of thumb stands on its own
+        return DecisionCheck("sure", evidence.adequate, ("n", "rows_needed"))
+    return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate, ("p_value", "p_adjusted", "rate"))
+
+
+def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
+    """The reason of a breach: of a rise that can be told apart, whether the label changed or its traffic."""
     if rule.test is not None:
-        return Reason.DISTRIBUTION_SHIFTED
-    if rule.condition == "increase":
-        # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
-        moved = evidence.p_rate is not None and evidence.p_rate >= rate
-        return Reason.TRAFFIC_MIX if moved else Reason.INCREASED
-    return Reason.ABOVE_THRESHOLD if rule.condition == "above" else Reason.BELOW_THRESHOLD
+        return Reason.DISTRIBUTION_SHIFTED, ()
+    if rule.condition != "increase":
+        return Reason.ABOVE_THRESHOLD if rule.condition == "above" else Reason.BELOW_THRESHOLD, ()
+    if evidence.p_rate is None:
+        return Reason.INCREASED, ()
+    # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
+    behaviour = DecisionCheck("behaviour", evidence.p_rate < rate, ("p_rate", "rate"))
+    return Reason.INCREASED if behaviour.passed else Reason.TRAFFIC_MIX, (behaviour,)
 
 
 def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:
@@ -112,15 +136,16 @@ def verdict_id(rule: Rule, evidence: Comparison, revision: str) -> str:
 
 
 def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, revision: str) -> Verdict:
-    outcome, reason = outcome_of(rule, evidence, p_adjusted, rate)
+    found = decision_of(rule, evidence, p_adjusted, rate)
+    checks = [[check.name, check.passed, list(check.numbers)] for check in found.checks]
     return Verdict(
         id=verdict_id(rule, evidence, revision), rule=rule.id, subject=evidence.subject, window=evidence.window,
-        metric=rule.measure, where=rule.where, outcome=outcome, reason=reason, severity=rule.severity,
+        metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
         threshold=rule.threshold, value=evidence.value, low=evidence.low, high=evidence.high,
         plug_in=evidence.plug_in, baseline=evidence.baseline, change=evidence.change,
         change_low=evidence.change_low, change_high=evidence.change_high, p_value=evidence.p_value,
         p_adjusted=p_adjusted, detectable=evidence.detectable, n=evidence.n, windows=evidence.windows,
         baseline_version=evidence.baseline_version, rules_revision=revision, data_digest=evidence.data_digest,
-        actions=rule.actions if outcome == "breach" else (),
-        detail=dict(evidence.detail) | {"condition": rule.condition},
+        actions=rule.actions if found.outcome == "breach" else (),
+        detail=dict(evidence.detail) | {"condition": rule.condition, "checks": checks},
     )  # fmt: skip

@@ -11,23 +11,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.core.baseline import Baseline
-from monitor.core.records import ActionKind, Estimate, Outcome, Reason, Verdict
+from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
 from monitor.core.wording import advice, clean, plain_words, title, unconfirmed_words
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
 from monitor.report.decision_checks import (
     ROWS,
     TESTS,
-    DecisionCheck,
     beyond_words,
-    chain,
     chance,
-    decided,
+    checks_of,
     equals,
+    has_checks,
+    is_floor,
     measured,
     number,
+    numbers_of,
     rises,
     smallest_seen,
+    text_of,
 )
 from monitor.report.run_document import verdict_row
 
@@ -70,14 +72,14 @@ class Explanation:
 def explain(known: VerdictContext) -> Explanation:
     """The reasoning of a verdict."""
     verdict = known.verdict
-    checks = chain(verdict)
+    checks = checks_of(verdict)
     steps = (tell(known) for tell in _STEPS)
     return Explanation(
         verdict=verdict,
         steps=tuple(step for step in steps if step is not None),
         checks=checks,
         therefore=_therefore(verdict, checks),
-        notes=tuple(_notes(known, checks)),
+        notes=tuple(_notes(known)),
     )
 
 
@@ -88,7 +90,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     yield from (f"Note: {note}" for note in explanation.notes)
     yield from (step.text for step in explanation.steps)
     yield "How it was decided, in this order:"
-    yield from (f"  {index}. {check.text}" for index, check in enumerate(explanation.checks, start=1))
+    yield from (f"  {i}. {text_of(verdict, check)}" for i, check in enumerate(explanation.checks, start=1))
     yield explanation.therefore
     if verdict.actions:
         yield f"It asks for: {', '.join(_ACTIONS[action] for action in verdict.actions)}."
@@ -98,18 +100,19 @@ def sentences(explanation: Explanation) -> Iterator[str]:
 
 def document(explanation: Explanation) -> dict[str, Any]:
     """The same as data: the verdict's row with ``notes``, ``steps``, ``checks`` and ``therefore``."""
-    return verdict_row(explanation.verdict) | {
+    verdict = explanation.verdict
+    return verdict_row(verdict) | {
         "notes": list(explanation.notes),
         "steps": [{"step": s.name, "text": s.text, "numbers": dict(s.numbers)} for s in explanation.steps],
         "checks": [
-            {"check": c.name, "passed": c.passed, "text": c.text, "numbers": dict(c.numbers)}
+            {"check": c.name, "passed": c.passed, "text": text_of(verdict, c), "numbers": numbers_of(verdict, c)}
             for c in explanation.checks
         ],
         "therefore": explanation.therefore,
     }
 
 
-def _notes(known: VerdictContext, checks: tuple[DecisionCheck, ...]) -> Iterator[str]:
+def _notes(known: VerdictContext) -> Iterator[str]:
     verdict = known.verdict
     if verdict.rules_revision != known.revision:
         yield (
@@ -118,11 +121,10 @@ def _notes(known: VerdictContext, checks: tuple[DecisionCheck, ...]) -> Iterator
         )
     if known.newer is not None:
         yield f"this window has been judged again since, on other rows or rules: see {known.newer}."
-    led = decided(verdict, checks)
-    if led is not None and led != verdict.reason:
+    if not has_checks(verdict):
         yield (
-            f"the stored numbers lead to {led.value} by the checks below, the verdict is {verdict.reason.value}: "
-            "it was decided by another version of this program."
+            "an older version of this program stored this verdict without its checks: they were derived afterwards "
+            "from its reason and its numbers."
         )
 
 
@@ -331,11 +333,11 @@ def _chance(known: VerdictContext) -> Step | None:
         if_so = "if nothing had shifted"
     elif rises(verdict):
         if_so = "if nothing had changed"
-    elif verdict.metric == "mce" and not _below(verdict):
+    elif verdict.metric == "mce" and not is_floor(verdict):
         if_so = f"if every score range were off by {number(verdict.threshold)}"
     else:
         if_so = f"if the truth were just {number(verdict.threshold)}"
-    seen = "as little or less" if _below(verdict) else "as much or more"
+    seen = "as little or less" if is_floor(verdict) else "as much or more"
     text = f"Chance: {if_so}, {seen} would be seen with probability {equals('p', verdict.p_value)}."
     return Step("p_value", text, {"p_value": verdict.p_value})
 
@@ -440,8 +442,8 @@ def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...
             return "and not left unjudged because what is significant needs no more rows, few as they are"
         return ""
     text = "and not left unjudged because the rows could have shown a change that matters"
-    limit = verdict.change_high if rises(verdict) else verdict.low if _below(verdict) else verdict.high
-    past = limit is not None and (limit < verdict.threshold if _below(verdict) else limit > verdict.threshold)
+    limit = verdict.change_high if rises(verdict) else verdict.low if is_floor(verdict) else verdict.high
+    past = limit is not None and (limit < verdict.threshold if is_floor(verdict) else limit > verdict.threshold)
     if verdict.reason == Reason.WITHIN_THRESHOLD and past:
         text += f" (its interval still reaches to {number(limit)}: that it is beyond is not ruled out)"
     return text
@@ -452,10 +454,6 @@ _INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[DecisionCheck, ...]], str]] 
     "ok": _instead_of_ok,
     "not_evaluated": _instead_of_not_evaluated,
 }
-
-
-def _below(verdict: Verdict) -> bool:
-    return verdict.detail.get("condition") == "below"
 
 
 def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:

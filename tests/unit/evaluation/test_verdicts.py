@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.config.model import Rule
 from monitor.core.records import Comparison, Outcome, Reason, Subject, Window
-from monitor.evaluation.verdicts import decide, outcome_of
+from monitor.evaluation.verdicts import decide, decision_of
 
 RATE = 0.01
 WINDOW = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
@@ -50,11 +50,12 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
 def test_the_decision_table(
     rule: Rule, found: Comparison, p_adjusted: float | None, outcome: Outcome, reason: Reason
 ) -> None:
-    assert outcome_of(rule, found, p_adjusted, RATE) == (outcome, reason)
+    decision = decision_of(rule, found, p_adjusted, RATE)
+    assert (decision.outcome, decision.reason) == (outcome, reason)
 
 
 def test_a_breach_of_few_rows_stays_a_breach() -> None:
-    assert outcome_of(RISE, evidence(adequate=False), 1e-9, RATE)[0] == "breach"
+    assert decision_of(RISE, evidence(adequate=False), 1e-9, RATE).outcome == "breach"
 
 
 def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rules() -> None:

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.core.records import Comparison, Estimate, Interval, Reason, Subject, Verdict, Window
+from monitor.core.records import Comparison, DecisionCheck, Estimate, Interval, Reason, Subject, Verdict, Window
 from monitor.core.rejection_records import Rejection, RejectionCause, Why
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.verdicts import decide
 from monitor.history.values import plain
-from monitor.report.decision_checks import chain, decided
+from monitor.report.decision_checks import checks_of, derived
 from monitor.report.explanation import Explanation, VerdictContext, document, explain, sentences
 
 CASES = Path(__file__).parents[2] / "cases" / "explain"
@@ -87,10 +87,25 @@ def nothing(problem: Reason, **changes: Any) -> Comparison:
 def judged(rule: Rule, evidence: Comparison, *, others: tuple[float, ...] = (0.3, 0.5, 0.9)) -> Verdict:
     """The verdict on ``evidence`` in a family with three other labels."""
     family = [
-        evidence,
+        replace(evidence, checks=asked(rule, evidence)),
         *(replace(evidence, subject=Subject("tickets", f"l{i}"), p_value=p) for i, p in enumerate(others)),
     ]
     return decide(rule, family, rate=0.01, decision_rules=6, revision=REVISION)[0]
+
+
+def asked(rule: Rule, evidence: Comparison) -> tuple[DecisionCheck, ...]:
+    """What comparisons ask before anything is measured, where it leads to the problem of this evidence."""
+    problem = evidence.problem
+    unread = problem if problem in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS) else None
+    baseline = None if problem is Reason.NO_BASELINE else BASELINE
+    window = replace(WEEK, start=BASELINE.start) if problem is Reason.IN_BASELINE else WEEK
+    material = RuleInput(BILLING, window, baseline=baseline, problem=unread)
+    checks, found = gates(rule, material, has_rows=problem is not Reason.NO_ROWS)
+    if found is None and rule.test is not None:
+        return (*checks, DecisionCheck("test_result", problem is not Reason.TOO_FEW_ROWS, ("value",)))
+    if found is None and rule.condition == "increase":
+        return (*checks, DecisionCheck("comparable", problem is not Reason.SCORES_MOVED, ("moved_share", "comparable")))
+    return checks
 
 
 def known(rule: Rule, evidence: Comparison, **more: Any) -> VerdictContext:
@@ -271,10 +286,18 @@ def test_changed_rules_are_told_and_the_stored_threshold_is_used() -> None:
     assert "alerts.yaml has changed" not in text_of(KNOWN["increased"])
 
 
-def test_a_verdict_that_the_stored_numbers_do_not_lead_to_says_so() -> None:
-    wrong = replace(KNOWN["increased"].verdict, reason=Reason.WITHIN_THRESHOLD, outcome="ok", actions=())
-    text = text_of(VerdictContext(wrong, REVISION))
-    assert "the stored numbers lead to increased by the checks below, the verdict is within_threshold" in text
+def test_checks_that_were_not_stored_are_derived_and_the_explanation_says_so() -> None:
+    assert "they were derived afterwards from its reason and its numbers" in text_of(
+        KNOWN["increased--stored_long_ago"]
+    )
+    assert "derived afterwards" not in text_of(KNOWN["increased"])
+
+
+def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers_are() -> None:
+    verdict = KNOWN["increased"].verdict
+    checks = [[name, name != "sure" and passed, numbers] for name, passed, numbers in verdict.detail["checks"]]
+    text = text_of(VerdictContext(replace(verdict, detail={**verdict.detail, "checks": checks}), REVISION))
+    assert "Is it confirmed? No: the adjusted p-value 0.0006 is not below 0.01." in text
 
 
 EXCESS = Rule(id="excess", metric="excess_errors", condition="above", threshold=20)
@@ -328,12 +351,48 @@ def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
     return rule, found
 
 
+STOPS = {
+    "accepted": Reason.REJECTED_ROWS,
+    "rows": Reason.NO_ROWS,
+    "outside_baseline": Reason.IN_BASELINE,
+    "baseline": Reason.NO_BASELINE,
+    "comparable": Reason.SCORES_MOVED,
+    "test_result": Reason.TOO_FEW_ROWS,
+    "could_be_seen": Reason.TOO_FEW_ROWS,
+    "beyond": Reason.WITHIN_THRESHOLD,
+    "every_window": Reason.STREAK_INCOMPLETE,
+    "sure": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+    "behaviour": Reason.TRAFFIC_MIX,
+}
+
+
+def leads_to(rule: Rule, checks: tuple[DecisionCheck, ...]) -> Reason | None:
+    """The reason to which the checks lead by docs/explain.md; None where that is not known."""
+    failed = {check.name for check in checks if not check.passed}
+    if "readable" in failed or any(check.passed is None for check in checks):
+        return None
+    if failed:
+        return next(reason for name, reason in STOPS.items() if name in failed)
+    if rule.test is not None:
+        return Reason.DISTRIBUTION_SHIFTED
+    breach = {"increase": Reason.INCREASED, "above": Reason.ABOVE_THRESHOLD, "below": Reason.BELOW_THRESHOLD}
+    return breach[rule.condition]
+
+
 @given(evidences(), st.lists(SMALL, max_size=4))
 def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], others: list[float]) -> None:
     rule, evidence = case
     verdict = judged(rule, evidence, others=tuple(others))
-    assert decided(verdict, chain(verdict)) == verdict.reason
+    unread = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
+    assert leads_to(rule, checks_of(verdict)) == (None if verdict.reason in unread else verdict.reason)
     assert explain(VerdictContext(verdict, REVISION)).notes == ()
+
+
+@given(evidences(), st.lists(SMALL, max_size=4))
+def test_checks_derived_afterwards_are_those_that_were_made(case: tuple[Rule, Comparison], others: list[float]) -> None:
+    rule, evidence = case
+    verdict = judged(rule, evidence, others=tuple(others))
+    assert tuple(derived(verdict)) == checks_of(verdict)
 
 
 @given(evidences())
@@ -342,10 +401,10 @@ def test_old_verdicts_that_stored_less_are_never_contradicted(case: tuple[Rule, 
     verdict = judged(rule, replace(evidence, detail={}))
     kept = {"condition", *evidence.detail.keys()} - set(behind(1, 1, 1)) - {"seen_at_most"}
     old = replace(verdict, detail={name: value for name, value in verdict.detail.items() if name in kept})
-    assert decided(old, chain(old)) in (None, verdict.reason)
+    assert leads_to(rule, checks_of(old)) in (None, verdict.reason)
     text = text_of(VerdictContext(old, REVISION))
     assert f"Therefore: {verdict.outcome} ({verdict.reason.value})" in text
-    assert "Note:" not in text
+    assert text.count("Note:") == text.count("derived afterwards") == 1
 
 
 @given(evidences())
@@ -353,7 +412,7 @@ def test_only_the_last_check_of_what_was_not_measured_fails(case: tuple[Rule, Co
     rule, evidence = case
     if evidence.problem is None:
         return
-    checks = chain(judged(rule, evidence))
+    checks = checks_of(judged(rule, evidence))
     assert [check.passed for check in checks] == [True] * (len(checks) - 1) + [False]
 
 
@@ -396,11 +455,11 @@ def test_each_window_of_a_for_rule_is_told_by_itself() -> None:
     rule = TWO_DAYS.model_copy(update={"schedule": "weekly"})
     found = real(rule, (counts(3, 3_000, 0.3), counts(4, 3_000, 0.0)))
     assert found.verdict.reason is Reason.STREAK_INCOMPLETE
-    check = next(check for check in found.checks if check.name == "every_window")
-    newest, before = check.numbers["groups"]
+    check = next(check for check in document(found)["checks"] if check["check"] == "every_window")
+    newest, before = check["numbers"]["groups"]
     assert (newest["n"], before["n"]) == (3_000, 3_000)
     assert newest["value"] > 0.08 > before["value"]
-    assert not check.passed
+    assert not check["passed"]
 
 
 def test_dependent_rows_are_told_with_what_they_are_worth() -> None:
