@@ -1,13 +1,12 @@
-"""``python -m tests.fakes.killed STEP WORDS...``: calmon, killed with SIGKILL just before its STEP-th stored step.
+"""``calmon``, killed with SIGKILL just before its n-th stored step.
 
 A step is a commit that changes the history, or the moment when Slack has accepted a message and we
-have not yet written that down. With STEP 0 nothing is killed, and the number of steps is printed to
+have not yet written that down. With n = 0 nothing is killed, and the number of steps is printed to
 standard error at the end.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import sys
@@ -22,7 +21,8 @@ from monitor.cli import main
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
-def arm(fatal: int) -> None:
+def killed_at(fatal: int) -> None:
+    """The entry point of ``calmon``, to be run in a process of its own."""
     steps = 0
 
     def step() -> None:
@@ -49,11 +49,8 @@ def arm(fatal: int) -> None:
         return answer
 
     WebClient.chat_postMessage = post  # type: ignore[method-assign, assignment]
-    if fatal == 0:
-        atexit.register(lambda: print(f"steps={steps}", file=sys.stderr))
-
-
-if __name__ == "__main__":
-    arm(int(sys.argv[1]))
-    sys.argv = ["calmon", *sys.argv[2:]]
-    main()
+    try:
+        main()
+    finally:
+        if fatal == 0:
+            print(f"steps={steps}", file=sys.stderr)

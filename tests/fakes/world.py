@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import numpy as np
@@ -19,7 +21,9 @@ import pandas as pd
 
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
+from monitor.core import windows
 from monitor.operations.open import open_monitor
+from monitor.operations.pin_baseline import pin
 
 WEEKS = tuple(f"2026-W{number:02d}" for number in range(24, 36))
 BASELINE = (WEEKS[0], WEEKS[5])
@@ -55,6 +59,11 @@ routes:
 
 def rows(weeks: tuple[str, ...] = WEEKS, per_week: int = ROWS) -> pd.DataFrame:
     """The rows of the world, always the same: item, label, score, actual, predicted, resolved_at, channel."""
+    return _rows(weeks, per_week).copy()
+
+
+@cache
+def _rows(weeks: tuple[str, ...], per_week: int) -> pd.DataFrame:
     rng = np.random.default_rng(SEED)
     parts = []
     for number, week in enumerate(weeks):
@@ -141,5 +150,37 @@ def make_world(
 ) -> World:
     """A world in ``folder``: a DuckDB warehouse and an SQLite history unless told otherwise."""
     (folder / "alerts.yaml").write_text(config, "utf-8")
-    warehouse = warehouse_url or write_duckdb(folder / "warehouse.duckdb", rows())
+    if warehouse_url is None:
+        (folder / "warehouse.duckdb").write_bytes(_warehouse())
+    warehouse = warehouse_url or f"duckdb:///{folder / 'warehouse.duckdb'}"
     return World(folder, warehouse, store_url or f"sqlite:///{folder / 'history.sqlite'}")
+
+
+@cache
+def _warehouse() -> bytes:
+    """The DuckDB file of a world, made once a process."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "warehouse.duckdb"
+        write_duckdb(path, rows())
+        return path.read_bytes()
+
+
+def pinned_world(folder: Path, *, config: str = CONFIG) -> World:
+    """The same with its baseline pinned: the history is a copy of one that is made once a process.
+
+    ``config`` says nothing else of how the source is read.
+    """
+    for name, content in _pinned().items():
+        (folder / name).write_bytes(content)
+    return make_world(folder, config=config)
+
+
+@cache
+def _pinned() -> dict[str, bytes]:
+    """The files of a history in which nothing but the baseline of :data:`CONFIG` is pinned."""
+    with TemporaryDirectory() as folder:
+        world = make_world(Path(folder))
+        with world.opened() as monitor:
+            zone = monitor.config.zone
+            pin(monitor, windows.week(BASELINE[0], zone), windows.week(BASELINE[1], zone), by="test", reason="test")
+        return {path.name: path.read_bytes() for path in Path(folder).glob("history.sqlite*")}

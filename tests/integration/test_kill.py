@@ -6,8 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.core.windows import week
-from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from tests.fakes import slack
-from tests.fakes.world import BASELINE, WEEKS, World, make_world
+from tests.fakes import forked, slack
+from tests.fakes.killed import killed_at
+from tests.fakes.world import WEEKS, World, pinned_world
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 STEPS = 19  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
 COMMAND = ("run", "weekly", "--week", WEEKS[10])
 # what differs between two honest runs: when, and by which process
@@ -36,10 +35,9 @@ VOLATILE = {
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A pinned baseline and a good week that has turned automation on: the next week will break it."""
-    world = make_world(tmp_path_factory.mktemp("prepared"))
+    world = pinned_world(tmp_path_factory.mktemp("prepared"))
     with world.opened() as monitor:
         zone = monitor.config.zone
-        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
         run_window(monitor, week(WEEKS[9], zone))
         assert monitor.store.switch("tickets", "slipping").state == "on"
         monitor.store.publish_thresholds({}, monitor.clock())  # so that publishing them is a stored step of the run
@@ -54,14 +52,9 @@ def copied(prepared: World, folder: Path) -> World:
 
 
 def run(world: World, server: slack.FakeSlack, step: int | None) -> subprocess.CompletedProcess[str]:
-    start = ["-m", "monitor"] if step is None else ["-m", "tests.fakes.killed", str(step)]
-    environment = os.environ | world.environment | {
-        "CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
-    return subprocess.run(
-        [sys.executable, *start, *COMMAND], capture_output=True, text=True, timeout=400, check=False,
-        cwd=world.folder, env=environment,
-    )  # fmt: skip
+    slack_settings = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
+    main = None if step is None else partial(killed_at, step)
+    return forked.calmon(world.folder, os.environ | world.environment | slack_settings, *COMMAND, main=main)
 
 
 def left_behind(world: World) -> dict[str, list[dict[str, Any]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,9 @@ from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from monitor.warehouse.reader import WarehouseFailed
+from tests.fakes import forked
 from tests.fakes import world as worlds
-from tests.fakes.world import BASELINE, WEEKS, World, make_world
+from tests.fakes.world import BASELINE, WEEKS, World, make_world, pinned_world
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +32,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
+
+
+@pytest.fixture
+def pinned(tmp_path: Path) -> World:
+    return pinned_world(tmp_path)
 
 
 def window(monitor: Monitor, name: str) -> Window:
@@ -44,11 +49,7 @@ def pin_baseline(monitor: Monitor) -> None:
 
 
 def calmon(world: World, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", *words],
-        capture_output=True, text=True, timeout=400, check=False, cwd=world.folder,
-        env=os.environ | world.environment | environment,
-    )  # fmt: skip
+    return forked.calmon(world.folder, os.environ | world.environment | environment, *words)
 
 
 def table_sizes(world: World) -> dict[str, int]:
@@ -85,9 +86,8 @@ def test_the_same_week_twice_gives_the_same_document_and_nothing_grows(world: Wo
     ]
 
 
-def test_the_label_that_slips_is_found_told_and_switched_off_and_no_other(world: World) -> None:
-    with world.opened() as monitor:
-        pin_baseline(monitor)
+def test_the_label_that_slips_is_found_told_and_switched_off_and_no_other(pinned: World) -> None:
+    with pinned.opened() as monitor:
         for name in WEEKS[6:11]:
             result = run_window(monitor, window(monitor, name))
         breaches = {
@@ -101,9 +101,8 @@ def test_the_label_that_slips_is_found_told_and_switched_off_and_no_other(world:
         assert states == {"rare": "on", "slipping": "off", "steady": "on"}
 
 
-def test_an_older_window_never_acts_unless_told(world: World) -> None:
-    with world.opened() as monitor:
-        pin_baseline(monitor)
+def test_an_older_window_never_acts_unless_told(pinned: World) -> None:
+    with pinned.opened() as monitor:
         run_window(monitor, window(monitor, WEEKS[9]), act="never")
         run_window(monitor, window(monitor, WEEKS[11]), act="never")
         older = run_window(monitor, window(monitor, WEEKS[10]))
@@ -209,14 +208,12 @@ def test_an_empty_label_is_a_bad_row_and_stops_nothing(tmp_path: Path) -> None:
     assert {e["label"] for e in document["estimates"]} == {"slipping", "steady", None}
 
 
-def test_a_dry_run_says_the_same_and_leaves_nothing_behind(world: World) -> None:
-    with world.opened() as monitor:
-        pin_baseline(monitor)
-    before = table_sizes(world)
-    dry = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json", "--dry-run")
+def test_a_dry_run_says_the_same_and_leaves_nothing_behind(pinned: World) -> None:
+    before = table_sizes(pinned)
+    dry = calmon(pinned, "run", "weekly", "--week", WEEKS[-1], "--json", "--dry-run")
     assert dry.returncode == 0, dry.stderr
-    assert table_sizes(world) == before
-    real = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json")
+    assert table_sizes(pinned) == before
+    real = calmon(pinned, "run", "weekly", "--week", WEEKS[-1], "--json")
     assert json.loads(dry.stdout)["verdicts"] == json.loads(real.stdout)["verdicts"]
 
 
@@ -229,9 +226,8 @@ def test_without_a_baseline_estimates_come_and_increase_rules_say_why_not(world:
     assert reasons == {("ece-increase", "not_evaluated", "no_baseline")}
 
 
-def test_a_window_of_the_baseline_is_not_compared_with_itself(world: World) -> None:
-    with world.opened() as monitor:
-        pin_baseline(monitor)
+def test_a_window_of_the_baseline_is_not_compared_with_itself(pinned: World) -> None:
+    with pinned.opened() as monitor:
         result = run_window(monitor, window(monitor, BASELINE[1]))
     verdicts = [v for part in result.evaluated for v in part.verdicts]
     assert {v.rule for v in verdicts} == {rule.id for rule in monitor.config.rules_for("weekly")}
@@ -350,16 +346,15 @@ def test_the_history_may_live_in_postgresql_and_says_the_same(
 
 
 def test_features_that_cannot_be_sampled_stop_no_label_from_being_judged(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    pinned: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = worlds.CONFIG.replace("    automate_at: 0.8", "    features: [channel]\n    automate_at: 0.8")
-    (world.folder / "alerts.yaml").write_text(config, "utf-8")
+    (pinned.folder / "alerts.yaml").write_text(config, "utf-8")
 
     def broken(*_: Any, **__: Any) -> Any:
         raise WarehouseFailed("the warehouse went away")
 
-    with world.opened() as monitor:
-        pin_baseline(monitor)
+    with pinned.opened() as monitor:
         monkeypatch.setattr(type(monitor.warehouse), "feature_sample", broken)
         result = run_window(monitor, window(monitor, WEEKS[10]))
         assert any(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)

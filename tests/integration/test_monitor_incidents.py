@@ -23,13 +23,12 @@ from monitor.core.records import Incident, Reason, RejectedRows, Subject, Verdic
 from monitor.core.windows import day, last_ready, week
 from monitor.history.readings import StoredReading
 from monitor.operations import incident_actions
-from monitor.operations.pin_baseline import pin
 from monitor.operations.slack_buttons import Buttons
 from monitor.run import run_window
 from tests.fakes import slack
 from tests.fakes.reading import lines_of
 from tests.fakes.slack_presses import button
-from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 
 MENTION = "<!subteam^S0123>"
 ROUTES = """\
@@ -45,10 +44,7 @@ STORY = Path(__file__).parents[1] / "cases" / "monitor" / "nine_days.txt"
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Pinned; its eleventh week and the day after it judged in time."""
-    made = make_world(tmp_path_factory.mktemp("judged"), config=LATER)
-    with made.opened() as monitor:
-        zone = monitor.config.zone
-        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+    made = pinned_world(tmp_path_factory.mktemp("judged"), config=LATER)
     with made.opened(clock=lambda: judged_at(10)) as monitor:
         run_window(monitor, week(WEEKS[10], monitor.config.zone))
     with made.opened(clock=lambda: judged_at(10) + timedelta(hours=24)) as monitor:

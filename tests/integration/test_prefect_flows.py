@@ -29,11 +29,10 @@ from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.message import delivery_of
 from monitor.core.records import Delivery
 from monitor.core.windows import week
-from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
-from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -167,10 +166,7 @@ def heart() -> Iterator[heartbeat.Calls]:
 @pytest.fixture
 def world(tmp_path: Path, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch) -> World:
     """A pinned world, named by the environment of this process."""
-    made = make_world(tmp_path)
-    with made.opened() as monitor:
-        zone = monitor.config.zone
-        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+    made = pinned_world(tmp_path)
     for name, value in environment_of(made, workspace).items():
         monkeypatch.setenv(name, value)
     return made

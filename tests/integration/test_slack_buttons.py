@@ -24,12 +24,11 @@ from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.records import Incident
 from monitor.core.windows import week
-from monitor.operations.pin_baseline import pin
 from monitor.operations.slack_buttons import Buttons, PressRefusal
 from monitor.run import deliver, run_window
 from tests.fakes.slack import APP_TOKEN, TOKEN, Answer, FakeSlack, Fault, running
 from tests.fakes.slack_presses import button, modal
-from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 
 ROOT = Path(__file__).parents[2]
 OPERATED = CONFIG.replace("initial: on_first_ok}", 'initial: on_first_ok, operators: ["<@U1>", "<!subteam^S01>"]}')
@@ -39,10 +38,9 @@ PATIENT = 60.0
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, list[Answer], dict[str, Answer]]:
     """A week that opened two incidents, automation off, and what Slack shows of it."""
-    world = make_world(tmp_path_factory.mktemp("broken"), config=OPERATED)
+    world = pinned_world(tmp_path_factory.mktemp("broken"), config=OPERATED)
     with running() as slack, world.opened(slack_bot_token=TOKEN, slack_api_url=slack.url) as monitor:
         zone = monitor.config.zone
-        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
         run_window(monitor, week(WEEKS[9], zone))
         run_window(monitor, week(WEEKS[10], zone))
         assert len(slack.texts("ml-monitoring")) == 1

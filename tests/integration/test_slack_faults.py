@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import multiprocessing
 import shutil
 import signal
 import threading
@@ -26,6 +25,7 @@ from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.core.records import Delivery
 from monitor.history import tables
 from monitor.history.store import Store
+from tests.fakes import forked
 from tests.fakes.slack import ALL_SCOPES, TOKEN, FakeSlack, Work, running
 from tests.fakes.slack_killed import drain_and_die
 from tests.fakes.slack_schedule import Clock, DyingClient, Killed, Round, Schedule, broken, schedule, set_lasting
@@ -173,8 +173,6 @@ def test_through_real_sockets_with_two_workers_at_once_the_same_holds(
 def test_workers_killed_in_the_middle_of_a_call_leave_nothing_undone_and_nothing_twice(
     slack: FakeSlack, empty: Path, tmp_path: Path
 ) -> None:
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["tests.fakes.slack_killed"])
     died = 0
     for seed in range(20_000, 20_000 + KILLS):
         given, chance, path = schedule(seed), Random(seed), tmp_path / f"{seed}.sqlite"  # noqa: S311 - repeatable, not secret
@@ -187,7 +185,7 @@ def test_workers_killed_in_the_middle_of_a_call_leave_nothing_undone_and_nothing
                 for delivery in round.composed:
                     store.add_delivery(delivery)
                 at, after = chance.randint(1, 3), chance.random() < 0.6
-                process = processes.Process(target=drain_and_die, args=(url, slack.url, clock.now, at, after))
+                process = forked.processes.Process(target=drain_and_die, args=(url, slack.url, clock.now, at, after))
                 process.start()
                 process.join()
                 assert process.exitcode in (0, -signal.SIGKILL)

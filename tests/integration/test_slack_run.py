@@ -7,27 +7,20 @@ from pathlib import Path
 import pytest
 
 from monitor.core.windows import week
-from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from tests.fakes import slack
 from tests.fakes.slack import Fault, timed_out_where_scripted
-from tests.fakes.world import BASELINE, WEEKS, World, make_world
+from tests.fakes.world import WEEKS, World, pinned_world
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-def fresh(world: World, folder: Path) -> World:
-    return make_world(folder, warehouse_url=world.warehouse_url)
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return pinned_world(tmp_path)
 
 
 def run(world: World, server: slack.FakeSlack) -> set[tuple[str, str]]:
     with world.opened(slack_bot_token=slack.TOKEN, slack_api_url=server.url) as monitor:
         zone = monitor.config.zone
-        if not monitor.store.baselines():
-            pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
         result = run_window(monitor, week(WEEKS[10], zone))
         assert monitor.store.run_of(week(WEEKS[10], zone))["state"] == "done"  # type: ignore[index]
         return {(a.kind, a.state) for a in result.actions}
@@ -46,24 +39,23 @@ def run(world: World, server: slack.FakeSlack) -> set[tuple[str, str]]:
     ],
     ids=["429", "500", "times out", "times out after accepting", "reset after accepting", "archived", "token revoked"],
 )
-def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault, world: World, tmp_path: Path) -> None:
-    mine = fresh(world, tmp_path)
+def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault, world: World) -> None:
     with slack.running() as server, timed_out_where_scripted(server):
         server.fail_always("chat.postMessage", fault)
-        first = run(mine, server)
+        first = run(world, server)
         assert ("disable_automation", "turned off") in first
         state = next(state for kind, state in first if kind == "slack")
         # what Slack had accepted is found in the channel's history within the same run
         assert state == "sent" if fault.accept else state.startswith("failed:")
         server.heal()
-        assert ("slack", "sent") in run(mine, server)
-        assert ("slack", "sent") in run(mine, server)
+        assert ("slack", "sent") in run(world, server)
+        assert ("slack", "sent") in run(world, server)
         assert len(server.texts("ml-monitoring")) == 1  # its picture is in its thread
 
 
-def test_a_message_that_went_out_is_well_formed(world: World, tmp_path: Path) -> None:
+def test_a_message_that_went_out_is_well_formed(world: World) -> None:
     with slack.running() as server, timed_out_where_scripted(server):
-        run(fresh(world, tmp_path), server)
+        run(world, server)
     message = server.messages[0]
     assert 0 < len(message["blocks"]) <= 50
     text = str([each["blocks"] for each in server.messages])  # the numbers are in its thread

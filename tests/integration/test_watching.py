@@ -24,22 +24,18 @@ from monitor.alerting.health.watchdog import watch_monitor
 from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
 from monitor.core.windows import week
 from monitor.history.store import Store
-from monitor.operations.pin_baseline import pin
 from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
 from monitor.service.backend import Service
 from monitor.service.prometheus import exposition
 from tests.fakes import heartbeat, service, slack
-from tests.fakes.world import BASELINE, WEEKS, World, make_world
+from tests.fakes.world import WEEKS, World, make_world, pinned_world
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Pinned, and its eleventh week judged an hour after it was ready."""
-    made = make_world(tmp_path_factory.mktemp("judged"))
-    with made.opened() as monitor:
-        zone = monitor.config.zone
-        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="test", reason="test")
+    made = pinned_world(tmp_path_factory.mktemp("judged"))
     with made.opened(clock=lambda: judged_at(10)) as monitor:
         run_window(monitor, week(WEEKS[10], monitor.config.zone))
     return made
