@@ -10,19 +10,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import duckdb  # noqa: F401 - what a run imports when it comes to it
-import pandas as pd  # noqa: F401 - the same
-import scipy.stats  # noqa: F401 - the same
-
-import monitor.evaluation.shift.drift_report
-import monitor.run  # noqa: F401 - the same
-from tests.fakes import slack_killed  # noqa: F401 - the same
-
+LIBRARIES = ("duckdb", "matplotlib.backends.backend_agg", "pandas", "scipy.stats", "uvicorn")
+ROOMS = ("monitor.evaluation.shift.drift_report", "monitor.run", "monitor.service.app", "tests.fakes.slack_killed")
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload([__name__])
+processes.set_forkserver_preload([__name__, *LIBRARIES, *ROOMS])
 PATIENCE_S = 400
 
 
@@ -31,22 +26,36 @@ def calmon(
 ) -> subprocess.CompletedProcess[str]:
     """``calmon WORDS`` in that folder and environment; ``main``, a function of a module, is called in its place."""
     with TemporaryDirectory() as said:
-        process = processes.Process(target=_become, args=(Path(said), folder, dict(environment), words, main))
-        process.start()
+        output, errors = Path(said) / "output", Path(said) / "errors"
+        process = start(folder, environment, *words, output=output, errors=errors, main=main)
         process.join(PATIENCE_S)
         if process.exitcode is None:
             process.kill()
             raise AssertionError(f"calmon {' '.join(words)} did not end within {PATIENCE_S} s")
-        output, errors = ((Path(said) / name).read_text("utf-8") for name in ("1", "2"))
-    return subprocess.CompletedProcess(words, process.exitcode, output, errors)
+        return subprocess.CompletedProcess(
+            words, process.exitcode, output.read_text("utf-8"), errors.read_text("utf-8")
+        )
+
+
+def start(
+    folder: Path, environment: Mapping[str, str], *words: str, output: Path, errors: Path,
+    main: Callable[[], None] | None = None,
+) -> BaseProcess:  # fmt: skip
+    """The same without waiting for its end; what it says is appended to two files, or to one."""
+    output.touch()
+    errors.touch()
+    process = processes.Process(target=_become, args=(folder, dict(environment), words, output, errors, main))
+    process.start()
+    return process
 
 
 def _become(
-    said: Path, folder: Path, environment: Mapping[str, str], words: tuple[str, ...], main: Callable[[], None] | None
-) -> None:
+    folder: Path, environment: Mapping[str, str], words: tuple[str, ...], output: Path, errors: Path,
+    main: Callable[[], None] | None,
+) -> None:  # fmt: skip
     """Be that process: its streams, folder, environment and arguments."""
-    for number in (1, 2):
-        os.dup2(os.open(said / str(number), os.O_WRONLY | os.O_CREAT), number)
+    for number, file in ((1, output), (2, errors)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     os.chdir(folder)
     os.environ.clear()
     os.environ |= environment

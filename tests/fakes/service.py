@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -20,6 +19,7 @@ from monitor.config.load import load_config
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.service.tokens import TokensFile
+from tests.fakes import forked
 
 ODD = "Größe/ä b%2F?#é+🙂"
 LONG = "x" * 1000
@@ -83,7 +83,7 @@ class Running:
     """A service that runs: its address, its process, and a client without a token."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: BaseProcess
     place: Place
     log: Path
 
@@ -94,8 +94,10 @@ class Running:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End it; the exit code."""
-        self.process.send_signal(number)
-        return self.process.wait(PATIENCE_S)
+        os.kill(self.process.pid or 0, number)
+        self.process.join(PATIENCE_S)
+        assert self.process.exitcode is not None
+        return self.process.exitcode
 
     def output(self) -> str:
         """Everything it has said, on both streams."""
@@ -106,22 +108,18 @@ class Running:
 def running(place: Place, *options: str, **environment: str) -> Iterator[Running]:
     """`calmon dashboard` as a person starts it, until the end of the block."""
     log = place.folder / f"service-{monotonic()}.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "monitor", "dashboard", "--port", "0", *options],
-            env=place.environment | environment, cwd=place.folder, stdout=output, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+    words = ("dashboard", "--port", "0", *options)
+    process = forked.start(place.folder, place.environment | environment, *words, output=log, errors=log)
     try:
         yield Running(_address(process, log), process, place, log)
     finally:
-        if process.poll() is None:
-            process.terminate()
-        process.wait(PATIENCE_S)
+        process.terminate()
+        process.join(PATIENCE_S)
 
 
-def _address(process: subprocess.Popen[str], log: Path) -> str:
+def _address(process: BaseProcess, log: Path) -> str:
     end = monotonic() + PATIENCE_S
-    while monotonic() < end and process.poll() is None:
+    while monotonic() < end and process.exitcode is None:
         if found := re.search(r"calmon listens on (http://\S+)", log.read_text("utf-8")):
             return found[1]
         sleep(0.05)

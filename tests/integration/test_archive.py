@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
+from tests.fakes import forked
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 ROOT = Path(__file__).parents[2]
@@ -39,11 +39,7 @@ def asked(url: str) -> str:
 
 
 def calmon(url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "CALMON_STORE_URL": url, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", "db", *words], capture_output=True, text=True, timeout=200, check=False,
-        cwd=folder, env=environ,
-    )  # fmt: skip
+    return forked.calmon(folder, os.environ | {"CALMON_STORE_URL": url}, "db", *words)
 
 
 def test_a_backup_put_back_while_a_journal_is_beside_it_is_what_everybody_reads_and_closed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from monitor.history.reader import SwitchReader
 from monitor.history.store import HistoryLost, Store, StoreMissing
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.open import open_store
-from tests.fakes import heartbeat, slack
+from tests.fakes import forked, heartbeat, slack
 from tests.fakes.service import make_place, running
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
@@ -93,11 +93,7 @@ def fresh(url: str) -> str:
 
 
 def calmon(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "CALMON_STORE_URL": url, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", *words], capture_output=True, text=True, timeout=120, check=False,
-        cwd=folder, env=environ,
-    )  # fmt: skip
+    return forked.calmon(folder, os.environ | {"CALMON_STORE_URL": url}, *words)
 
 
 def test_an_older_copy_put_back_under_live_gates_says_no_until_an_operator_confirms(tmp_path: Path) -> None:
@@ -369,10 +365,7 @@ def test_a_run_whose_history_was_lost_makes_none_and_people_are_notified(tmp_pat
 
 def run_weekly(world: World, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     asked = words or ("run", "weekly", "--week", WEEKS[6])
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", *asked], capture_output=True, text=True, timeout=300, check=False,
-        cwd=world.folder, env={**os.environ, **world.environment, **environment, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    return forked.calmon(world.folder, os.environ | world.environment | environment, *asked)
 
 
 @pytest.mark.parametrize("existed", [True, False])

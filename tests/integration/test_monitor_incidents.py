@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,7 +24,7 @@ from monitor.history.readings import StoredReading
 from monitor.operations import incident_actions
 from monitor.operations.slack_buttons import Buttons
 from monitor.run import run_window
-from tests.fakes import slack
+from tests.fakes import forked, slack
 from tests.fakes.reading import lines_of
 from tests.fakes.slack_presses import button
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
@@ -209,10 +208,7 @@ def test_a_button_acknowledges_and_silences_but_switches_nothing(life: Life) -> 
 
 
 def command(life: Life, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", *words], env=life.world.environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    return forked.calmon(life.world.folder, life.world.environment, *words)
 
 
 def test_independent_troubles_are_messages_of_their_own(life: Life) -> None:
@@ -275,10 +271,7 @@ def test_a_week_that_could_not_be_judged_is_not_healthy_and_says_since_when(
     assert says in by_reason[found].text
     assert by_reason[found].is_unhealthy
     assert any(says in text for text in texts)
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor", "health", "--json"], env=world.environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    done = forked.calmon(world.folder, world.environment, "health", "--json")
     assert (done.returncode, found in [row["reason"] for row in json.loads(done.stdout)["findings"]]) == (1, True)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +24,7 @@ from monitor.core.rejection_records import RejectionCause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
+from tests.fakes import forked
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -164,10 +163,8 @@ def test_run_explain_and_report_name_cause_labels_and_remedy(tmp_path: Path) -> 
     world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", minus_one(frame())))
 
     def said(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "monitor", *words], capture_output=True, text=True, timeout=120, check=True,
-            cwd=tmp_path, env=os.environ | world.environment | {"COLUMNS": "300"},
-        )  # fmt: skip
+        done = forked.calmon(tmp_path, os.environ | world.environment | {"COLUMNS": "300"}, *words)
+        done.check_returncode()
         return done.stdout
 
     told = said("run", "weekly", "--week", WEEK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
 from monitor.operations.publish_thresholds import publish
 from monitor.run import begin
+from tests.fakes import forked
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
@@ -122,10 +122,7 @@ def test_a_lower_score_is_an_event_with_revision_host_and_name_and_is_notified_o
 
 
 def calmon(world: World, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", *words], capture_output=True, text=True, timeout=200, check=False,
-        cwd=world.folder, env={**os.environ, **world.environment, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    return forked.calmon(world.folder, os.environ | world.environment, *words)
 
 
 def test_a_command_on_a_machine_with_an_older_file_publishes_nothing(tmp_path: Path) -> None:

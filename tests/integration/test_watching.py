@@ -7,7 +7,6 @@ import logging
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +27,7 @@ from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
 from monitor.service.backend import Service
 from monitor.service.prometheus import exposition
-from tests.fakes import heartbeat, service, slack
+from tests.fakes import forked, heartbeat, service, slack
 from tests.fakes.world import WEEKS, World, make_world, pinned_world
 
 
@@ -161,8 +160,7 @@ def test_a_finding_whose_text_comes_from_data_cannot_mention_anybody(world: Worl
 
 
 def health(world: World, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "monitor", "health", *words]
-    return subprocess.run(command, env=world.environment, capture_output=True, text=True, check=False)
+    return forked.calmon(world.folder, world.environment, "health", *words)
 
 
 def test_health_names_what_is_wrong_and_ends_with_1(world: World):
