@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from monitor.alerting.incidents import last_told
-from monitor.alerting.slack.client import MESSAGE_DELETED
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
 from monitor.alerting.slack.likely_causes import Context, changes, worst_segment
 from monitor.alerting.switch_line import switch_line
@@ -226,7 +225,7 @@ class IncidentContext:
     def lives(self, root: str) -> bool:
         """Whether a message is in its channel, or on the way there; not one that somebody deleted in Slack."""
         thread: list[Delivery] = self._once("thread", root, make=self.monitor.store.thread)
-        if any(each.state == "dead" and (each.error or "").startswith(MESSAGE_DELETED) for each in thread):
+        if any(each.is_of_deleted for each in thread):
             return False
         found = self.message(root)
         return found is not None and found.state in ("pending", "sending", "sent", "failed")

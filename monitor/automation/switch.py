@@ -139,7 +139,7 @@ def operator_change(
     after = replace(
         state, state="off", blocked=(), lease_until=None, hold_until=until if _may_come_back(state) else None,
         by_operator=True, actor=by, reason=reason, verdict=against[0][1].verdict if against else None, ok_streak=0,
-        changed_at=now, version=state.version + 1, counts="",
+        changed_at=now, version=state.version + 1, counts="", not_evaluated=None,
     )  # fmt: skip
     words = "turned off"
     if enable:
@@ -358,10 +358,11 @@ def _held(change: _Change, verdict: str, breaches: str) -> SwitchDecision:
     return change.become(after, "held", reason, why=why, verdict=verdict)
 
 
-def _turn_off(change: _Change, verdict: str, why: str) -> SwitchDecision:
+def _turn_off(change: _Change, verdict: str, why: str, not_evaluated: str | None = None) -> SwitchDecision:
     after = replace(
         change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=change.needs_operator,
         actor=change.run, counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
+        not_evaluated=not_evaluated,
     )  # fmt: skip
     return change.become(after, "disabled", "turned off", why=why, verdict=verdict)
 
@@ -389,6 +390,7 @@ def _block(change: _Change, verdict: str, why: str, named: Ranges) -> SwitchDeci
     after = replace(
         before, state="on", blocked=ranges, lease_until=change.lease, by_operator=False, actor=change.run,
         counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
+        not_evaluated=None,
     )  # fmt: skip
     return change.become(after, "blocked", "blocked", why=why, verdict=verdict, waits_for=change.waits_for)
 
@@ -446,7 +448,7 @@ def _noted(change: _Change, words: str) -> SwitchDecision:
 def _turn_on(change: _Change, why: str) -> SwitchDecision:
     after = replace(
         change.before, state="on", blocked=(), lease_until=change.lease, hold_until=None, by_operator=False,
-        actor=change.run, counts="", reason=why, verdict=None, ok_streak=0, changed_at=change.now,
+        actor=change.run, counts="", reason=why, verdict=None, ok_streak=0, changed_at=change.now, not_evaluated=None,
     )  # fmt: skip
     if change.before.state == "on":
         return change.become(after, "unblocked", "unblocked", why=why, waits_for=change.waits_for)
@@ -463,7 +465,7 @@ def _after_silence(change: _Change) -> SwitchDecision:
     if change.is_held:
         return change.nothing("an operator's enable holds")
     first = change.evidence.verdicts[0]
-    return _turn_off(change, first.id, f"not evaluated: {first.reason.value}")
+    return _turn_off(change, first.id, f"not evaluated: {first.reason.value}", first.reason.value)
 
 
 def _renew(change: _Change, reason: str, *, ok_streak: int | None = None) -> SwitchDecision:

@@ -78,7 +78,7 @@ def _shown(
     top = f"{incident.id}: {_subject(incident)}, {incident.rule} ({incident.severity})"
     if breach is None:
         since = f"{_state(incident)}, since {moment(incident.opened_at)}"
-        return top, incident.reason.replace("_", " "), since, f"message: {message}; calmon health"
+        return top, ", ".join(incident.reasons).replace("_", " "), since, f"message: {message}; calmon health"
     standing_now = standing(incident, breach, last_told(incident, events)) or f"Open since {incident.opened_window}"
     asked = f"message: {message}; calmon explain {incident.last_verdict[:8]}"
     return top, plain_words(breach), standing_now, asked
@@ -207,7 +207,8 @@ def _row(incident: Incident) -> dict[str, Any]:
     return {
         "id": incident.id, "rule": incident.rule, "source": incident.source, "label": incident.label,
         "severity": incident.severity, "state": incident.state, "opened_window": incident.opened_window,
-        "opened_at": incident.opened_at.isoformat(), "breaches": incident.breaches, "reason": incident.reason,
+        "opened_at": incident.opened_at.isoformat(), "breaches": incident.breaches,
+        "reason": ", ".join(incident.reasons),
         "verdict": incident.last_verdict, "resolved_window": incident.resolved_window,
         "resolved_by": incident.resolved_by, "acknowledged_by": incident.acknowledged_by,
         "acknowledged_at": _iso(incident.acknowledged_at), "silenced_by": incident.silenced_by,

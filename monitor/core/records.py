@@ -300,7 +300,8 @@ class SwitchState:
     turned it off or nobody ever turned it on. ``verdict`` is the one that turned it off or blocked; of
     what an operator turned on, the one that stands against it. ``ok_streak`` counts good windows since
     it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet. ``actor`` changed it
-    last; ``counts`` is the run whose good windows are counted, "" where that is the actor.
+    last; ``counts`` is the run whose good windows are counted, "" where that is the actor. ``not_evaluated`` is why no
+    rule could be judged, of what a run turned off for that (``when_not_evaluated: disable``).
     """
 
     source: str
@@ -318,6 +319,7 @@ class SwitchState:
     changed_at: datetime | None = None
     version: int = 0
     counts: str = ""
+    not_evaluated: str | None = None
 
     @property
     def counted_run(self) -> str:
@@ -455,6 +457,7 @@ class Incident:
     ``breaches`` counts windows in breach: one that late truths made good counts no longer.
     ``ok_windows`` counts good windows in a row since the last breach, ``reopened`` how often it came back.
     ``silenced_until`` is when a silence ends by itself. ``version`` makes updates conditional: 1 is as opened.
+    ``further_reasons`` follow ``reason`` where several things are wrong with the monitor at once.
     """
 
     id: str
@@ -482,6 +485,12 @@ class Incident:
     reopened: int = 0
     root: str | None = None
     version: int = 1
+    further_reasons: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """All named reasons."""
+        return self.reason, *self.further_reasons
 
     @property
     def fingerprint(self) -> str:
@@ -516,6 +525,8 @@ class IncidentEvent:
 DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent", "superseded"]
 DeliveryKind = Literal["incidents", "monitor", "test"]
 Operation = Literal["post", "edit", "reply", "file"]
+#: What Slack answers to a change of a message that a person has deleted.
+MESSAGE_DELETED = frozenset({"message_not_found", "thread_not_found"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,7 +535,8 @@ class Delivery:
 
     ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or put a *file*
     into it. What has a root waits until that is sent. ``sequence`` orders the edits of one root: a later one
-    makes those before it *superseded*.
+    makes those before it *superseded*. ``error`` says what went wrong, ``error_code`` is Slack's own name of it;
+    ``uncertain``: it may have been accepted although no answer came.
     """
 
     id: str
@@ -544,6 +556,13 @@ class Delivery:
     operation: Operation = "post"
     root: str | None = None
     sequence: int = 0
+    error_code: str | None = None
+    uncertain: bool = False
+
+    @property
+    def is_of_deleted(self) -> bool:
+        """Whether it was to change a message that a person has deleted on purpose."""
+        return self.state == "dead" and self.error_code in MESSAGE_DELETED
 
 
 @dataclass(frozen=True, slots=True)

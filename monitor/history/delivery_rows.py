@@ -17,6 +17,7 @@ from monitor.history.values import plain
 CLAIM_EXPIRES = timedelta(minutes=5)
 _UNSENT = ("pending", "failed")
 _LIVING = (*_UNSENT, "sending", "sent")
+_NO_ERROR: Row = {"error": None, "error_code": None, "uncertain": False}
 
 
 class Root(NamedTuple):
@@ -69,7 +70,7 @@ def supersede(connection: Connection) -> int:
     """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
     table = tables.deliveries
     old = and_(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
-    return connection.execute(update(table).where(old).values(state="superseded", error=None)).rowcount
+    return connection.execute(update(table).where(old).values(state="superseded", **_NO_ERROR)).rowcount
 
 
 def conclude(
@@ -78,7 +79,8 @@ def conclude(
     """End a message that nobody has to send, as its root says; False where it is no longer in ``from_state``."""
     table = tables.deliveries
     held = and_(table.c.id == delivery, table.c.state == from_state)
-    return connection.execute(update(table).where(held).values(state=state, error=error)).rowcount == 1
+    ended = _NO_ERROR | {"state": state, "error": error}
+    return connection.execute(update(table).where(held).values(ended)).rowcount == 1
 
 
 @cache
@@ -160,11 +162,13 @@ def settle(
     external_channel: str | None,
     external_id: str | None,
     error: str | None,
+    error_code: str | None,
+    uncertain: bool,
 ) -> bool:
     """Note what became of a message; False where ``worker`` no longer holds it."""
     table = tables.deliveries
     held = and_(table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
-    outcome: Row = {"state": state, "error": error}
+    outcome: Row = {"state": state, "error": error, "error_code": error_code, "uncertain": uncertain}
     if state == "sent":
         outcome["sent_at"] = now
     if next_attempt_at is not None:
@@ -190,6 +194,7 @@ def _delivery_row(delivery: Delivery) -> Row:
         "claimed_by": delivery.claimed_by, "sent_at": delivery.sent_at,
         "external_channel": delivery.external_channel, "external_id": delivery.external_id, "error": delivery.error,
         "operation": delivery.operation, "root": delivery.root, "sequence": int(delivery.sequence),
+        "error_code": delivery.error_code, "uncertain": delivery.uncertain,
     }  # fmt: skip
 
 

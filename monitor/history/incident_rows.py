@@ -142,12 +142,15 @@ def _open_key(incident: Incident) -> str | None:
 def _incident_row(incident: Incident) -> Row:
     names = [column.name for column in tables.incidents.columns if column.name not in ("open_key", "label")]
     row: Row = {name: getattr(incident, name) for name in names}
-    return row | {"open_key": _open_key(incident), "label": label_key(incident.label), "reason": str(incident.reason)}
+    return row | {
+        "open_key": _open_key(incident), "label": label_key(incident.label), "reason": str(incident.reason),
+        "further_reasons": list(incident.further_reasons),
+    }  # fmt: skip
 
 
 def _incident(row: RowMapping) -> Incident:
-    stored = {name: row[name] for name in row if name not in ("open_key", "label")}
-    return Incident(**stored, label=label_of(row["label"]))
+    stored = {name: row[name] for name in row if name not in ("open_key", "label", "further_reasons")}
+    return Incident(**stored, label=label_of(row["label"]), further_reasons=tuple(row["further_reasons"] or ()))
 
 
 def _event_row(event: IncidentEvent) -> Row:

@@ -666,12 +666,15 @@ class Store:
         external_channel: str | None = None,
         external_id: str | None = None,
         error: str | None = None,
+        error_code: str | None = None,
+        uncertain: bool = False,
     ) -> bool:
         """Note what became of a message that ``worker`` holds; False where it holds it no longer."""
         with self._write() as connection:
             return delivery_rows.settle(
                 connection, delivery, worker=worker, state=state, now=now, next_attempt_at=next_attempt_at,
-                external_channel=external_channel, external_id=external_id, error=error,
+                external_channel=external_channel, external_id=external_id, error=error, error_code=error_code,
+                uncertain=uncertain,
             )  # fmt: skip
 
 

@@ -112,6 +112,7 @@ def _state_row(state: SwitchState) -> Row:
         "by_operator": state.by_operator, "actor": state.actor, "reason": state.reason, "verdict": state.verdict,
         "ok_streak": int(state.ok_streak), "last_window_end": state.last_window_end,
         "changed_at": state.changed_at, "version": state.version, "counts": state.counts,
+        "not_evaluated": state.not_evaluated,
     }  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def _state(row: RowMapping) -> SwitchState:
         lease_until=row["lease_until"], hold_until=row["hold_until"], by_operator=row["by_operator"],
         actor=row["actor"], reason=row["reason"], verdict=row["verdict"], ok_streak=row["ok_streak"],
         last_window_end=row["last_window_end"], changed_at=row["changed_at"], version=row["version"],
-        counts=row["counts"] or "",
+        counts=row["counts"] or "", not_evaluated=row["not_evaluated"],
     )  # fmt: skip
 
 

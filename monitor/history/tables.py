@@ -24,6 +24,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )  # fmt: skip
 from sqlalchemy.types import JSON, TypeDecorator
 
@@ -180,6 +181,7 @@ incidents = Table(
     Column("ok_windows", Integer, nullable=False, server_default="0"),
     Column("reopened", Integer, nullable=False, server_default="0"),
     Column("root", String(64)), Column("version", Integer, nullable=False, server_default="1"),
+    Column("further_reasons", JSON),
 )  # fmt: skip
 
 # What happened to incidents, who did it and why; written once by its key.
@@ -205,6 +207,7 @@ deliveries = Table(
     Column("error", ErrorText),
     Column("operation", String(16), nullable=False, server_default="post"),
     Column("root", String(64), index=True), Column("sequence", Integer, nullable=False, server_default="0"),
+    Column("error_code", String(64)), Column("uncertain", Boolean, nullable=False, server_default=false()),
 )  # fmt: skip
 
 switches = Table(
@@ -216,7 +219,7 @@ switches = Table(
     Column("reason", Text, nullable=False), Column("verdict", String(32)),
     Column("ok_streak", Integer, nullable=False), Column("last_window_end", _WHEN),
     Column("changed_at", _WHEN, nullable=False), Column("version", Integer, nullable=False),
-    Column("counts", Text),
+    Column("counts", Text), Column("not_evaluated", String(64)),
 )  # fmt: skip
 
 # `key` makes an event happen once: the evaluation (schedule, window, digest) or the command's id.

@@ -145,7 +145,7 @@ def test_a_message_that_somebody_deleted_in_slack_is_followed_by_another_one(wor
     world.evaluate("2026-W03", [BILLING])
     edit, store, now = newest_edit(world, root), world.monitor.store, world.clock.now
     assert store.claim_delivery(edit.id, from_state="pending", worker="w", now=now)
-    assert store.settle_delivery(edit.id, worker="w", state="dead", now=now, error="message_deleted: somebody did")
+    assert store.settle_delivery(edit.id, worker="w", state="dead", now=now, error_code="message_not_found")
     world.evaluate("2026-W04", [BILLING])
     assert world.incident("billing").root != root
     assert [d.state for d in store.deliveries(files=False) if d.operation == "post"] == ["sent", "pending"]

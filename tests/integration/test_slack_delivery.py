@@ -167,6 +167,7 @@ def test_a_server_that_refuses_the_connection_took_nothing(store: Store) -> None
     assert kept.state == "failed"
     assert kept.error is not None
     assert not kept.error.startswith(UNCERTAIN)
+    assert not kept.uncertain
 
 
 def test_without_the_history_scope_a_doubtful_message_goes_again_marked_as_a_possible_repeat(
@@ -188,6 +189,7 @@ def test_doubt_stays_while_nobody_can_look_and_the_second_try_fails_too(store: S
     slack.fail(POST, Fault.reset(accept=True), Fault.slack_error("is_archived"))
     run(store, sender(slack))
     assert (only(store).error or "").startswith(UNCERTAIN)
+    assert only(store).uncertain
     run(store, sender(slack))
     assert [t.startswith("(possible repeat)") for t in slack.texts("ml-oncall")] == [False, True]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.slack.client import MESSAGE_DELETED, SlackSender
+from monitor.alerting.slack.client import SlackSender
 from monitor.alerting.slack.outbox import LEASE, UNCERTAIN, drain
 from monitor.core.records import Delivery
 from monitor.history.store import Store
@@ -220,6 +220,7 @@ def test_a_file_without_an_answer_is_looked_for_later_by_its_name(store: Store, 
     slack.fail(COMPLETE, Fault.reset(accept=accept))
     run(store, slack)
     assert (stored(store, "picture").error or "").startswith(UNCERTAIN)
+    assert stored(store, "picture").uncertain
     assert slack.asked(REPLIES) == 0  # Slack shows a file some moments after it has taken it
     run(store, slack)
     assert len(slack.thread(slack.messages[0]["ts"])) == 1
@@ -251,7 +252,8 @@ def test_the_edit_of_a_message_that_a_person_deleted_is_dead_with_a_name(store: 
     add(store, edit(1))
     run(store, slack)
     assert states(store)["edit1"] == "dead"
-    assert (stored(store, "edit1").error or "").startswith(f"{MESSAGE_DELETED}: ")
+    assert (stored(store, "edit1").error or "").startswith("message_deleted: ")
+    assert stored(store, "edit1").is_of_deleted
 
 
 @pytest.mark.parametrize("fault", [None, Fault.reset(accept=True)], ids=["answered", "answer lost"])

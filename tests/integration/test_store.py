@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
@@ -43,7 +44,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.history import connect, schema, tables
-from monitor.history.connect import open_engine, store_url
+from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import HistoryError
 from monitor.history.store import (
     Ambiguous,
@@ -200,8 +201,6 @@ def _set_revision(url: str, revision: str) -> None:
 def test_upgrading_twice_and_down_and_up_again_is_the_same(store: Store, url: str):
     store.upgrade()
     assert store.revision() == schema.head()
-    from alembic import command
-
     engine = open_engine(store_url(url))
     with engine.begin() as connection:
         command.downgrade(schema.alembic_config(connection), "base")
@@ -209,6 +208,41 @@ def test_upgrading_twice_and_down_and_up_again_is_the_same(store: Store, url: st
     assert store.revision() is None
     store.upgrade()
     assert store.runs() == []
+
+
+def test_what_older_versions_said_in_sentences_becomes_columns(store: Store, url: str):
+    gone = replace(delivery("gone", state="dead"), error="message_deleted: somebody deleted it")
+    shut = replace(delivery("shut", state="failed"), error="may have been sent: is_archived: unarchive it")
+    other = replace(delivery("other", state="failed"), error="Slack was not reached (is_archived)")
+    store.apply_incidents([incident("i1", rule="monitor:data", reason="a_b", further_reasons=("c", "d_e"))], [], [])
+    for each in (gone, shut, other):
+        store.add_delivery(each)
+    for label, words, by_operator in (
+        ("run", "not evaluated: no_rows", False), ("person", "not evaluated: I think", True),
+        ("breach", "auc-floor: below_threshold in 2026-W46", False),
+    ):  # fmt: skip
+        before = store.switch("tickets", label)
+        off = replace(before, state="off", by_operator=by_operator, reason=words, changed_at=NOW, actor="x")
+        assert store.apply_switch(before, off, event(f"e:{label}", label=label)) == "applied"
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0009")
+        assert connection.execute(text("select reason from incidents")).scalar_one() == "a_b, c, d_e"
+    engine.dispose()
+    store.upgrade()
+    assert [each.reasons for each in store.monitor_incidents()] == [("a_b", "c", "d_e")]
+    assert {d.id: (d.error_code, d.uncertain, d.is_of_deleted) for d in store.deliveries()} == {
+        "gone": ("message_not_found", False, True), "shut": ("is_archived", True, False), "other": (None, False, False),
+    }  # fmt: skip
+    assert {s.label: s.not_evaluated for s in store.switches()} == {"run": "no_rows", "person": None, "breach": None}
+
+
+def test_several_long_reasons_of_one_trouble_are_kept_whole(store: Store):
+    reasons = ("nothing_judged", "turned_off_unjudged", "rejected_rows", "source_not_read", "data_stale", "data_small")
+    made = incident("i1", rule="monitor:data", reason=reasons[0], further_reasons=reasons[1:])
+    assert len(", ".join(reasons)) > 64
+    assert store.apply_incidents([made], [], []) == "applied"
+    assert [each.reasons for each in store.monitor_incidents()] == [reasons]
 
 
 def test_ten_at_once_make_one_store(url: str):

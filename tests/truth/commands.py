@@ -263,7 +263,8 @@ def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
 
 
 def _show_of_monitor(reader: Reader, lines: list[str], i: Row) -> None:
-    reader.equal("reason", lines[1], lines[1], i["reason"].replace("_", " "))
+    reasons = ", ".join([i["reason"], *(i["further_reasons"] or ())])
+    reader.equal("reason", lines[1], lines[1], reasons.replace("_", " "))
     state, _, since = lines[2].rpartition(", since ")
     INCIDENT_STATE.read(reader, state, i)
     reader.check(same_minute(since, i["opened_at"]), "since", lines[2], i["opened_at"])

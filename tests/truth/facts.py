@@ -24,7 +24,7 @@ _WHEN = {
     "acknowledged_at", "silenced_until", "lease_until", "until", "hold_until", "changed_at", "last_window_end",
     "created_at", "sent_at", "last_window_start", "read_at", "published_at",
 }  # fmt: skip
-_JSON = {"detail", "payload", "blocked", "actions", "versions", "examples"}
+_JSON = {"detail", "payload", "blocked", "actions", "versions", "examples", "further_reasons"}
 RUNS = ("weekly run", "daily run")
 
 

@@ -28,8 +28,6 @@ RECENT = timedelta(days=7)
 MUCH_SMALLER = 0.2
 """The share of the usual rows below which a window is said to be much smaller than usual."""
 USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
-DELETED = "message_deleted"
-"""How the error begins of a change to a message that a person has deleted (``monitor.alerting.slack.client``)."""
 LEASE_WARNINGS = (24, 48)  # hours
 NAMES_SHOWN = 12
 DAYS_OF_A_WEEK = 7
@@ -38,8 +36,6 @@ SILENT = timedelta(hours=1)
 WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
 """The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
-NOT_EVALUATED = "not evaluated: "
-"""How the reason of a switch begins that a run turned off since nothing was judged (``monitor.automation.switch``)."""
 
 
 class WatchReason(StrEnum):
@@ -453,7 +449,8 @@ def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str,
 
 def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
-    dead = [d for d in seen.deliveries if _is_refused(d) and now - d.created_at <= RECENT]
+    refused = [d for d in seen.deliveries if d.state == "dead" and not d.is_of_deleted]
+    dead = [d for d in refused if now - d.created_at <= RECENT]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
     look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
     for reason, group, words, do_now in (
@@ -476,11 +473,6 @@ def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 def _messages(count: int, channel: str) -> str:
     return f"1 message to {channel}" if count == 1 else f"{count:,} messages to {channel}"
-
-
-def _is_refused(delivery: Delivery) -> bool:
-    """Whether Slack will never take it; not what changes a message that a person has deleted on purpose."""
-    return delivery.state == "dead" and not (delivery.error or "").startswith(DELETED)
 
 
 def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
@@ -514,11 +506,11 @@ def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
     """Labels that are off since nothing could be judged (``when_not_evaluated: disable``)."""
-    off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.reason.startswith(NOT_EVALUATED)]
+    off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.not_evaluated is not None]
     for source in sorted({state.source for state in off if state.source in seen.sources}):
         mine = [state for state in off if state.source == source]
         names = _names([state.label or "the source as a whole" for state in mine])
-        why = ", ".join(sorted({state.reason.removeprefix(NOT_EVALUATED) for state in mine}))
+        why = ", ".join(sorted({str(state.not_evaluated) for state in mine}))
         yield HealthIssue(
             WatchReason.TURNED_OFF, "critical", source,
             f"Automation of {source} was turned off for {names}, since no acting rule could be judged ({why}).",

@@ -85,7 +85,7 @@ class View:
         """What is wrong, in a few words; of what is over, since when."""
         if self.incident.state == "resolved":
             return end_of(self)
-        reason = self.findings[0].reason.value if self.findings else self.incident.reason.partition(",")[0]
+        reason = self.findings[0].reason.value if self.findings else self.incident.reason
         return f"Monitor: {_TITLES[WatchReason(reason)].format(clean(self.incident.source))}"
 
 
@@ -209,7 +209,7 @@ def _over(view: View) -> list[Block]:
 
 def _was(view: View) -> list[str]:
     incident = view.incident
-    names = ", ".join(reason.replace("_", " ") for reason in incident.reason.split(", "))
+    names = ", ".join(reason.replace("_", " ") for reason in incident.reasons)
     end = view.since or incident.resolved_at or view.now
     return [
         f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({_length(end - incident.opened_at)})."

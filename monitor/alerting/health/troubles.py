@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.incidents import incident_id, wake
@@ -71,9 +72,10 @@ class Group:
         return min((finding.severity for finding in self.findings), key=_RANK.__getitem__)
 
     @property
-    def reason(self) -> str:
-        """The named reasons, as the history keeps them."""
-        return ", ".join(dict.fromkeys(finding.reason.value for finding in self.findings))
+    def reasons(self) -> dict[str, Any]:
+        """The named reasons as fields of its incident, those of the gravest findings first."""
+        first, *further = dict.fromkeys(finding.reason.value for finding in self.findings)
+        return {"reason": first, "further_reasons": tuple(further)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def _with_group(group: Group, incident: Incident | None, now: datetime) -> Troub
     woken = wake(incident, now)
     after = woken.incident if woken.changes and woken.incident is not None else incident
     graver = _RANK[group.severity] < _RANK[incident.severity]
-    seen = replace(after, severity=group.severity, reason=group.reason, ok_windows=0)
+    seen = replace(after, severity=group.severity, ok_windows=0, **group.reasons)
     if seen == incident:
         return TroubleChange(incident, incident, group)
     event = "unsilenced" if woken.changes else "continued"
@@ -199,7 +201,7 @@ def _opened(group: Group, now: datetime) -> Incident:
     return Incident(
         id=incident_id(group.fingerprint, at), rule=group.rule, source=group.subject, label=None,
         severity=group.severity, state="open", schedule="daily", opened_at=now, opened_window=f"{now:%Y-%m-%d}",
-        first_verdict="", last_verdict="", last_window_start=now, breaches=1, reason=group.reason,
+        first_verdict="", last_verdict="", last_window_start=now, breaches=1, **group.reasons,
     )  # fmt: skip
 
 
@@ -207,7 +209,7 @@ def _reopened(incident: Incident, group: Group, now: datetime) -> Incident:
     """Open once more, and acknowledged by nobody; a silence that still runs was meant for this as well."""
     silent = incident.silenced_until is not None and incident.silenced_until > now
     return replace(
-        incident, state="silenced" if silent else "open", severity=group.severity, reason=group.reason,
+        incident, **group.reasons, state="silenced" if silent else "open", severity=group.severity,
         reopened=incident.reopened + 1, breaches=incident.breaches + 1, resolved_at=None, resolved_by=None,
         acknowledged_at=None, acknowledged_by=None, ok_windows=0, version=incident.version + 1,
         silenced_until=incident.silenced_until if silent else None,
@@ -221,5 +223,5 @@ def event_of(change: TroubleChange, now: datetime) -> IncidentEvent | None:
         return None
     return IncidentEvent(
         key=f"{change.after.id}:{change.after.version:06d}", incident=change.after.id, at=now, kind=change.event,
-        reason=change.after.reason, actor="watchdog",
+        reason=", ".join(change.after.reasons), actor="watchdog",
     )  # fmt: skip

@@ -343,7 +343,7 @@ class WatchRound:
     def _since(self, incident: Incident) -> datetime | None:
         """Since when it is over: where a run has ended it, since that run was done."""
         by_runs = {"run_missing", "run_failed", "run_hung", "lease_ending", "lease_ended"}
-        if incident.state != "resolved" or not set(incident.reason.split(", ")) <= by_runs:
+        if incident.state != "resolved" or not set(incident.reasons) <= by_runs:
             return incident.resolved_at
         done = (run.finished_at for run in self.seen.runs if run.state == "done" and run.finished_at is not None)
         recent = [at for at in done if incident.opened_at < at <= self.now]

@@ -38,8 +38,6 @@ CLOCKS_APART_S = 86_400.0
 #: No quiet is longer, whatever a proxy puts into ``Retry-After``.
 LONGEST_QUIET_S = 86_400.0
 _TOO_MANY = "too_many"
-#: The named outcome of changing a message that a person has deleted.
-MESSAGE_DELETED = "message_deleted"
 
 #: The message itself is at fault: no later attempt can succeed.
 MESSAGE_ERRORS = frozenset({
@@ -49,8 +47,8 @@ MESSAGE_ERRORS = frozenset({
 })  # fmt: skip
 #: This message can no longer be changed, whatever anybody mends. The words say why.
 UNCHANGEABLE = {
-    "message_not_found": f"{MESSAGE_DELETED}: somebody deleted the message in Slack, so nothing can change in it",
-    "thread_not_found": f"{MESSAGE_DELETED}: somebody deleted the message in Slack",
+    "message_not_found": "message_deleted: somebody deleted the message in Slack, so nothing can change in it",
+    "thread_not_found": "message_deleted: somebody deleted the message in Slack",
     "cant_update_message": "cant_update_message: the message is another app's; was the bot token changed?",
     "edit_window_closed": "edit_window_closed: the workspace lets messages be edited for some time only",
 }
@@ -303,7 +301,9 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     status, code = response.status_code, str(response.get("error") or "no error named")
     if status == 429 or code in (RATE_LIMITED, "rate_limited"):
         after = _seconds(response.headers)
-        return TransportError(f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after)
+        return TransportError(
+            f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after, code=RATE_LIMITED
+        )
     if code in UNCHANGEABLE:
         return TransportError(UNCHANGEABLE[code], permanent=True, code=code)
     if searching and (code in _CANNOT_SEARCH or status == 404):

@@ -34,7 +34,7 @@ PAUSE = 1.0
 BUDGET = 20.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=1)
-#: How the stored error of a message begins that may have been accepted.
+#: Said before the error of a message that may have been accepted.
 UNCERTAIN = "may have been sent: "
 NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
 
@@ -84,6 +84,8 @@ class DeliveryStore(Protocol):
         external_channel: str | None = None,
         external_id: str | None = None,
         error: str | None = None,
+        error_code: str | None = None,
+        uncertain: bool = False,
     ) -> bool:
         """Store the outcome if ``worker`` still has it."""
 
@@ -139,9 +141,9 @@ def drain(
         done = _deliver(store, sender, delivery, root, worker, clock)
         if done is not None:
             touched.append(done)
-            if done.state == "failed" and RATE_LIMITED in (done.error or ""):
+            if done.state == "failed" and done.error_code == RATE_LIMITED:
                 break  # Slack asked for quiet: the others would only be refused as well
-            if done.state == "failed" and (done.error or "").removeprefix(UNCERTAIN).startswith(CHANNEL_ERRORS):
+            if done.state == "failed" and done.error_code in CHANNEL_ERRORS:
                 closed.add(done.channel)
     return touched
 
@@ -252,7 +254,7 @@ def _end_with(store: DeliveryStore, delivery: Delivery, root: Root) -> Delivery 
     if not store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
         return None
     log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
-    return replace(delivery, state=state, error=error)
+    return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
 
 
 def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) -> Delivery | None:
@@ -261,10 +263,10 @@ def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) 
         error = f"{UNCERTAIN}the process that was sending it ended"
         owner = delivery.claimed_by or ""
         if not store.settle_delivery(
-            delivery.id, worker=owner, state="failed", now=now, next_attempt_at=now, error=error
+            delivery.id, worker=owner, state="failed", now=now, next_attempt_at=now, error=error, uncertain=True
         ):
             return None
-        delivery = replace(delivery, state="failed", error=error)
+        delivery = replace(delivery, state="failed", error=error, error_code=None, uncertain=True)
     if not store.claim_delivery(delivery.id, from_state=delivery.state, worker=worker, now=now):
         return None
     return replace(delivery, state="sending", attempts=delivery.attempts + 1, claimed_by=worker, claimed_at=now)
@@ -272,7 +274,7 @@ def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) 
 
 def _attempt(sender: Sender, delivery: Delivery, root: Sent | None, clock: _Clock) -> Sent:
     """Up to two quick tries. The error that remains is ambiguous as long as nobody could look."""
-    uncertain = (delivery.error or "").startswith(UNCERTAIN)
+    uncertain = delivery.uncertain
     for number in range(1, TRIES + 1):
         try:
             return _find_or_send(sender, delivery, root, uncertain)
@@ -300,7 +302,9 @@ def _find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncerta
         found = sender.find(delivery, root)
     except TransportError as error:
         if not error.permanent:  # could not look this time: still nobody knows
-            raise TransportError(error.message, ambiguous=True, retry_after=error.retry_after) from error
+            raise TransportError(
+                error.message, ambiguous=True, retry_after=error.retry_after, code=error.code
+            ) from error
         log.warning("delivery %s: %s; sent again, marked as a possible repeat", delivery.id, error.message)
         return _repeat(sender, delivery, root)
     return found if found is not None else sender.send(delivery, root)
@@ -312,7 +316,7 @@ def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
     except TransportError as error:
         # whatever became of this one, nobody knows about the one before
         raise TransportError(
-            error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after
+            error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after, code=error.code
         ) from error
 
 
@@ -325,11 +329,14 @@ def _marked(delivery: Delivery) -> Mapping[str, Any]:
 def _keep(store: DeliveryStore, delivery: Delivery, worker: str, clock: _Clock, error: TransportError) -> Delivery:
     if error.permanent:
         log.error("delivery %s to %s will never be accepted: %s", delivery.id, delivery.channel, error.message)
-        return _settle(store, delivery, worker, clock, "dead", error=error.message)
+        return _settle(store, delivery, worker, clock, "dead", error=error.message, code=error.code or None)
     log.warning("not sent, kept for the next run: %s (%s to %s)", error.message, delivery.kind, delivery.channel)
     told = f"{UNCERTAIN if error.ambiguous else ''}{error.message}"
     after = clock.now() + backoff(delivery.attempts, error.retry_after)
-    return _settle(store, replace(delivery, next_attempt_at=after), worker, clock, "failed", error=told)
+    return _settle(
+        store, replace(delivery, next_attempt_at=after), worker, clock, "failed", error=told, code=error.code or None,
+        uncertain=error.ambiguous,
+    )  # fmt: skip
 
 
 def backoff(attempts: int, retry_after: float | None) -> timedelta:
@@ -350,6 +357,8 @@ def _settle(
     state: DeliveryState,
     *,
     error: str | None = None,
+    code: str | None = None,
+    uncertain: bool = False,
 ) -> Delivery:
     now = clock.now()
     kept = store.settle_delivery(
@@ -357,7 +366,11 @@ def _settle(
         next_attempt_at=delivery.next_attempt_at if state == "failed" else None,
         external_channel=delivery.external_channel if state == "sent" else None,
         external_id=delivery.external_id if state == "sent" else None, error=error,
+        error_code=code, uncertain=uncertain,
     )  # fmt: skip
     if not kept:
         log.warning("delivery %s: another worker took it over meanwhile", delivery.id)
-    return replace(delivery, state=state, error=error, sent_at=now if state == "sent" else None, claimed_by=None)
+    return replace(
+        delivery, state=state, error=error, error_code=code, uncertain=uncertain,
+        sent_at=now if state == "sent" else None, claimed_by=None,
+    )  # fmt: skip

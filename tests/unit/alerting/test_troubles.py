@@ -114,7 +114,8 @@ def test_what_may_act_is_computed_from_the_leases_of_that_time(hours: tuple[int,
 
 def test_a_group_names_its_reasons_once_in_order_of_gravity():
     group = Group(TROUBLE_OF[R.DATA_SMALL], "t", (found(R.SOURCE_NOT_READ, "t"), found(R.DATA_SMALL, "t", "warning")))
-    assert (group.severity, group.reason) == ("critical", "source_not_read, data_small")
+    assert group.severity == "critical"
+    assert group.reasons == {"reason": "source_not_read", "further_reasons": ("data_small",)}
 
 
 def test_a_lease_that_ended_under_a_source_that_is_off_is_not_what_ended_automation() -> None:

@@ -355,6 +355,8 @@ def test_nothing_evaluated_lets_the_lease_run_out():
 def test_nothing_evaluated_turns_off_where_the_configuration_says_so():
     decision = run(ON, SILENT, automation=DISABLE)
     assert (decision.after.state, decision.after.reason) == ("off", "not evaluated: too_few_rows")
+    assert decision.after.not_evaluated == "too_few_rows"
+    assert enable(decision.after).after.not_evaluated is None
     assert run(enable(ON).after, SILENT, automation=DISABLE, now=NOW + timedelta(hours=1)).after.state == "on"
 
 
