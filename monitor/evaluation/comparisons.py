@@ -36,7 +36,8 @@ class RuleInput:
 
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
     with it (not past the baseline's end, not across model versions). ``problem`` says why there is
-    nothing to look at, ``detail`` what else is known of it.
+    nothing to look at, ``detail`` what else is known of it. ``parameters`` are the metric's for this
+    subject (``MetricSpec.parameters``).
     """
 
     subject: Subject
@@ -46,6 +47,7 @@ class RuleInput:
     shifts: tuple[ShiftResult, ...] = ()
     problem: Reason | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    parameters: tuple[float, ...] = ()
 
     @property
     def in_baseline(self) -> bool:
@@ -117,7 +119,9 @@ def _tried(
     Rows without weight say nothing, and too few rows nothing where more of them can be had.
     """
     sample = rows_of(rule, pooled(material.counts[: depth * rule.for_windows]))
-    look = RuleSample(sample, rule, material.subject, material.window, material.baseline, evaluation, depth)
+    look = RuleSample(
+        sample, rule, material.subject, material.window, material.baseline, evaluation, depth, material.parameters
+    )
     return look if sample.w.any() and (last or look.enough) else None
 
 

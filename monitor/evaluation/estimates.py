@@ -16,6 +16,7 @@ from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Win
 from monitor.inference.intervals import MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.metrics.calibration import BINS
+from monitor.metrics.definition import MetricSpec
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS
 
 
@@ -84,11 +85,11 @@ def extra_estimates(
     wanted: Sequence[tuple[str, Where]],
     window: Window,
     evaluation: EvaluationConfig,
-    named: Callable[[str, str | None], str] = lambda metric, _: metric,
+    spec: Callable[[str, str | None], MetricSpec] = lambda metric, _: MetricSpec(metric),
 ) -> list[Estimate]:
     """More metrics of counts than the contract's, in the order of the samples and of ``wanted`` (metric, population).
 
-    Of samples without a segment. ``named`` says by which name a label's metric is computed: one of cost carries the
+    Of samples without a segment. ``spec`` says with which parameters a label's metric is computed: one of cost has the
     costs of its label.
     """
     others = other_binning(evaluation)
@@ -99,7 +100,7 @@ def extra_estimates(
         counts = sample.counts.where(where) if where != "all" else sample.counts
         interval = binned.get((sample.subject, metric, where))
         if interval is None:
-            interval = level_interval(named(metric, sample.subject.label), counts, evaluation.confidence)
+            interval = level_interval(spec(metric, sample.subject.label), counts, evaluation.confidence)
         found.append(Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives))
     return found
 

@@ -26,10 +26,11 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
-from monitor.evaluation.row_comparisons import WholeSource, costly, estimates_of_whole, special
+from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.verdicts import decide
 from monitor.metrics import cost
+from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import factor_correlations
 from monitor.recalibration.gain import gains
 
@@ -127,14 +128,13 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
     labelled = [sample for sample in samples if sample.subject.label is not None]
     whole = [sample for sample in samples if sample.subject.label is None]
 
-    def named(metric: str, label: str | None) -> str:
-        costs = source.costs_of(label)
-        return metric if costs is None or metric not in cost.ON_GROUPS else costly(metric, costs)
+    def spec(metric: str, label: str | None) -> MetricSpec:
+        return MetricSpec(metric, cost_parameters(source, label) if metric in cost.ON_GROUPS else ())
 
     return [
         *estimate(samples, window, evaluation),
-        *extra_estimates(labelled, of_labels, window, evaluation, named),
-        *extra_estimates(whole, every, window, evaluation, named),
+        *extra_estimates(labelled, of_labels, window, evaluation, spec),
+        *extra_estimates(whole, every, window, evaluation, spec),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
         *(_gains_of(labelled, window, evaluation) if few else ()),
         *(_correlations(data) if few else ()),

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from monitor.config.model import CostConfig, EvaluationConfig, Rule, SourceConfig, SourceKind
+from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
@@ -23,10 +23,11 @@ from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.inference.levels import interval as level_interval
-from monitor.inference.registered import largest_allowed, with_costs
+from monitor.inference.registered import largest_allowed
 from monitor.inference.rows_bootstrap import ItemSpread, row_spreads
 from monitor.metrics import cost
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
+from monitor.metrics.top_k import ON_RANKED
 
 POWER = 0.8
 Rows = ProbabilityRows | RegressionRows
@@ -68,21 +69,21 @@ def special(
         (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
         (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
         (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),
-        (metric.name in cost.ON_GROUPS and any_costs, lambda m: compare(_costed(rule, source, m), m, evaluation)),
+        (metric.name in cost.ON_GROUPS and any_costs, lambda m: compare(rule, _costed(source, m), evaluation)),
     )
     way = next((each for holds, each in ways if holds), None)
     return None if way is None else [way(material) for material in materials]
 
 
-def _costed(rule: Rule, source: SourceConfig, material: RuleInput) -> Rule:
-    """The rule on its metric with the costs of the material's label."""
-    costs = source.costs_of(material.subject.label)
-    return rule if costs is None else rule.model_copy(update={"metric": costly(rule.measure, costs)})
+def _costed(source: SourceConfig, material: RuleInput) -> RuleInput:
+    """The material with the costs of its label."""
+    return replace(material, parameters=cost_parameters(source, material.subject.label))
 
 
-def costly(name: str, costs: CostConfig) -> str:
-    """The name of a metric of cost with these costs."""
-    return with_costs(name, cost.Costs(false_negative=costs.false_negative, false_positive=costs.false_positive))
+def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...]:
+    """What a metric of cost is to know of a label's costs; () for the usual ones."""
+    costs = source.costs_of(label)
+    return () if costs is None else (costs.false_negative, costs.false_positive)
 
 
 # --- other bins
@@ -109,16 +110,16 @@ class _Ranked:
 
 
 _ORDINARY = {
-    "ece": _Ranked("ece", "equal_width"),
+    "equal_width_ece": _Ranked("ece", "equal_width"),
     "ace": _Ranked("ece", "equal_frequency"),
     "brier": _Ranked("brier", "equal_frequency"),
     "nll": _Ranked("nll", "equal_frequency"),
-    "precision": _Ranked("prevalence", "equal_frequency"),  # both are the share of hits
+    "prevalence": _Ranked("prevalence", "equal_frequency"),
 }
 
 
 def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
-    found = _ORDINARY[name.split("_at_", maxsplit=1)[0]]
+    found = _ORDINARY[ON_RANKED[name]]
     return found.metric, evaluation.model_copy(update={"binning": found.binning, "bins": 15})
 
 

@@ -40,6 +40,7 @@ from monitor.inference.intervals import breaching_bins, merge_thin
 from monitor.inference.maximum import largest_gap
 from monitor.inference.memory import each_by_content, kept_with
 from monitor.inference.registered import largest_allowed as level_allowed
+from monitor.metrics.definition import MetricSpec
 
 BINNED = ("ece", "mce")
 POWER = 0.8
@@ -65,10 +66,16 @@ class RuleSample:
     baseline: Baseline | None
     evaluation: EvaluationConfig
     depth: int
+    parameters: tuple[float, ...] = ()
     bins: BinCounts | None = None
     aligned: Aligned | None = None
     merged: tuple[BinCounts, ...] = ()
     detectable: float | None = None
+
+    @property
+    def metric(self) -> MetricSpec:
+        """What is measured."""
+        return MetricSpec(self.rule.measure, self.parameters)
 
     @property
     def usable(self) -> bool:
@@ -338,13 +345,13 @@ def _blocked(look: RuleSample) -> dict[str, Any]:
     return {"blocked": [list(r) for r in breaching_bins(bins, rule.threshold, look.evaluation.confidence)]}
 
 
-def _law(name: str, counts: Counts) -> levels.Law | None:
+def _law(metric: MetricSpec, counts: Counts) -> levels.Law | None:
     """By what law the metric of these rows varies; every question about it begins there."""
-    return kept_with(counts, ("law", name), lambda: levels.law_of(name, counts))
+    return kept_with(counts, ("law", metric), lambda: levels.law_of(metric, counts))
 
 
-def _plain_interval(name: str, counts: Counts, evaluation: EvaluationConfig) -> Interval:
-    law = _law(name, counts)
+def _plain_interval(metric: MetricSpec, counts: Counts, evaluation: EvaluationConfig) -> Interval:
+    law = _law(metric, counts)
     if law is None:
         return Interval(None, None, None, None)
     low, high = law.interval(evaluation.confidence)
@@ -352,21 +359,21 @@ def _plain_interval(name: str, counts: Counts, evaluation: EvaluationConfig) -> 
 
 
 def _plain_level_values(looks: Sequence[RuleSample]) -> list[Values]:
-    return [(_plain_interval(look.rule.measure, look.sample, look.evaluation), None) for look in looks]
+    return [(_plain_interval(look.metric, look.sample, look.evaluation), None) for look in looks]
 
 
 def _plain_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
     return [
-        (_plain_interval(measure, look.sample, look.evaluation), _plain_interval(measure, look.frozen, look.evaluation))
+        (_plain_interval(metric, look.sample, look.evaluation), _plain_interval(metric, look.frozen, look.evaluation))
         for look in looks
-        for measure in [look.rule.measure]
+        for metric in [look.metric]
     ]
 
 
 def _plain_level(looks: Sequence[RuleSample]) -> list[Measurement]:
     found = []
     for look, (now, _) in zip(looks, _plain_level_values(looks), strict=True):
-        law = _law(look.rule.measure, look.sample)
+        law = _law(look.metric, look.sample)
         found.append(Measurement(now, None if law is None else law.p_value(look.rule.threshold, _side(look.rule))))
     return found
 
@@ -374,7 +381,7 @@ def _plain_level(looks: Sequence[RuleSample]) -> list[Measurement]:
 def _plain_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
     found = []
     for look, (now, then) in zip(looks, _plain_increase_values(looks), strict=True):
-        test = levels.increase_test(look.rule.measure, look.sample, look.frozen, look.evaluation.confidence)
+        test = levels.increase_test(look.metric, look.sample, look.frozen, look.evaluation.confidence)
         found.append(Measurement(now, test.p_value, then, (test.low, test.high)))
     return found
 
@@ -417,13 +424,13 @@ def _mce_level_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float
 
 def _plain_level_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
     rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
-    laws = [_law(rule.measure, look.sample) for look in looks]
+    laws = [_law(look.metric, look.sample) for look in looks]
     return [None if law is None else law.detectable(rule.threshold, _side(rule), rate, POWER) for law in laws]
 
 
 def _plain_increase_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
-    measure, rate = looks[0].rule.measure, looks[0].evaluation.false_discovery_rate
-    return [levels.increase_detectable(measure, look.sample, look.frozen, rate) for look in looks]
+    rate = looks[0].evaluation.false_discovery_rate
+    return [levels.increase_detectable(look.metric, look.sample, look.frozen, rate) for look in looks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
 from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, shortfall, squared_losses
 from monitor.metrics.classification import Share, agreed, missed, positives_found, predicted_right, right
+from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import (
     Classes,
     area_of_precision_recall,
@@ -39,10 +40,10 @@ _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 _NOTHING = Interval(None, None, None, None)
 
 
-def interval(name: str, counts: Counts, confidence: float) -> Interval:
+def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Interval:
     """The metric with its interval; all None where it is undefined, and value = plug_in but for debiased ones.
 
-    ``name`` is that of a registered metric of counts (KeyError for another) but for the ECE and the MCE in bins.
+    ``metric`` is a registered one of counts (KeyError for another) but for the ECE and the MCE in bins.
     The shortfall's is conditional on the mean score.
 
     >>> from monitor.core.counts import counts_from_rows
@@ -50,7 +51,7 @@ def interval(name: str, counts: Counts, confidence: float) -> Interval:
     >>> round(found.value, 2), round(found.low, 4), round(found.high, 4)
     (0.9, 0.8238, 0.951)
     """
-    law = law_of(name, counts)
+    law = law_of(metric, counts)
     if law is None:
         return _NOTHING
     low, high = law.interval(confidence)
@@ -82,29 +83,29 @@ def level_detectable(
     return None if law is None else law.detectable(threshold, side, rate, power)
 
 
-def increase_test(name: str, window: Counts, baseline: Counts, confidence: float) -> IncreaseTest:
+def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> IncreaseTest:
     """Has the metric grown from the baseline to the window? ``p_value`` is for "it has", whatever its direction.
 
     z of the change with both standard errors; shares take the larger of the variance found and of the one under no
     change, losses keep the skewness of both windows. The interval is MOVER's (Zou & Donner 2008).
     """
-    found, frozen = law_of(name, window), law_of(name, baseline)
+    found, frozen = law_of(metric, window), law_of(metric, baseline)
     if found is None or frozen is None:
         values = [None if law is None else law.value for law in (frozen, found)]
         return IncreaseTest(values[0], values[1], None, None, None, None)
-    low, high = mover(interval(name, baseline, confidence), interval(name, window, confidence))
+    low, high = mover(interval(metric, baseline, confidence), interval(metric, window, confidence))
     change = found.value - frozen.value
     return IncreaseTest(frozen.value, found.value, change, low, high, _increase_p(found, frozen))
 
 
 def increase_detectable(
-    name: str, window: Counts, baseline: Counts, rate: float, *, power: float = 0.8
+    metric: str | MetricSpec, window: Counts, baseline: Counts, rate: float, *, power: float = 0.8
 ) -> float | None:
     """The smallest increase that :func:`increase_test` would show with ``power`` at the unadjusted rate.
 
     None where the metric is undefined or not even its largest value would be seen.
     """
-    found, frozen = law_of(name, window), law_of(name, baseline)
+    found, frozen = law_of(metric, window), law_of(metric, baseline)
     if found is None or frozen is None:
         return None
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
@@ -114,12 +115,12 @@ def increase_detectable(
     return increase if frozen.value + increase <= most else None
 
 
-def law_of(name: str, counts: Counts) -> Law | None:
+def law_of(metric: str | MetricSpec, counts: Counts) -> Law | None:
     """The law by which this metric of these counts varies; None where the metric is undefined."""
     if not len(counts.cell):
         return None
-    made = _LAWS.get(name)
-    return registered_law(name, counts) if made is None else made(counts)
+    made = _LAWS.get(MetricSpec.of(metric).name)
+    return registered_law(metric, counts) if made is None else made(counts)
 
 
 def _share(share: Share | None) -> Law | None:

@@ -7,7 +7,6 @@ Shares of rows are exact binomials. All others are drawn: Poisson draws of the h
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +19,7 @@ from monitor.inference.counts_bootstrap import Spread, draws
 from monitor.inference.sampling import Proportion, Skewed
 from monitor.metrics import calibration, classification, cost, selective
 from monitor.metrics.classification import Share
+from monitor.metrics.definition import MetricSpec
 from monitor.metrics.groups import Core, Groups, groups_of
 from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, range_of
 
@@ -32,7 +32,6 @@ _COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
     "misclassification_cost": cost.cost_core,
     "expected_cost": cost.expected_cost_core,
 }
-_WITH_COSTS = re.compile(r"(?P<name>\w+)\[(?P<missed>[^,]+),(?P<alarmed>[^\]]+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +51,6 @@ class Drawn(Spread):
         return self.law
 
 
-def with_costs(name: str, costs: cost.Costs) -> str:
-    """A metric of cost with costs of its own, by a name that :func:`law` knows; any other metric as it is.
-
-    >>> with_costs("expected_cost", cost.Costs(false_negative=25.0)), with_costs("f1", cost.Costs())
-    ('expected_cost[25.0,1.0]', 'f1')
-    """
-    return f"{name}[{costs.false_negative!r},{costs.false_positive!r}]" if name in _COSTS else name
-
-
 def largest_allowed(name: str, threshold: float) -> float:
     """The largest detectable distance from a threshold with which "nothing was found" still says something.
 
@@ -70,14 +60,13 @@ def largest_allowed(name: str, threshold: float) -> float:
     >>> largest_allowed("ece", 0.05), largest_allowed("excess_errors", 40.0)
     (0.2375, 40.0)
     """
-    plain = found["name"] if (found := _WITH_COSTS.fullmatch(name)) else name
-    least, most = range_of(plain)
-    if plain in CONTRACT or plain not in METRICS or (least >= -1 and most <= 1):
+    least, most = range_of(name)
+    if name in CONTRACT or name not in METRICS or (least >= -1 and most <= 1):
         return max(threshold, 1 - threshold) / 4
     return abs(threshold) if threshold else math.inf
 
 
-def law(name: str, counts: Counts) -> Proportion | Drawn | None:
+def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Drawn | None:
     """The law by which the metric varies; None where it is not defined. KeyError for one that needs no counts.
 
     >>> from monitor.core.counts import counts_from_rows
@@ -88,26 +77,18 @@ def law(name: str, counts: Counts) -> Proportion | Drawn | None:
     >>> 0.8 < low < law("balanced_accuracy", counts).value < high < 0.97
     True
     """
-    share = _SHARES.get(name)
+    spec = MetricSpec.of(metric)
+    name, share = spec.name, _SHARES.get(spec.name)
     if share is not None:
         found = share(counts)
         return None if found is None else Proportion(found.value, found.rows)
-    plain, core = _core_of(name)
-    value = _value(plain, core, counts)
+    core = _COSTS[name](cost.Costs(*spec.parameters)) if spec.parameters else ON_GROUPS[name]
+    value = _value(name, core, counts)
     if value is None:
         return None
-    least, most = range_of(plain)
-    drawn = np.asarray(core(_draws_of(counts, in_bins=METRICS[plain].needs == "bins")), dtype=np.float64)
-    return _spread(value, _bias(plain, counts), drawn, least, most)
-
-
-def _core_of(name: str) -> tuple[str, Core]:
-    """The registered name and the function of groups behind a name, which may carry costs."""
-    found = _WITH_COSTS.fullmatch(name)
-    if found is None:
-        return name, ON_GROUPS[name]
-    costs = cost.Costs(false_negative=float(found["missed"]), false_positive=float(found["alarmed"]))
-    return found["name"], _COSTS[found["name"]](costs)
+    least, most = range_of(name)
+    drawn = np.asarray(core(_draws_of(counts, in_bins=METRICS[name].needs == "bins")), dtype=np.float64)
+    return _spread(value, _bias(name, counts), drawn, least, most)
 
 
 def _value(name: str, core: Core, counts: Counts) -> float | None:

@@ -11,6 +11,23 @@ Needs = Literal["counts", "bins", "ranked", "rows", "regression"]
 
 
 @dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """A registered metric, by name, with parameters other than its usual ones.
+
+    ``parameters`` are in the order of the metric's own record (:class:`~monitor.metrics.cost.Costs`); () is as usual.
+    They are never part of a name: what is stored or shown of a metric is its ``name``.
+    """
+
+    name: str
+    parameters: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, metric: str | MetricSpec) -> MetricSpec:
+        """The metric itself, or a name as the metric with its usual parameters."""
+        return cls(metric) if isinstance(metric, str) else metric
+
+
+@dataclass(frozen=True, slots=True)
 class Band:
     """A reading of values: it holds from ``low`` to ``high``, both included."""
 

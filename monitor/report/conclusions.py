@@ -13,6 +13,7 @@ from typing import Literal
 
 from monitor.core.records import Estimate, Outcome, Reason, Verdict
 from monitor.evaluation.label_state import State, outcome_text, state_of
+from monitor.metrics.top_k import ON_RANKED
 from monitor.recalibration.choice import Choice, choose
 from monitor.recalibration.gain import Gain
 from monitor.recalibration.score_map import Method
@@ -163,7 +164,10 @@ class AdviceRow:
 
 
 _RANKING = frozenset({"roc_auc", "pr_auc", "auc_ovo", "auc_ovr_macro", "auc_ovr_weighted", "imcp_area"})
-_CALIBRATION = ("ece", "mce", "ace", "brier", "nll", "equal_width_ece", "shortfall", "class_weighted_nll")
+_CALIBRATION = frozenset({
+    "ece", "mce", "ace", "brier", "nll", "equal_width_ece", "shortfall", "class_weighted_nll", "brier_reliability",
+    "brier_resolution", "brier_uncertainty", *(name for name, same in ON_RANKED.items() if same != "prevalence"),
+})  # fmt: skip
 _MISSES = frozenset({"false_negative_rate", "recall"})
 
 
@@ -181,7 +185,7 @@ def _by_reason(*reasons: Reason) -> Fits:
 
 
 def _calibration(verdict: Verdict, _: Facts) -> bool:
-    return verdict.metric.startswith(_CALIBRATION) and verdict.reason != Reason.TRAFFIC_MIX
+    return verdict.metric in _CALIBRATION and verdict.reason != Reason.TRAFFIC_MIX
 
 
 def _mix(*, new_version: bool) -> Fits:
@@ -213,7 +217,7 @@ ADVICE: tuple[AdviceRow, ...] = (
          _by_reason(Reason.DISTRIBUTION_SHIFTED)),
     _row("level_missed", "breach", "investigate", "read some of the wrong items, then recalibrate or retrain",
          lambda verdict, _: verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD)
-         and not verdict.metric.startswith(_CALIBRATION) and verdict.metric not in _RANKING | _MISSES),
+         and verdict.metric not in _CALIBRATION | _RANKING | _MISSES),
     _row("scores_moved", "not_evaluated", "investigate",
          "treat it as a breach until you know why the scores moved; if they are meant, pin a new baseline",
          _by_reason(Reason.SCORES_MOVED)),

@@ -22,6 +22,7 @@ from monitor.inference.levels import increase_test, interval, level_detectable, 
 from monitor.metrics import cost
 from monitor.metrics.calibration import brier, equal_width_ece
 from monitor.metrics.cost import misclassification_cost
+from monitor.metrics.definition import MetricSpec
 from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, given_by, range_of
 
 WEEK = week("2026-W46", ZoneInfo("UTC"))
@@ -181,7 +182,7 @@ def test_a_metric_of_cost_takes_the_costs_of_its_label_then_of_its_source() -> N
         CostConfig(false_negative=each) for each in (20.0, 3.0, 3.0, 3.0)
     ]
     counts = sample(np.random.default_rng(7))
-    own = registered.with_costs("misclassification_cost", cost.Costs(false_negative=20.0))
+    own = MetricSpec("misclassification_cost", (20.0, 1.0))
     expected = misclassification_cost(counts, cost.Costs(false_negative=20.0))
     assert interval(own, counts, 0.95).value == pytest.approx(expected)
 
