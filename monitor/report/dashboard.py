@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from markupsafe import Markup
-
 from monitor.core.records import SwitchState
 from monitor.evaluation.label_state import LabelState
-from monitor.report.html import environment, template_text
+from monitor.report.html import page
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +39,8 @@ def dashboard_html(
     ``counts`` says of each newest window how many labels are in which state.
 
     >>> from datetime import UTC
-    >>> page = dashboard_html([], [], None, at=datetime(2026, 11, 21, tzinfo=UTC), tz=UTC)
-    >>> "nothing acts alone" in page
+    >>> shown = dashboard_html([], [], None, at=datetime(2026, 11, 21, tzinfo=UTC), tz=UTC)
+    >>> "nothing acts alone" in shown
     True
     """
-    style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
-    template = environment().get_template("dashboard.html.j2")
-    return template.render(lines=lines, weeks=weeks, week=week, at=at, tz=tz, style=style, counts=counts)
+    return page("dashboard.html.j2", lines=lines, weeks=weeks, week=week, at=at, tz=tz, counts=counts)

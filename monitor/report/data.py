@@ -13,11 +13,11 @@ from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, S
 from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
 from monitor.metrics.calibration import GapMatrix
 from monitor.report import words
+from monitor.report.conclusions import Level, level
 from monitor.report.detail import TARGET_ACCURACY, Detail
 from monitor.report.figures.reliability import Reliability
 from monitor.report.figures.scale import Scale, scale_of
 from monitor.report.figures.trend import Trend, TrendPoint
-from monitor.report.level import Level, level
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,22 +90,18 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Label
 def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: LabelContext) -> Detail:
     chosen = None if operating is None else operating.threshold
     excess = excess_errors(counts, confidence=known.confidence)
+    harm = None if excess is None else Harm(
+        excess.excess, known.on, known.schedule, excess.low, excess.high, excess.observed, excess.promised, excess.rows
+    )  # fmt: skip
     return replace(
         plain,
         operating=operating,
         excess=excess,
-        harm=None if excess is None else harm_of(excess, known.on, known.schedule),
+        harm=harm,
         risk_coverage=risk_coverage_data(counts, threshold=chosen),
         roc=roc_data(counts, threshold=known.automate_at),
         boxes=score_boxes(counts),
     )
-
-
-def harm_of(excess: ExcessErrors, on: TimeOn, schedule: Schedule) -> Harm:
-    """The excess errors of the rows from the threshold on, counted by the time that automation was on."""
-    return Harm(
-        excess.excess, on, schedule, excess.low, excess.high, excess.observed, excess.promised, excess.rows
-    )  # fmt: skip
 
 
 def _by_registry(estimate: Estimate) -> tuple[int, str, int]:

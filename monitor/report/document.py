@@ -9,13 +9,12 @@ from math import isfinite
 from typing import Any
 
 from monitor.automation.harm import Harm
-from monitor.core.records import Estimate, Verdict
+from monitor.core.records import Estimate
 from monitor.evaluation.label_state import LabelState
-from monitor.inference.selective import ExcessErrors, OperatingPoint
-from monitor.report.data import ReportData, SubjectReport, SwitchRow, headline
+from monitor.inference.selective import ExcessErrors
+from monitor.report.data import ReportData, SubjectReport, headline
 from monitor.report.detail import Detail
-from monitor.report.figures.boxes import FiveNumbers
-from monitor.report.figures.curves import Curve, CurvePoint
+from monitor.report.figures.curves import Curve
 from monitor.report.run_document import estimate_row, quality_row, verdict_row
 
 
@@ -61,8 +60,8 @@ def label_document(report: SubjectReport) -> dict[str, Any]:
         "state": state_document(report.state),
         "level": report.level,
         "change": asdict(report.change),
-        "automation": switch_document(report.switch),
-        "automation_now": switch_document(report.switch_now),
+        "automation": record(report.switch),
+        "automation_now": record(report.switch_now),
         "segments": [asdict(line) for line in report.segments],
         "reliability": [] if report.reliability is None else [asdict(p) for p in report.reliability.points],
     }
@@ -75,33 +74,32 @@ def state_document(found: LabelState) -> dict[str, Any]:
         "state": found.state.value,
         "severity": found.severity,
         "words": found.words,
-        "rules": [_rule(v) for v in (*found.breaches, *found.unconfirmed, *found.not_evaluated, *found.ok)],
-    }
+        "rules": [
+            {"rule": v.rule, "outcome": v.outcome, "reason": v.reason.value, "severity": v.severity,
+             "windows": v.windows, "id": v.id}
+            for v in (*found.breaches, *found.unconfirmed, *found.not_evaluated, *found.ok)
+        ],
+    }  # fmt: skip
 
 
-def _rule(verdict: Verdict) -> dict[str, Any]:
-    return {"rule": verdict.rule, "outcome": verdict.outcome, "reason": verdict.reason.value,
-            "severity": verdict.severity, "windows": verdict.windows, "id": verdict.id}  # fmt: skip
-
-
-def switch_document(line: SwitchRow | None) -> dict[str, Any] | None:
-    """A switch at one time; None: the source has none of its own."""
-    return None if line is None else asdict(line)
+def record(found: Any | None) -> dict[str, Any] | None:
+    """The fields of a record; None where there is none."""
+    return None if found is None else asdict(found)
 
 
 def detail_document(detail: Detail) -> dict[str, Any]:
     """Level, advice, thresholds, curves, boxes and gains of one label."""
-    conclusion, choice = detail.conclusion, detail.conclusion.recalibration
+    conclusion, choice, point = detail.conclusion, detail.conclusion.recalibration, detail.operating
     return {
         "because": list(conclusion.reasons),
         "advice": [asdict(one) for one in conclusion.advice],
         "bands": [asdict(one) for one in conclusion.bands],
         "automate_at": detail.automate_at,
         "excess_errors": _excess(detail.excess, detail.harm),
-        "threshold": _threshold(detail.operating),
+        "threshold": None if point is None else asdict(point) | {"to_people": point.to_people},
         "risk_coverage": _curve(detail.risk_coverage),
         "roc": _curve(detail.roc),
-        "scores": {"right": _box(detail.boxes.right), "wrong": _box(detail.boxes.wrong)},
+        "scores": asdict(detail.boxes),
         "recalibration": {
             "choice": None if choice is None else choice.method,
             "reason": None if choice is None else choice.reason,
@@ -122,21 +120,14 @@ def _excess(found: ExcessErrors | None, harm: Harm | None) -> dict[str, Any] | N
     }  # fmt: skip
 
 
-def _threshold(point: OperatingPoint | None) -> dict[str, Any] | None:
-    return None if point is None else asdict(point) | {"to_people": point.to_people}
-
-
-def _box(box: FiveNumbers | None) -> dict[str, Any] | None:
-    return None if box is None else asdict(box)
-
-
 def _curve(curve: Curve | None) -> dict[str, Any] | None:
     if curve is None:
         return None
-    chosen = None if curve.chosen is None else _point(curve.chosen)
-    return {"x": curve.x_title, "y": curve.y_title, "area": curve.area, "chosen": chosen,
-            "points": [_point(point) for point in curve.points]}  # fmt: skip
-
-
-def _point(point: CurvePoint) -> dict[str, float | None]:
-    return {"threshold": point.threshold, "x": point.x, "y": point.y}
+    points = [asdict(point) for point in curve.points]
+    return {
+        "x": curve.x_title,
+        "y": curve.y_title,
+        "area": curve.area,
+        "chosen": record(curve.chosen),
+        "points": points,
+    }

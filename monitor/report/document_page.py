@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from monitor.report.html import environment, template_text
+from monitor.report.html import page
 
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 
@@ -20,8 +20,8 @@ _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 def document_html(name: str, text: str, pages: Collection[str]) -> str:
     """The page of the document ``name`` (like ``runbook/increased``); ``pages`` are all there are.
 
-    >>> page = document_html("runbook/a", "# A & B\\n\\n[b](../b.md#how) [c](../../c.py) <script>", {"runbook/a", "b"})
-    >>> '<h1 id="a--b">A &amp; B</h1>' in page, '<a href="../b#how">b</a>' in page, "c.py" in page, "<script>" in page
+    >>> html = document_html("runbook/a", "# A & B\\n\\n[b](../b.md#how) [c](../../c.py) <script>", {"runbook/a", "b"})
+    >>> '<h1 id="a--b">A &amp; B</h1>' in html, '<a href="../b#how">b</a>' in html, "c.py" in html, "<script>" in html
     (True, True, False, False)
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -35,15 +35,13 @@ def document_html(name: str, text: str, pages: Collection[str]) -> str:
 
 def index_html(pages: Collection[str]) -> str:
     """The list of all documents."""
-    links = Markup("").join(Markup('<li><a href="{0}">{0}</a></li>').format(page) for page in sorted(pages))
+    links = Markup("").join(Markup('<li><a href="{0}">{0}</a></li>').format(each) for each in sorted(pages))
     return _page("", "Documents", Markup("<h1>Documents</h1><ul>{}</ul>").format(links))
 
 
 def _page(name: str, title: str, body: Markup) -> str:
     up = "../" * name.count("/")
-    style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
-    template = environment().get_template("document.html.j2")
-    return template.render(title=title, body=body, style=style, index=f"{up}./", home=f"{up}../")
+    return page("document.html.j2", title=title, body=body, index=f"{up}./", home=f"{up}../")
 
 
 def _name_headings(tokens: Sequence[Token]) -> None:

@@ -14,18 +14,13 @@ import pandas as pd
 
 from monitor.core.records import Estimate
 
-COLUMNS = (
-    "window", "source", "label", "metric", "where", "value", "plug_in", "low", "high", "n", "positives",
-    "start", "end",
-)  # fmt: skip
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-
 _TYPES = {
     "window": "string", "source": "string", "label": "string", "metric": "string", "where": "string",
     "value": "float64", "plug_in": "float64", "low": "float64", "high": "float64", "n": "int64", "positives": "float64",
     "start": "string", "end": "string",
 }  # fmt: skip
+COLUMNS = tuple(_TYPES)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
@@ -43,7 +38,7 @@ def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
 
 def history_frame(estimates: Iterable[Estimate]) -> pd.DataFrame:
     """The records as a table with the types of the columns, also where there is no row."""
-    return pd.DataFrame(history_records(estimates), columns=list(COLUMNS)).astype(_TYPES)
+    return pd.DataFrame(history_records(estimates), columns=list(_TYPES)).astype(_TYPES)
 
 
 def history_csv(estimates: Iterable[Estimate]) -> str:
@@ -71,22 +66,11 @@ def history_json(estimates: Iterable[Estimate]) -> str:
     return json.dumps(history_records(estimates), indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def write_history_parquet(estimates: Iterable[Estimate], path: Path) -> int:
-    """Write a Parquet file and give back its number of rows.
-
-    DuckDB writes it, since it is here anyway and pandas alone cannot.
-    """
-    frame = history_frame(estimates)
-    with duckdb.connect() as connection:
-        connection.from_df(frame).write_parquet(str(path))
-    return len(frame)
-
-
 def history_parquet(estimates: Iterable[Estimate]) -> bytes:
-    """The Parquet file's content, for a pipe: DuckDB writes to files only."""
-    with TemporaryDirectory() as folder:
+    """A Parquet file's content. DuckDB makes it, since pandas alone cannot; it writes to files only."""
+    with TemporaryDirectory() as folder, duckdb.connect() as connection:
         path = Path(folder) / "history.parquet"
-        write_history_parquet(estimates, path)
+        connection.from_df(history_frame(estimates)).write_parquet(str(path))
         return path.read_bytes()
 
 

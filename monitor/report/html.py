@@ -21,7 +21,7 @@ from monitor.evaluation.label_state import outcome_text
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.detail import Detail
-from monitor.report.document import detail_document, plain, state_document, switch_document
+from monitor.report.document import detail_document, plain, record, state_document
 from monitor.report.figures.boxes import HEIGHT as BOX_HEIGHT
 from monitor.report.figures.boxes import boxes_drawing
 from monitor.report.figures.curves import Curve, curve_drawing
@@ -81,24 +81,27 @@ def html_report(data: ReportData) -> str:
     scales = data.scales
     sections = [_section(f"s{k}", report, data, scales) for k, report in enumerate(data.by_attention)]
     scripts = (_plotly(), template_text("report.js"))
-    return (
-        environment()
-        .get_template("report.html.j2")
-        .render(
-            data=data,
-            sections=sections,
-            tables=elements.of_selection(data),
-            headline=headline(data),
-            at=at_text(data),
-            now=now_text(data),
-            page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
-            figures_json=Markup(script_json(_drawings(sections))),  # noqa: S704 - escaped by script_json
-            style=Markup(template_text("report.css")),  # noqa: S704 - a file of ours
-            plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
-            script=Markup(scripts[1]),  # noqa: S704 - a file of ours
-            policy=content_policy(scripts),
-        )
+    drawings = {figure.id: plain(figure.drawing) for section in sections for figure in section.figures}
+    return page(
+        "report.html.j2",
+        data=data,
+        sections=sections,
+        tables=elements.of_selection(data),
+        headline=headline(data),
+        at=at_text(data),
+        now=now_text(data),
+        page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
+        figures_json=Markup(script_json(drawings)),  # noqa: S704 - escaped by script_json
+        plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
+        script=Markup(scripts[1]),  # noqa: S704 - a file of ours
+        policy=content_policy(scripts),
     )
+
+
+def page(template: str, **values: Any) -> str:
+    """A template of this package with the style sheet of all pages."""
+    style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
+    return environment().get_template(template).render(style=style, **values)
 
 
 def content_policy(scripts: Sequence[str]) -> str:
@@ -150,11 +153,11 @@ def _subject_data(section: Section) -> dict[str, Any]:
         "label": report.subject.label,
         "state": state_document(report.state),
         "level": report.level,
-        "automation": switch_document(report.switch),
-        "automation_now": switch_document(report.switch_now),
+        "automation": record(report.switch),
+        "automation_now": record(report.switch_now),
         "rows": report.rows,
         "trends": [asdict(t) | {"figure": _figure_id(section.id, t)} for t in report.trends if not t.empty],
-        "reliability": None if report.reliability is None else asdict(report.reliability),
+        "reliability": record(report.reliability),
         "segments": [asdict(segment) for segment in report.segments],
         "detail": None if report.detail is None else detail_document(report.detail),
         "verdicts": [
@@ -164,10 +167,6 @@ def _subject_data(section: Section) -> dict[str, Any]:
             for v in report.verdicts
         ],
     }  # fmt: skip
-
-
-def _drawings(sections: Sequence[Section]) -> dict[str, Any]:
-    return {figure.id: plain(figure.drawing) for section in sections for figure in section.figures}
 
 
 def _section(name: str, report: SubjectReport, data: ReportData, scales: Mapping[tuple[str, Where], Scale]) -> Section:

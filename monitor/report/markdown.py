@@ -17,6 +17,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 
 def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
     """The window on one page: headline, findings, what to do, labels, what was done, rows set aside, notes."""
+    aside = [(escape(q.source), escape(q.reason.replace("_", " ")), f"{q.rows:,}") for q in data.quality]
     parts = [
         f"# Calibration {data.window.name}",
         f"{words.window_text(data.window, data.tz)} ({data.zone}). **{headline(data)}** {now_text(data)}".rstrip(),
@@ -24,7 +25,7 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
         _section("What to do", _to_do(data) if to_do else ""),
         _section("Labels", labels_markdown(data)),
         _section("Done", _actions(actions)),
-        _section("Rows set aside", _quality(data)),
+        _section("Rows set aside", _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else ""),
         _section("Notes", "\n".join(f"- {escape(note)}" for note in data.notes)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -32,16 +33,10 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
 
 def report_markdown(data: ReportData) -> str:
     """Everything about the window: the summary, the elements of all labels, then those of each label."""
-    alone = [
-        f"## {_name(report.subject)}\n\n" + "\n\n".join(element_markdown(element, "###") for element in of_one(report))
-        for report in data.by_attention
-        if report.detail is not None
-    ]
-    parts = [
-        summary_markdown(data, to_do=False).rstrip(),
-        *(element_markdown(element) for element in of_all(data)),
-        *alone,
-    ]
+    parts = [summary_markdown(data, to_do=False).rstrip(), *(element_markdown(element) for element in of_all(data))]
+    for report in data.by_attention:
+        if report.detail is not None:
+            parts += [f"## {_name(report.subject)}", *(element_markdown(each, "###") for each in of_one(report))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -83,19 +78,8 @@ def labels_markdown(data: ReportData) -> str:
         )
         for report in data.by_attention
     ]
-    head = (
-        "state",
-        "label",
-        "rows",
-        "ECE",
-        "change",
-        "MCE",
-        "ROC AUC",
-        "shortfall (automated)",
-        f"automation {at_text(data)}",
-        "automation now",
-        "level",
-    )
+    numbers = ("rows", "ECE", "change", "MCE", "ROC AUC", "shortfall (automated)")
+    head = ("state", "label", *numbers, f"automation {at_text(data)}", "automation now", "level")
     return _table(head, rows, numbers=range(2, 8)) if rows else "No label was read in this window."
 
 
@@ -127,22 +111,6 @@ def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") 
     ]
     note = f"Trend: one scale for all labels, {scale.words}."
     return f"{_table(head, rows, numbers=(2, 3, 4, 5))}\n\n{note}" if rows else "Nothing in the history yet."
-
-
-def trend_rows(
-    data: ReportData, metric: str = "ece", where: Where = "all"
-) -> list[dict[str, str | float | int | None]]:
-    """The same as plain rows, one a (label, window), for a table artifact."""
-    return [
-        {
-            "source": report.subject.source, "label": report.subject.label, "window": point.window,
-            "value": point.value, "low": point.low, "high": point.high, "n": point.n,
-            "breach": "yes" if point.breach else "no",
-        }
-        for report in data.by_attention
-        if (trend := report.trend(metric, where)) is not None
-        for point in trend.points
-    ]  # fmt: skip
 
 
 def escape(text: str) -> str:
@@ -184,11 +152,6 @@ def _actions(actions: Sequence[Action]) -> str:
     return "\n".join(
         f"- {escape(a.kind.replace('_', ' '))}, {_name(Subject(a.source, a.label))}: {escape(a.state)}" for a in actions
     )
-
-
-def _quality(data: ReportData) -> str:
-    rows = [(escape(q.source), escape(q.reason.replace("_", " ")), f"{q.rows:,}") for q in data.quality]
-    return _table(("source", "reason", "rows"), rows, numbers=(2,)) if rows else ""
 
 
 def _name(subject: Subject) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from textwrap import wrap
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -22,17 +21,13 @@ from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
 from monitor.report import words
+from monitor.report.conclusions import Level
+from monitor.report.console import plain_table
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
 from monitor.report.figures.scale import Scale, level_of, scale_of
 from monitor.report.figures.sparkline import sparkline
 from monitor.report.figures.trend import Trend
-from monitor.report.level import Level, level
-
-__all__ = [
-    "HistoryRow", "element_view", "history_rows", "history_table", "history_view", "label_table", "level",
-    "report_view", "run_summary", "verdict_table",
-]  # fmt: skip
 
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
@@ -113,13 +108,10 @@ def history_view(
     for place, series in enumerate(found):
         mine = [e for e in estimates if e.window in set(series)]
         if place:
-            tables.append(Text(f"{_other_zone(series)}: a series of its own", style="bold"))
+            span = f"{series[0].name} to {series[-1].name}"
+            tables.append(Text(f"Windows of another time zone, {span}: a series of its own", style="bold"))
         tables.append(history_table(mine, verdicts, asked=asked))
     return Group(*tables) if tables else Text("Nothing in the history yet")
-
-
-def _other_zone(series: Sequence[Window]) -> str:
-    return f"Windows of another time zone, {series[0].name} to {series[-1].name}"
 
 
 def history_table(
@@ -199,15 +191,11 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     for v in sorted(verdicts, key=lambda v: (order[v.outcome], v.subject.name, v.rule)):
         told = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
         table.add_row(
-            told, _name(v.subject).append(f"\n{v.id[:12]}", style="dim"), _of_span(v),
+            told, _name(v.subject).append(f"\n{v.id[:12]}", style="dim"),
+            "\n".join(filter(None, (words.number(v.value), words.pooled(v.windows, UNITS[v.window.schedule])))),
             words.number(v.change, sign=True), words.number(v.threshold), words.p_text(v.p_adjusted), f"{v.n:,}",
         )  # fmt: skip
     return table
-
-
-def _of_span(verdict: Verdict) -> str:
-    told = words.pooled(verdict.windows, UNITS[verdict.window.schedule])
-    return words.number(verdict.value) + (f"\n{told}" if told else "")
 
 
 def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], config: Config) -> RenderableType:
@@ -222,7 +210,12 @@ def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], confi
     if beyond:
         shown.append(verdict_table(beyond))
     if actions:
-        shown.append(_action_table(actions))
+        table = _table("Actions", ("action", "label", "state"), (), ())
+        for action in actions:
+            table.add_row(
+                action.kind.replace("_", " "), _name(Subject(action.source, action.label)), Text(action.state)
+            )
+        shown.append(table)
     return Group(*shown)
 
 
@@ -244,17 +237,17 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     if full:
         shown += [part for report in data.by_attention for part in _alone(report)]
     if data.quality:
-        shown.append(_quality_table(data))
+        table = _table("Rows set aside", ("source", "reason"), ("rows",), ())
+        for q in data.quality:
+            table.add_row(Text(clean(q.source)), Text(q.reason.replace("_", " ")), f"{q.rows:,}")
+        shown.append(table)
     shown += [Text(f"note: {clean(note, length=400)}", style="dim") for note in data.notes]
     return Group(*shown)
 
 
 def element_view(element: Element) -> list[RenderableType]:
     """One element as a table with its note below."""
-    table = Table(
-        title=element.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )  # fmt: skip
+    table = plain_table(title=element.title)
     for place, name in enumerate(element.head):
         named = place == 0 and any(isinstance(row[0], Subject) and row[0].segment is None for row in element.rows)
         kept = named or place in element.numbers | element.whole | element.drawn
@@ -321,7 +314,7 @@ def _label_row(
         _name(report.subject),
         words.number(report.value("ece")),
         _lines([words.number(change.change, sign=True), *([told] if told else [])], 8),
-        _spark(trend.values[-shown:] if trend else (), scale),
+        Text(sparkline(trend.values[-shown:] if trend else (), scale), overflow="fold"),
         Text(_lines(_automation(report), 8), style="red" if report.switch and report.switch.state != "on" else ""),
         Text(report.level, style=_LEVELS[report.level]),
     )
@@ -341,7 +334,7 @@ def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[
     return (
         _name(row.subject),
         *([words.metric_name(row.metric, row.where)] if several else []),
-        _spark(row.values, scale),
+        Text(sparkline(row.values, scale), overflow="fold"),
         words.number(row.first_value),
         words.number(seen.value),
         words.number(row.change, sign=True),
@@ -364,10 +357,6 @@ def _rules(found: LabelState) -> Text:
     return text.append("\n" + _lines([pooled], _RULES_WIDTH), style="dim") if pooled else text
 
 
-def _spark(values: Sequence[float | None], scale: Scale) -> Text:
-    return Text(sparkline(values, scale), overflow="fold")
-
-
 @dataclass(frozen=True, slots=True)
 class _Fitted:
     """A table whose trends show as many of the newest windows as there is room for, at least :data:`FEWEST`.
@@ -388,10 +377,8 @@ class _Fitted:
 
 def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Sequence[str]) -> Table:
     """A table that can be read at 80 columns: no rules between columns, no torn word; the trend gives way."""
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
-        padding=(0, 1, 0, 0), caption_justify="left",
-    )  # fmt: skip
+    table = plain_table(title=title)
+    table.caption_justify = "left"
     for name in (*left, *numbers, *right):
         drawn = name == "trend"
         table.add_column(
@@ -411,7 +398,9 @@ def _source_line(part: Evaluated) -> Text:
     worst = min(found.values(), key=lambda state: state.rank, default=state_of(()))
     text.append(counts_text(labels), style=_STATES[worst.state])
     told = "" if whole is None else f"; as a whole: {whole.words}"
-    text.append(f"{told}. Verdicts: {_verdicts_text(part.verdicts)}{_set_aside(part)}", style="not bold")
+    bad = sum(q.rows for q in part.quality)
+    aside = f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""
+    text.append(f"{told}. Verdicts: {_verdicts_text(part.verdicts)}{aside}", style="not bold")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 
@@ -426,27 +415,8 @@ def _verdicts_text(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def _set_aside(part: Evaluated) -> str:
-    bad = sum(q.rows for q in part.quality)
-    return f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""
-
-
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def _action_table(actions: Sequence[Action]) -> Table:
-    table = _table("Actions", ("action", "label", "state"), (), ())
-    for action in actions:
-        table.add_row(action.kind.replace("_", " "), _name(Subject(action.source, action.label)), Text(action.state))
-    return table
-
-
-def _quality_table(data: ReportData) -> Table:
-    table = _table("Rows set aside", ("source", "reason"), ("rows",), ())
-    for q in data.quality:
-        table.add_row(Text(clean(q.source)), Text(q.reason.replace("_", " ")), f"{q.rows:,}")
-    return table
 
 
 def _name(subject: Subject) -> Text:

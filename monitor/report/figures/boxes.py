@@ -8,7 +8,7 @@ import numpy as np
 
 from monitor.core.counts import CELLS, Counts, Floats, Ints
 from monitor.metrics.selective import looked_at
-from monitor.report.figures.drawings import BLUE, CLEAR, GRID, VERMILION, Drawing
+from monitor.report.figures.drawings import BLUE, GRID, VERMILION, Drawing, base_layout
 
 WIDTH = 32
 HEIGHT = 270
@@ -94,19 +94,12 @@ def boxes_drawing(boxes: ScoreBoxes) -> Drawing:
     colors = {"right": BLUE, "wrong": VERMILION}
     return {
         "data": [_box(name, box, colors[name]) for name, box in reversed(boxes.named)],
-        "layout": {
-            "height": HEIGHT,
-            "margin": {"l": 58, "r": 14, "t": 14, "b": 46},
-            "paper_bgcolor": CLEAR,
-            "plot_bgcolor": CLEAR,
-            "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12},
-            "showlegend": False,
+        "layout": base_layout(height=HEIGHT, legend=False) | {
             "xaxis": {
                 "title": {"text": "score", "standoff": 6}, "range": [-0.02, 1.02], "gridcolor": GRID, "zeroline": False,
             },
             "yaxis": {"type": "category", "showgrid": False},
             "hovermode": "closest",
-            "dragmode": False,
         },
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 from monitor.core.counts import Counts, Floats, Ints
 from monitor.metrics.discrimination import pr_auc, precision_recall_curve, roc_auc, roc_curve
 from monitor.metrics.selective import risk_coverage
-from monitor.report.figures.drawings import BLUE, CLEAR, GREY, GRID, VERMILION, Drawing
+from monitor.report.figures.drawings import BLUE, GREY, GRID, VERMILION, Drawing, base_layout, lines
 
 POINTS = 200
 
@@ -96,11 +96,8 @@ def curve_drawing(curve: Curve) -> Drawing:
     """
     hover = f"score ≥ %{{customdata:.4f}}<br>{curve.x_title} %{{x:.4f}}<br>{curve.y_title} %{{y:.4f}}<extra></extra>"
     traces: list[Drawing] = [
-        {
-            "type": "scatter", "name": curve.reference_name, "mode": "lines", "hoverinfo": "skip",
-            "x": [x for x, _ in curve.reference], "y": [y for _, y in curve.reference],
-            "line": {"color": GREY, "width": 1, "dash": "dash"},
-        },
+        lines(curve.reference_name, [x for x, _ in curve.reference], [y for _, y in curve.reference],
+              {"color": GREY, "width": 1, "dash": "dash"}),
         {
             "type": "scatter", "name": "curve", "mode": "lines+markers" if len(curve.points) < 30 else "lines",
             "x": [p.x for p in curve.points], "y": [p.y for p in curve.points],
@@ -123,17 +120,10 @@ def _layout(curve: Curve) -> Drawing:
     highest = max([p.y for p in curve.points] + [y for _, y in curve.reference])
     top = 1.02 if curve.name != "risk-coverage" else max(1.08 * highest, 0.02)
     axis = {"gridcolor": GRID, "zeroline": False}
-    return {
-        "height": 330,
-        "margin": {"l": 58, "r": 14, "t": 44, "b": 46},
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR},
+    return base_layout(height=330) | {
         "xaxis": axis | {"title": {"text": curve.x_title, "standoff": 6}, "range": [-0.02, 1.02]},
         "yaxis": axis | {"title": {"text": curve.y_title, "standoff": 6}, "range": [-0.02 * top, top]},
         "hovermode": "closest",
-        "dragmode": False,
     }
 
 

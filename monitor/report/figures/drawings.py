@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, pairwise
+from itertools import cycle, groupby, pairwise
 from typing import Any
 
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
@@ -42,10 +42,19 @@ def trend_drawing(
     traces += _breaches(trend, days)
     ticks = _ticks(trend.points, zone, at_most=4 if small else 7)
     axis = {"type": "date", "showgrid": False, "tickmode": "array", "ticks": "outside", "ticklen": 4, "tickcolor": GRID}
-    pad = timedelta(days=1) if len(days) < 2 else (_date(days[-1]) - _date(days[0])) * 0.02
+    pad = (
+        timedelta(days=1)
+        if len(days) < 2
+        else (datetime.fromisoformat(days[-1]) - datetime.fromisoformat(days[0])) * 0.02
+    )
     if days:
-        axis |= {"range": [f"{_date(days[0]) - pad:%Y-%m-%d %H:%M}", f"{_date(days[-1]) + pad:%Y-%m-%d %H:%M}"]}
-    layout = _layout(height=190 if small else 330, legend=not small)
+        axis |= {
+            "range": [
+                f"{datetime.fromisoformat(days[0]) - pad:%Y-%m-%d %H:%M}",
+                f"{datetime.fromisoformat(days[-1]) + pad:%Y-%m-%d %H:%M}",
+            ]
+        }
+    layout = base_layout(height=190 if small else 330, legend=not small)
     layout |= {
         "xaxis": axis | ticks,
         "yaxis": _value_axis(trend, scale),
@@ -61,12 +70,12 @@ def reliability_drawing(data: Reliability) -> Drawing:
     The trace named ``window`` has mean scores as ``x``, hit rates as ``y`` and each bin's lower and
     upper edge, low, high and n as ``customdata``; ``rows`` are the bin sizes.
     """
-    traces: list[Drawing] = [_diagonal()]
+    traces = [lines("calibrated", [0, 1], [0, 1], {"color": GREY, "width": 1, "dash": "dash"})]
     if data.baseline:
         traces.append(_bins("baseline", data.baseline, GREY, "circle-open"))
     traces += [_bins("window", data.points, BLUE, "circle"), _sizes(data.points)]
     unit = {"range": [-0.02, 1.02], "gridcolor": GRID, "zeroline": False, "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]}
-    layout = _layout(height=330, legend=True)
+    layout = base_layout(height=330, legend=True)
     layout |= {
         "xaxis": unit | {"title": {"text": "mean score", "standoff": 6}, "anchor": "y2", "showgrid": True},
         "yaxis": unit | {"title": {"text": "hit rate", "standoff": 6}, "domain": [0.28, 1]},
@@ -84,7 +93,8 @@ def reliability_drawing(data: Reliability) -> Drawing:
     return {"data": traces, "layout": layout}
 
 
-def _layout(*, height: int, legend: bool) -> Drawing:
+def base_layout(*, height: int, legend: bool = True) -> Drawing:
+    """What the layouts of all drawings share."""
     return {
         "height": height,
         "margin": {"l": 58, "r": 14, "t": 44 if legend else 10, "b": 46},
@@ -97,8 +107,9 @@ def _layout(*, height: int, legend: bool) -> Drawing:
     }
 
 
-def _date(day: str) -> datetime:
-    return datetime.fromisoformat(day)
+def lines(name: str, x: Sequence[Any], y: Sequence[Any], line: Drawing, **more: Any) -> Drawing:
+    """A trace of lines that says nothing under the mouse."""
+    return {"type": "scatter", "name": name, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"} | more
 
 
 def _day(point: TrendPoint, zone: tzinfo) -> str:
@@ -131,39 +142,17 @@ def _band(points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
             days = [_day(point, zone) for point in part]
             x += [*([None] if x else []), *days, *reversed(days), days[0]]
             y += [*([None] if y else []), *(p.high for p in part), *(p.low for p in reversed(part)), part[0].high]
-    return {
-        "type": "scatter",
-        "name": "95% interval",
-        "mode": "lines",
-        "x": x,
-        "y": y,
-        "fill": "toself",
-        "fillcolor": BAND,
-        "line": {"width": 0.5, "color": BAND},
-        "hoverinfo": "skip",
-    }
+    return lines("95% interval", x, y, {"width": 0.5, "color": BAND}, fill="toself", fillcolor=BAND)
 
 
 def _references(trend: Trend, days: Sequence[str]) -> list[Drawing]:
-    lines: list[Drawing] = []
-    if trend.baseline is not None and days:
-        lines.append(_level("baseline", trend.baseline, days, {"color": GREY, "width": 1.5, "dash": "dash"}))
-    drawn = [line for line in trend.thresholds if line.level is not None and days]
-    for line, dash in zip(drawn, _DASHES * len(drawn), strict=False):
-        lines.append(_level(line.rule, line.level, days, {"color": VERMILION, "width": 1.5, "dash": dash}))
-    return lines
-
-
-def _level(name: str, level: float | None, days: Sequence[str], line: Drawing) -> Drawing:
-    return {
-        "type": "scatter",
-        "name": name,
-        "mode": "lines",
-        "x": [days[0], days[-1]],
-        "y": [level, level],
-        "line": line,
-        "hoverinfo": "skip",
-    }
+    if not days:
+        return []
+    found = [] if trend.baseline is None else [("baseline", trend.baseline, {"color": GREY, "dash": "dash"})]
+    drawn = [(line.rule, line.level) for line in trend.thresholds if line.level is not None]
+    found += [(*each, {"color": VERMILION, "dash": dash}) for each, dash in zip(drawn, cycle(_DASHES), strict=False)]
+    ends = [days[0], days[-1]]
+    return [lines(name, ends, [level, level], {"width": 1.5} | line) for name, level, line in found]
 
 
 def _breaches(trend: Trend, days: Sequence[str]) -> list[Drawing]:
@@ -224,18 +213,6 @@ def _shade(span: Span, points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
         "opacity": 0.1,
         "line": {"width": 0},
         "layer": "below",
-    }
-
-
-def _diagonal() -> Drawing:
-    return {
-        "type": "scatter",
-        "name": "calibrated",
-        "mode": "lines",
-        "x": [0, 1],
-        "y": [0, 1],
-        "line": {"color": GREY, "width": 1, "dash": "dash"},
-        "hoverinfo": "skip",
     }
 
 
