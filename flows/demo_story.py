@@ -8,7 +8,7 @@ from prefect import flow
 from rich.console import RenderableType
 
 from flows.rebaseline import pin_weeks
-from flows.stages import evaluate_window, publish
+from flows.stages import evaluate_window
 from monitor.config.load import load_config
 from monitor.config.settings import load_settings
 from monitor.context import utc_now
@@ -41,6 +41,5 @@ def demo() -> RenderableType:
                 step.advance()
             step.begin(f"running {plan.last.name} for real", 1)
             monitor = story.at(opened, plan.due)
-            result = evaluate_window(monitor, plan.last, names, "auto")
-            publish(monitor, plan.last, result)
+            result = evaluate_window(monitor, plan.last, names, "auto", publishes=True)
             return story.ending(monitor, plan, result, summary)

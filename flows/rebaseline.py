@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_table_artifact
-from prefect.runtime import task_run
 
 from flows.hooks import tell_run_failed
-from flows.stages import IO, RETRIES, opened
+from flows.stages import IO, opened, tries_left
 from monitor.context import Monitor
 from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import week
@@ -32,8 +31,7 @@ def pin_weeks(
     start, end = default_span(monitor.config, monitor.clock())
     start = week(first, monitor.config.zone) if first else start
     end = week(last, monitor.config.zone) if last else end
-    again = (task_run.run_count or 1) <= RETRIES
-    return pin(monitor, start, end, by=by, reason=reason, label=label, try_again=again, anyway=anyway)
+    return pin(monitor, start, end, by=by, reason=reason, label=label, try_again=tries_left(), anyway=anyway)
 
 
 @flow(

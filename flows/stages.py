@@ -1,6 +1,6 @@
 """The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, artifacts, events.
 
-The logic is plain functions in ``monitor``; nothing here decides anything.
+Which stages there are, and their order, is monitor.run's; nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from prefect import get_run_logger, task
+from prefect import Task, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.runtime import flow_run, task_run
@@ -20,21 +20,18 @@ from prefect.tasks import exponential_backoff
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from flows.artifacts import show
-from monitor import run as stages
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.watchdog import is_told
 from monitor.config.load import load_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import ActMode, Monitor, utc_now
-from monitor.core.records import Action, Reason, Schedule, Window
+from monitor.core.records import Schedule, Window
 from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import WindowError, last_ready, named
-from monitor.evaluation.evaluate import Evaluated
 from monitor.history.errors import HistoryLost, StoreUnreachable
-from monitor.operations.collect import Collected, collect
 from monitor.operations.open import open_monitor, open_store
-from monitor.run import RunResult
+from monitor.run import RunResult, Stage, StageName, perform, stages
 from monitor.warehouse.reader import WarehouseFailed
 
 RETRIES = 3
@@ -78,59 +75,45 @@ def reach(settings: Settings, creates: bool = True) -> None:
         store.ping()
 
 
-@task(name="begin", task_run_name="begin {window.name}", timeout_seconds=120, **IO)
+def tries_left() -> bool:
+    """Whether the task that runs now will be tried again where something outside does not answer."""
+    return (task_run.run_count or 1) <= RETRIES
+
+
+@task(**IO)
 @secrets_hidden()
-def begin(monitor: Monitor, window: Window, mode: ActMode, sources: Sequence[str]) -> str:
-    """Write down that the window is being judged. Raises WindowRefused for one that can have no data yet."""
-    stages.refuse_premature(monitor, window, sources, beats=mode != "never")
-    return stages.begin(monitor, window, mode)
+def work(window: Window, stage: Stage) -> Any:
+    """One stage of the run of a window; :data:`TASKS` names it."""
+    return stage.work()
 
 
-@task(name="read", task_run_name="read {window.name}", timeout_seconds=2700, **IO)
-@secrets_hidden()
-def read(monitor: Monitor, window: Window, sources: Sequence[str], reread: bool = True) -> list[Collected]:
-    """Counts of every source; a warehouse that does not answer is asked again, then told as a verdict.
-
-    One that took too long for one source is not asked again: there is time for two or three such sources.
-    """
-    found = collect(monitor, window, sources, store=True, reread=reread, progress=get_run_logger().debug)
-    failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED and not c.timed_out]
-    if failed and (task_run.run_count or 1) <= RETRIES:
-        raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
-    return found
+def _task(name: StageName, run_name: str, seconds: int) -> Task[..., Any]:
+    return work.with_options(name=name.value, task_run_name=f"{run_name} {{window.name}}", timeout_seconds=seconds)
 
 
-@task(name="judge", task_run_name="judge {window.name}", timeout_seconds=1800, **IO)
-@secrets_hidden()
-def judge(monitor: Monitor, window: Window, data: Sequence[Collected]) -> tuple[Evaluated, ...]:
-    """Estimates, shift tests (which draw their samples from the warehouse) and verdicts."""
-    return stages.judge(monitor, data)
+TASKS = {
+    StageName.BEGIN: _task(StageName.BEGIN, "begin", 120),
+    StageName.READ: _task(StageName.READ, "read", 2700),
+    StageName.JUDGE: _task(StageName.JUDGE, "judge", 1800),
+    StageName.ACT: _task(StageName.ACT, "act on", 600),
+    StageName.PUBLISH: _task(StageName.PUBLISH, "publish", 600),
+}
+"""The stages that are tasks, with their time-outs in seconds. The call of the heartbeat is none: it never fails."""
 
 
-@task(name="act", task_run_name="act on {window.name}", timeout_seconds=600, **IO)
-@secrets_hidden()
-def act(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: ActMode) -> list[Action]:
-    """Store verdicts, switch, write messages and send them. Repeatable: nothing happens twice."""
-    actions = stages.record_and_act(monitor, window, evaluated, mode)
-    stages.finish(monitor, window, evaluated, mode)
-    return actions
+def evaluate_window(
+    monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode, *, publishes: bool = False
+) -> RunResult:
+    """One window through the tasks; ``publishes``: its report, artifacts and events as well."""
 
+    def do(stage: Stage) -> Any:
+        return TASKS[stage.name](window, stage) if stage.name in TASKS else stage.work()
 
-@task(name="publish", task_run_name="publish {window.name}", timeout_seconds=600, **IO)
-@secrets_hidden()
-def publish(monitor: Monitor, window: Window, result: RunResult) -> None:
-    """The report's page, the artifacts and the events of this run."""
-    show(monitor, window, result)
-
-
-def evaluate_window(monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode) -> RunResult:
-    """One window through the tasks."""
-    run = begin(monitor, window, mode, sources)
-    with stages.failure_noted(monitor, window, beats=mode != "never"):
-        data = read(monitor, window, sources, mode != "never")
-        evaluated = judge(monitor, window, data)
-        actions = act(monitor, window, evaluated, mode)
-    return stages.result(run, window, evaluated, actions)
+    due = stages(
+        monitor, window, sources, mode, progress=lambda text: get_run_logger().debug(text), try_again=tries_left,
+        publish=(lambda result: show(monitor, window, result)) if publishes else None,
+    )  # fmt: skip
+    return perform(due, do)
 
 
 @contextmanager
@@ -204,10 +187,8 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         names = requested(monitor, sources)
         window = scheduled_window(monitor, schedule, name)
         logger.info("evaluating %s", window.name)
-        result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto")
-        publish(monitor, window, result)
+        result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto", publishes=True)
         _say(result, logger.info, logger.error)
-        stages.tell_heartbeat(monitor, result.evaluated)
         told = is_told(monitor, [part.source for part in result.evaluated if part.problem])
     refuse_empty(result, told=told)
     return result.document

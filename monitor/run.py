@@ -1,18 +1,17 @@
-"""The only place that joins the stages. Read it first.
+"""The order of the stages of a run, once: begin, read, judge, act, publish, heartbeat. Read it first.
 
-    collect -> judge -> record -> act -> deliver -> document
-
-Each stage is a function of its own, so that a flow can retry just the ones that do I/O. Every stage
-may be run again after a crash: what it stores is keyed by what it is about, not by the attempt.
+The command line performs the stages one after the other; the flows perform each as a task with retries and a
+time-out. Every stage may be run again after a crash: what it stores is keyed by what it is about, not by the attempt.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, cast
 
 from monitor.alerting.health import watchdog
 from monitor.alerting.health.heartbeat import beat
@@ -23,9 +22,8 @@ from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.operations import act as acting
-from monitor.operations import collect, incident_actions
-from monitor.operations import refuse_premature as premature
-from monitor.operations.publish_thresholds import publish
+from monitor.operations import collect, incident_actions, publish_thresholds
+from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
 
 ERROR_LENGTH = 2_000
@@ -33,6 +31,25 @@ Progress = Callable[[str], None]
 
 
 def _quiet(_: str) -> None: ...
+
+
+class StageName(StrEnum):
+    """The stages of a run, in their order."""
+
+    BEGIN = "begin"
+    READ = "read"
+    JUDGE = "judge"
+    ACT = "act"
+    PUBLISH = "publish"
+    HEARTBEAT = "heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage that is due: ``work`` does it and returns its result, and may be called again where it failed."""
+
+    name: StageName
+    work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,10 @@ class RunResult:
         return any(v.outcome == "breach" for part in self.evaluated for v in part.verdicts)
 
 
+Stages = Generator[Stage, Any, RunResult]
+"""The stages of one run; each is sent the result of the one before."""
+
+
 def run_window(
     monitor: Monitor,
     window: Window,
@@ -58,56 +79,88 @@ def run_window(
     act: ActMode = "auto",
     progress: Progress = _quiet,
 ) -> RunResult:
-    """One evaluation from the warehouse to Slack. A dry run stores, switches and sends nothing."""
-    names = list(sources or monitor.config.sources)
-    refuse_premature(monitor, window, names, beats=not dry_run and act != "never")
-    if dry_run:
-        data = collect.collect(monitor, window, names, store=False, reread=act != "never", progress=progress)
-        evaluated = judge(monitor, data, progress, keep=False)
-        return result(new_run(monitor, window), window, evaluated, acting.refused(evaluated, "not done: dry run"))
-    run = begin(monitor, window, act)
-    with failure_noted(monitor, window, beats=act != "never"):
-        data = collect.collect(monitor, window, names, store=True, reread=act != "never", progress=progress)
-        evaluated = judge(monitor, data, progress, keep=act != "never")
-        actions = record_and_act(monitor, window, evaluated, act, progress)
-        finish(monitor, window, evaluated, act)
-    if act != "never":
-        tell_heartbeat(monitor, evaluated)
-    return result(run, window, evaluated, actions)
+    """One evaluation from the warehouse to Slack. A dry run stores, switches and sends nothing.
 
-
-def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str], *, beats: bool) -> None:
-    """Raise WindowRefused for a window that can have no data yet, before anything is stored.
-
-    ``beats``: the heartbeat hears of it.
+    Raises WindowRefused for a window that can have no data yet.
     """
+    names = list(sources or monitor.config.sources)
+    return perform(stages(monitor, window, names, act, dry_run=dry_run, progress=progress))
+
+
+def perform(due: Stages, do: Callable[[Stage], Any] = lambda stage: stage.work()) -> RunResult:
+    """Do the stages one after the other, each by ``do``; an error of one of them ends the run."""
+    found: Any = None
+    while True:
+        try:
+            stage = due.send(found)
+        except StopIteration as end:
+            return cast("RunResult", end.value)
+        try:
+            found = do(stage)
+        except BaseException as error:
+            due.throw(error)  # which notes it, and raises it again
+            raise
+
+
+def stages(
+    monitor: Monitor,
+    window: Window,
+    names: Sequence[str],
+    mode: ActMode,
+    *,
+    dry_run: bool = False,
+    progress: Progress = _quiet,
+    publish: Callable[[RunResult], object] | None = None,
+    try_again: Callable[[], bool] = lambda: False,
+) -> Stages:
+    """The stages of evaluating the sources ``names`` in one window; returns the result of the run.
+
+    ``publish`` shows the result, and has a stage of its own. While ``try_again`` is true, a warehouse that does not
+    answer raises WarehouseFailed from the stage that reads; else it becomes a verdict.
+    """
+    acts = mode != "never" and not dry_run
+    run: str = yield Stage(StageName.BEGIN, lambda: begin(monitor, window, names, mode, dry_run=dry_run))
+    with nullcontext() if dry_run else failure_noted(monitor, window, beats=acts):
+        data: list[collect.Collected] = yield Stage(
+            StageName.READ,
+            lambda: collect.collect(
+                monitor, window, names, store=not dry_run, reread=mode != "never", try_again=try_again(),
+                progress=progress,
+            ),
+        )  # fmt: skip
+        evaluated: tuple[Evaluated, ...] = yield Stage(
+            StageName.JUDGE, lambda: judge(monitor, data, progress, keep=acts)
+        )
+        actions: Sequence[Action]
+        if dry_run:
+            actions = acting.refused(evaluated, "not done: dry run")
+        else:
+            actions = yield Stage(StageName.ACT, lambda: record_and_act(monitor, window, evaluated, mode, progress))
+    result = RunResult(run_document(run, window, evaluated, actions), evaluated, tuple(actions))
+    if publish is not None:
+        yield Stage(StageName.PUBLISH, lambda: publish(result))
+    if acts:
+        yield Stage(StageName.HEARTBEAT, lambda: tell_heartbeat(monitor, evaluated))
+    return result
+
+
+def begin(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode, *, dry_run: bool = False) -> str:
+    """Write down that a window is being judged, before anything else happens; returns the name of this attempt.
+
+    Raises WindowRefused for a window that can have no data yet, before anything is stored.
+    """
+    acts = mode != "never"
     try:
-        premature.refuse_premature(monitor, window, names)
-    except premature.WindowRefused as error:
-        if beats:
+        refuse_premature(monitor, window, names)
+    except WindowRefused as error:
+        if acts and not dry_run:
             beat(monitor.settings.heartbeat_url, failed=str(error))
         raise
-
-
-def tell_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
-    """Call the heartbeat's address after a run: a run in which no source could be read is no success."""
-    problems = [f"{part.source}: {part.problem}: {part.error}" for part in evaluated if part.problem]
-    nothing = len(problems) == len(evaluated)
-    beat(monitor.settings.heartbeat_url, failed="\n".join(problems) if nothing else None)
-
-
-def new_run(monitor: Monitor, window: Window) -> str:
-    """A name for one attempt, readable in a log."""
-    return f"{window.schedule}-{window.name}-{monitor.clock():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
-
-
-def begin(monitor: Monitor, window: Window, act: ActMode) -> str:
-    """Write down that a window is being judged, before anything else happens."""
-    run = new_run(monitor, window)
-    publish(monitor.store, monitor.config, monitor.clock())
-    monitor.store.begin_run(
-        window, run=run, acts=act != "never", rules_revision=monitor.config.revision, now=monitor.clock()
-    )
+    now = monitor.clock()
+    run = f"{window.schedule}-{window.name}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
+    if not dry_run:
+        publish_thresholds.publish(monitor.store, monitor.config, now)
+        monitor.store.begin_run(window, run=run, acts=acts, rules_revision=monitor.config.revision, now=now)
     return run
 
 
@@ -142,28 +195,25 @@ def judge(
 
 
 def record_and_act(
-    monitor: Monitor,
-    window: Window,
-    evaluated: Sequence[Evaluated],
-    act: ActMode,
-    progress: Progress = _quiet,
+    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: ActMode, progress: Progress = _quiet
 ) -> list[Action]:
-    """Store the verdicts, then act on them, then send; in this order, each step repeatable."""
-    may = acting.may_act(monitor, window, [part.source for part in evaluated], act)
+    """Store the verdicts, act on them, send; then write down that the run is done, and report what was not judged.
+
+    In this order, each step repeatable.
+    """
+    sources = [part.source for part in evaluated]
+    may = acting.may_act(monitor, window, sources, mode)
     record(monitor, window, evaluated)
     progress("acting")
-    pending = acting.act(monitor, window, evaluated, may, told=act == "always")
-    if act != "never":
+    pending = acting.act(monitor, window, evaluated, may, told=mode == "always")
+    if mode != "never":
         deliver(monitor)
-    return acting.settled(monitor, pending)
-
-
-def finish(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], act: ActMode) -> None:
-    """Write down that the run is done, then report what it could not judge."""
+    actions = acting.settled(monitor, pending)
     monitor.store.finish_run(window, state="done", now=monitor.clock())
-    if act != "never":
-        watchdog.watch_data(monitor, [part.source for part in evaluated], window)
+    if mode != "never":
+        watchdog.watch_data(monitor, sources, window)
         deliver(monitor)
+    return actions
 
 
 def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
@@ -184,6 +234,8 @@ def deliver(monitor: Monitor) -> list[Delivery]:
     return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id())
 
 
-def result(run: str, window: Window, evaluated: Sequence[Evaluated], actions: Sequence[Action]) -> RunResult:
-    """The parts of a run, put together with its document."""
-    return RunResult(run_document(run, window, evaluated, actions), tuple(evaluated), tuple(actions))
+def tell_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
+    """Call the heartbeat's address after a run: a run in which no source could be read is no success."""
+    problems = [f"{part.source}: {part.problem}: {part.error}" for part in evaluated if part.problem]
+    nothing = len(problems) == len(evaluated)
+    beat(monitor.settings.heartbeat_url, failed="\n".join(problems) if nothing else None)

@@ -104,8 +104,8 @@ def write(settings: Settings, last: Window, progress: Callable[[int, int], None]
 
 
 def at(monitor: Monitor, time: datetime) -> Monitor:
-    """The same monitor at another time."""
-    return replace(monitor, clock=lambda: time)
+    """The same monitor at another time, and without a heartbeat: its address is that of real runs."""
+    return replace(monitor, clock=lambda: time, settings=monitor.settings.model_copy(update={"heartbeat_url": None}))
 
 
 def turn_on(monitor: Monitor) -> int:

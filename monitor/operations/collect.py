@@ -41,16 +41,22 @@ def collect(
     *,
     store: bool,
     reread: bool = True,
+    try_again: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Collected]:
     """Read every source for one window, with the windows before that may be pooled with it.
 
-    A source that cannot be read is given back with its problem and stops no other.
+    A source that cannot be read is given back with its problem and stops no other. With ``try_again`` a warehouse that
+    does not answer raises WarehouseFailed at the end, for a caller that will try again; not one that took too long,
+    since there is time for two or three such sources.
     """
     found = []
     for name in names:
         progress(f"reading {name}")
         found.append(_collect_one(monitor, window, name, store=store, reread=reread))
+    failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED and not c.timed_out]
+    if failed and try_again:
+        raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
     return found
 
 

@@ -29,7 +29,7 @@ from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.message import delivery_of
 from monitor.core.records import Delivery
 from monitor.core.windows import week
-from monitor.run import run_window
+from monitor.run import Stage, StageName, run_window
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
@@ -192,6 +192,47 @@ def run_scheduled(flow: Any, due: datetime) -> Any:
     return run_flow(flow, flow_run=run, return_type="state")
 
 
+def reads_with(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    """Change options of the task that reads."""
+    from flows import stages
+
+    monkeypatch.setitem(stages.TASKS, StageName.READ, stages.TASKS[StageName.READ].with_options(**options))
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_flow_and_a_command_go_through_the_same_stages(
+    world: World, heart: heartbeat.Calls, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.weekly import weekly
+
+    monkeypatch.setenv("CALMON_HEARTBEAT_URL", heart.url)
+    due: list[str] = []
+
+    def noted(name: StageName, work: Callable[[], Any]) -> Stage:
+        due.append(name.value)
+        return Stage(name, work)
+
+    monkeypatch.setattr("monitor.run.Stage", noted)
+    state = run_scheduled(weekly, monday_after(WEEKS[10]))
+    of_flow, due[:] = list(due), []
+    with world.opened() as monitor:
+        run_window(monitor, week(WEEKS[10], monitor.config.zone))
+        assert due == ["begin", "read", "judge", "act", "heartbeat"]
+        assert of_flow == ["begin", "read", "judge", "act", "publish", "heartbeat"]
+        due.clear()
+        run_window(monitor, week(WEEKS[10], monitor.config.zone), act="never")
+        assert due == ["begin", "read", "judge", "act"]
+        due.clear()
+        run_window(monitor, week(WEEKS[10], monitor.config.zone), dry_run=True)
+        assert due == ["begin", "read", "judge"]
+    assert heart.made == [("/ping/secret-1234", "")]  # by the flow: the command of this test has no address
+    mine = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
+    tasks = server.ask("/task_runs/filter", {**mine, "sort": "EXPECTED_START_TIME_ASC"})
+    named = [f"{run} {WEEKS[10]}" for run in ("begin", "read", "judge", "act on", "publish")]
+    assert [task["name"] for task in tasks[1:]] == named
+    assert tasks[0]["name"].startswith("reach the history")
+
+
 @pytest.mark.usefixtures("prefect")
 def test_late_runs_evaluate_the_weeks_they_were_scheduled_for_and_only_the_newest_so_far_act(
     world: World, workspace: slack.FakeSlack
@@ -227,8 +268,7 @@ def test_a_warehouse_that_fails_twice_and_then_answers_completes_the_run(
             away.rename(warehouse)
         return stages.only_io(task, task_run, state)
 
-    quick = stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0, retry_condition_fn=counting)
-    monkeypatch.setattr(stages, "read", quick)
+    reads_with(monkeypatch, retry_delay_seconds=0, retry_jitter_factor=0, retry_condition_fn=counting)
     state = run_scheduled(weekly, monday_after(WEEKS[9]))
     assert state.is_completed()
     assert [type(failure).__name__ for failure in failures] == ["WarehouseFailed", "WarehouseFailed"]
@@ -239,11 +279,10 @@ def test_a_warehouse_that_fails_twice_and_then_answers_completes_the_run(
 def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows import stages
     from flows.weekly import weekly
 
     (world.folder / "warehouse.duckdb").unlink()
-    monkeypatch.setattr(stages, "read", stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0))
+    reads_with(monkeypatch, retry_delay_seconds=0, retry_jitter_factor=0)
     state = run_scheduled(weekly, monday_after(WEEKS[9]))
     assert state.is_failed()
     with world.opened() as monitor:
@@ -257,14 +296,13 @@ def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
 def test_where_no_route_takes_what_is_critical_the_first_is_told_of_it(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows import stages
     from flows.weekly import weekly
 
     only_warnings = CONFIG.replace('{channel: "#ml-', '{match: {severity: warning}, channel: "#ml-')
     assert only_warnings != CONFIG
     (world.folder / "alerts.yaml").write_text(only_warnings, "utf-8")
     (world.folder / "warehouse.duckdb").unlink()
-    monkeypatch.setattr(stages, "read", stages.read.with_options(retry_delay_seconds=0, retry_jitter_factor=0))
+    reads_with(monkeypatch, retry_delay_seconds=0, retry_jitter_factor=0)
     assert run_scheduled(weekly, monday_after(WEEKS[9])).is_failed()
     (text,) = workspace.texts("ml-monitoring")
     assert text.startswith("Monitor: tickets cannot be read: ")
@@ -354,13 +392,13 @@ def test_a_failed_flow_leaves_no_secret_in_prefect_nor_in_slack(
 
     nowhere = f"postgresql+psycopg://{IN_USER}127.0.0.1:1/history?connect_timeout=2&{IN_QUERY}"
     monkeypatch.setattr(stages, "reach", stages.reach.with_options(retries=0))
-    monkeypatch.setattr(stages, "read", stages.read.with_options(retries=0))
+    reads_with(monkeypatch, retries=0)
     if broken != "a driver":
         monkeypatch.setenv({"warehouse": "CALMON_WAREHOUSE_URL", "history": "CALMON_STORE_URL"}[broken], nowhere)
     else:
         cause = OSError(f"cannot use {nowhere}")
         error = OperationalError("SELECT 1", {"password": PASSWORD}, cause)
-        monkeypatch.setattr(stages.stages, "judge", lambda *_: (_ for _ in ()).throw(error))
+        monkeypatch.setattr("monitor.run.judge", lambda *_, **__: (_ for _ in ()).throw(error))
     with own_edges():
         state = run_scheduled(weekly, monday_after(WEEKS[9]))
         APILogHandler().flush()
@@ -407,8 +445,7 @@ def test_a_query_that_took_too_long_fails_the_run_and_is_not_tried_again(
         failures.append(state.data)
         return stages.only_io(task, task_run, state)
 
-    brief = stages.read.with_options(timeout_seconds=2, retry_delay_seconds=0, retry_condition_fn=counting)
-    monkeypatch.setattr(stages, "read", brief)
+    reads_with(monkeypatch, timeout_seconds=2, retry_delay_seconds=0, retry_condition_fn=counting)
     assert run_scheduled(weekly, monday_after(WEEKS[9])).is_failed()
     assert len(failures) == 1
     assert "timed out after 2" in workspace.texts("ml-monitoring")[0]
@@ -488,13 +525,12 @@ def test_a_source_that_cannot_be_read_fails_the_rebaseline_only_after_the_others
 
 @pytest.mark.usefixtures("prefect")
 def test_a_run_that_fails_in_prefect_says_so_in_the_history(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows import stages
     from flows.weekly import weekly
 
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a mistake in computing")
 
-    monkeypatch.setattr(stages, "judge", broken)
+    monkeypatch.setattr("monitor.run.judge", broken)
     assert weekly(WEEKS[9], return_state=True).is_failed()
     with world.opened() as monitor:
         row = monitor.store.run_of(week(WEEKS[9], monitor.config.zone))

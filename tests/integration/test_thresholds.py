@@ -97,7 +97,7 @@ def write_config(world: World, least: float) -> None:
 def run_begins(world: World, least: float) -> None:
     write_config(world, least)
     with world.opened(lambda: NOW) as monitor:
-        begin(monitor, week(WEEKS[-1], monitor.config.zone), "never")
+        begin(monitor, week(WEEKS[-1], monitor.config.zone), [], "never")
 
 
 def test_a_lower_score_is_an_event_with_revision_host_and_name_and_is_notified_once(tmp_path: Path) -> None:

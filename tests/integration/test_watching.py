@@ -22,6 +22,7 @@ from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
 from monitor.core.windows import week
+from monitor.demo import story
 from monitor.history.store import Store
 from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
@@ -63,6 +64,7 @@ def test_a_run_that_was_judged_calls_the_heartbeat_and_one_that_failed_says_so(w
         window = week(WEEKS[11], monitor.config.zone)
         run_window(monitor, window, dry_run=True)
         run_window(monitor, window, act="never")
+        run_window(story.at(monitor, judged_at(11)), window)  # as the demo does, on made-up data
         assert calls.made == []
         run_window(monitor, window)
         assert calls.made == [("/ping/secret-1234", "")]

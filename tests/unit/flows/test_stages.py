@@ -1,0 +1,33 @@
+"""The stages of a run as Prefect tasks: which are tasks, for how long each may take, and what is tried again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from flows import stages
+from monitor.run import StageName
+from monitor.warehouse.reader import WarehouseFailed
+
+
+def test_every_stage_but_the_heartbeat_is_a_task_with_its_name_time_out_and_retries() -> None:
+    found = {name.value: (task.name, task.timeout_seconds, task.retries) for name, task in stages.TASKS.items()}
+    assert found == {
+        "begin": ("begin", 120, 3),
+        "read": ("read", 2700, 3),
+        "judge": ("judge", 1800, 3),
+        "act": ("act", 600, 3),
+        "publish": ("publish", 600, 3),
+    }
+    assert {task.retry_condition_fn for task in stages.TASKS.values()} == {stages.only_io}
+    assert {*StageName} - {*stages.TASKS} == {StageName.HEARTBEAT}
+    assert (stages.reach.timeout_seconds, stages.reach.retries) == (120, 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(WarehouseFailed("no answer"), True), (OSError(), True), (TimeoutError(), False), (ValueError(), False)],
+)
+def test_only_what_is_outside_and_answered_in_time_is_tried_again(error: Exception, again: bool) -> None:
+    assert stages.only_io(None, None, SimpleNamespace(data=error)) is again
