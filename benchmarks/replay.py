@@ -26,7 +26,9 @@ from monitor.evaluation.evaluate import SourceData, verdicts_of
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.history.store import Store, StoredReading
 from monitor.inference.memory import forget
-from monitor.operations.replay import Replay, plan_of, replay
+from monitor.operations.replay.model import Replay
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
 
 ROWS = 2_000
 THE_SAME, STRICTER, ONE_MORE = "the same file", "one threshold stricter", "one rule more: each judged by both files"

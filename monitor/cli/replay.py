@@ -16,19 +16,21 @@ from monitor.cli.runs import bar
 from monitor.config.load import load_config
 from monitor.core.records import Subject
 from monitor.history.store import Store
-from monitor.operations import replay as replaying
-from monitor.operations.replay import (
+from monitor.operations.replay import replay as replaying
+from monitor.operations.replay.model import (
     NEVER_READ,
+    LeftOut,
     Missing,
     Opened,
     Pair,
     Replay,
-    ReplayRefused,
     Seen,
     Side,
     Switched,
     Timeline,
 )
+from monitor.operations.replay.plan import ReplayRefused, plan_of
+from monitor.operations.replay.results import only_of
 from monitor.report.console import plain_table
 from monitor.report.figures.scale import Scale
 from monitor.report.figures.sparkline import sparkline
@@ -38,8 +40,8 @@ _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warni
 _WORDS: dict[Switched, str] = {"off": "off", "blocked": "scores blocked", "": "-"}
 _LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
 _WHY = {
-    replaying.LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
-    replaying.LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
+    LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
+    LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
 }
 
 
@@ -68,7 +70,7 @@ def replay(
         if source is not None and source not in proposed.sources:
             cli.check_source(present, source)
         try:
-            plan = replaying.plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
+            plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
         except ReplayRefused as error:
             raise cli.UsageError(str(error)) from error
         with (
@@ -91,7 +93,7 @@ def _of_label(found: Replay, label: str | None) -> Replay:
     known = sorted({subject.label for subject in found.subjects if subject.label is not None})
     if label not in known:
         raise cli.UsageError(f"no label {label!r} was judged in these weeks; judged were: {', '.join(known) or 'none'}")
-    return replaying.only_of(found, label)
+    return only_of(found, label)
 
 
 # --- for programs

@@ -56,6 +56,11 @@ class WholeSource:
         return self.ranked[1].design_effect if 1 in self.ranked else 1.0
 
 
+def needs_whole_rows(rule: Rule) -> bool:
+    """Whether a rule is about ranks or whole rows, which are kept in no history."""
+    return rule.metric is not None and METRICS[rule.metric].needs in WHOLE
+
+
 def special(
     rule: Rule, materials: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:

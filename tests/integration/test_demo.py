@@ -16,8 +16,8 @@ from monitor.core.windows import week
 from monitor.demo.population import PLANTED, WEEKS
 from monitor.demo.story import DemoPlan, plan_of
 from monitor.operations.open import open_monitor
-from monitor.operations.replay import plan_of as plan_of_replay
-from monitor.operations.replay import replay
+from monitor.operations.replay.plan import plan_of as plan_of_replay
+from monitor.operations.replay.replay import replay
 from monitor.run import run_window
 from tests.fakes import slack
 from tests.fakes.reading import texts

@@ -17,7 +17,9 @@ from monitor.context import ActMode
 from monitor.core.records import Incident, Subject, Verdict
 from monitor.core.windows import day, week
 from monitor.operations.pin_baseline import pin
-from monitor.operations.replay import DifferenceCause, Replay, plan_of, replay
+from monitor.operations.replay.model import DifferenceCause, Replay
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
 from monitor.run import run_window
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 

@@ -9,7 +9,8 @@ from benchmarks import replay as bench
 from benchmarks.size import Size
 from benchmarks.timing import Timing
 from monitor.history.store import Store
-from monitor.operations.replay import plan_of, replay
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
 
 TINY = Size(labels=2, rounds=2, replayed=2)
 

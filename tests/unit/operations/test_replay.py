@@ -15,17 +15,15 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window
 from monitor.core.windows import week
+from monitor.evaluation.other_thresholds import acting_from
+from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.metrics.registry import METRICS, WHOLE
-from monitor.operations.replay import (
-    DifferenceCause,
-    Opened,
-    ReplayRefused,
-    acting_from,
+from monitor.operations.replay.inputs import baseline_of
+from monitor.operations.replay.model import DifferenceCause, Opened
+from monitor.operations.replay.plan import ReplayRefused, plan_of
+from monitor.operations.replay.results import (
     agreement_of,
-    baseline_of,
     incidents_of,
-    is_replayable,
-    plan_of,
     side_by_side,
     switched_by,
     timelines_of,
@@ -285,9 +283,9 @@ def test_a_file_that_would_read_other_counts_is_refused(other: dict[str, Any]) -
 
 def test_what_needs_whole_rows_cannot_be_replayed() -> None:
     known = {metric.needs in WHOLE: name for name, metric in METRICS.items()}
-    assert not is_replayable(RULE.model_copy(update={"metric": known[True]}))
-    assert is_replayable(RULE.model_copy(update={"metric": known[False]}))
-    assert is_replayable(Rule(id="shift", test="ks", column="score", threshold=0.1))
+    assert needs_whole_rows(RULE.model_copy(update={"metric": known[True]}))
+    assert not needs_whole_rows(RULE.model_copy(update={"metric": known[False]}))
+    assert not needs_whole_rows(Rule(id="shift", test="ks", column="score", threshold=0.1))
 
 
 # --- another automate_at

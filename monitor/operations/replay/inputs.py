@@ -1,0 +1,108 @@
+"""What the history holds of the windows of a replay, as a run would have had it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import takewhile
+from typing import Protocol
+
+from monitor.core import windows
+from monitor.core.baseline import Baseline
+from monitor.core.records import Reason, Schedule, ShiftResult, Verdict, Window
+from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
+from monitor.history.readings import StoredReading
+from monitor.operations.replay.plan import Part, ReplayPlan
+
+
+class History(Protocol):
+    """All that a replay asks of a history: nothing that writes, and nothing about switches."""
+
+    def load_reading(self, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
+        """What was read of one source in one window, or None."""
+
+    def baselines(self, source: str | None = None) -> list[Baseline]:
+        """Every version, by source, label and version."""
+
+    def shifts(self, schedule: Schedule | None, window_start: datetime | None, source: str | None) -> list[ShiftResult]:
+        """The stored shift tests of one window."""
+
+    def verdicts(
+        self, *, schedule: Schedule | None = None, source: str | None = None, window_start: datetime | None = None
+    ) -> list[Verdict]:
+        """The stored verdicts of one window."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownWindow:
+    """What the history holds of one window: the reading, and the windows before it up to the first gap."""
+
+    window: Window
+    reading: StoredReading | None
+    earlier: tuple[WindowCounts, ...]
+
+
+def known_windows(history: History, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
+    """The windows of a part, oldest first, each reading loaded once."""
+    first, zone = part.windows[0], plan.present.zone
+    deepest = max(windows_needed(config, first) for config in (plan.present, plan.proposed)) - 1
+    kept: deque[WindowCounts | None] = deque(maxlen=deepest)
+    for window in reversed(windows.before(first, deepest, zone)):
+        kept.append(_counts(window, history.load_reading(part.schedule, window.start, part.source)))
+    for window in part.windows:
+        reading = history.load_reading(part.schedule, window.start, part.source)
+        unbroken = takewhile(lambda counts: counts is not None, reversed(kept))
+        yield KnownWindow(window, reading, tuple(counts for counts in unbroken if counts is not None))
+        kept.append(_counts(window, reading))
+
+
+def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | None:
+    if reading is None or reading.state != "ok":
+        return None
+    return WindowCounts(window, reading.labels, reading.versions, rejected=reading.rejected)
+
+
+def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
+    """The version of one label's baseline that a window is held against; ``versions`` are oldest first.
+
+    The one that its stored verdicts name (``used``), else the newest that ends before the window. A window before the
+    first baseline's end has none; one that lies in it has that one, and is not judged.
+    """
+    named = [version for version in versions if version.version == used]
+    ended = [version for version in versions if version.end <= window.start]
+    first = [version for version in versions[:1] if version.overlaps(window)]
+    found = (named or ended or first)[-1:]
+    return found[0] if found else None
+
+
+def versions_of(history: History, source: str) -> dict[str | None, list[Baseline]]:
+    """Label -> every version of its baseline, oldest first."""
+    found: dict[str | None, list[Baseline]] = {}
+    for baseline in history.baselines(source):
+        found.setdefault(baseline.label, []).append(baseline)
+    return found
+
+
+def used_versions(given: Iterable[Verdict]) -> dict[str | None, int]:
+    """Label -> the version of its baseline that the stored verdicts of a window name."""
+    found: dict[str | None, int] = {}
+    for verdict in given:
+        if verdict.baseline_version is not None:
+            label = verdict.subject.label
+            found[label] = max(verdict.baseline_version, found.get(label, 0))
+    return found
+
+
+def data_of(
+    part: Part, known: KnownWindow, baselines: Mapping[str | None, Baseline], given: Sequence[Verdict]
+) -> SourceData:
+    """What a run would have judged; labels that were judged then stay, also where no row of them is left."""
+    judged = frozenset(v.subject.label for v in given if v.subject.label is not None)
+    current = _counts(known.window, known.reading)
+    problem = None if known.reading is None or current is not None else Reason(known.reading.state)
+    return SourceData(
+        part.source, current or WindowCounts(known.window), known.earlier, baselines=baselines, problem=problem,
+        switched=judged,
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""The plan of a replay: which windows of which sources two files are to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from monitor.config.model import Config, Rule, SourceConfig
+from monitor.core import windows
+from monitor.core.records import Schedule, Window
+from monitor.operations.replay.model import SideName
+
+SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
+_READ_BY = ("relation", "columns", "score_is", "window_on", "kind", "score")  # other counts would come of another one
+
+
+class ReplayRefused(ValueError):
+    """The two files cannot be held against one history; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One source on one schedule, and the windows to judge, oldest first."""
+
+    schedule: Schedule
+    source: str
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplayPlan:
+    """What is replayed: both files, the weeks, and the work in parts."""
+
+    present: Config
+    proposed: Config
+    weeks: tuple[Window, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def total(self) -> int:
+        """How many steps of progress there are: the windows of every part."""
+        return sum(len(part.windows) for part in self.parts)
+
+    def rules(self, part: Part) -> Iterator[tuple[SideName, Rule]]:
+        """The rules of both files that may be about a part."""
+        files: tuple[tuple[SideName, Config], ...] = ("present", self.present), ("proposed", self.proposed)
+        for side, config in files:
+            for rule in config.rules_for(part.schedule) if part.source in config.sources else ():
+                if rule.match.source in (None, part.source):
+                    yield side, rule
+
+
+def plan_of(
+    present: Config, proposed: Config, last: Window, weeks: int, *, sources: Sequence[str] | None = None
+) -> ReplayPlan:
+    """The work: ``weeks`` weeks that end with ``last``, and their days, as far as a file has rules for them.
+
+    Raises :class:`ReplayRefused` where the stored counts are not what the proposed file would read.
+    """
+    if present.timezone != proposed.timezone:
+        raise ReplayRefused(
+            f"the files have different time zones ({present.timezone} and {proposed.timezone}), so their weeks are not "
+            "the same: give both the same timezone"
+        )
+    names = [name for name in {**present.sources, **proposed.sources} if sources is None or name in sources]
+    for name in names:
+        _refuse_other_reading(name, present.sources.get(name), proposed.sources.get(name))
+    span = (*reversed(windows.before(last, weeks - 1, present.zone)), last)
+    days = _days(span, present)
+    parts = tuple(
+        Part(schedule, name, span if schedule == "weekly" else days)
+        for schedule in SCHEDULES
+        for name in names
+        if any(name in config.sources and config.rules_for(schedule) for config in (present, proposed))
+    )
+    return ReplayPlan(present, proposed, span, parts)
+
+
+def _days(weeks: Sequence[Window], config: Config) -> tuple[Window, ...]:
+    first = windows.containing("daily", weeks[0].start, config.zone)
+    last = windows.previous(windows.containing("daily", weeks[-1].end, config.zone), config.zone)
+    return tuple(windows.span(first, last, config.zone))
+
+
+def _refuse_other_reading(name: str, present: SourceConfig | None, proposed: SourceConfig | None) -> None:
+    if present is None or proposed is None:
+        return
+    other = [key for key in _READ_BY if getattr(present, key) != getattr(proposed, key)]
+    if other:
+        raise ReplayRefused(
+            f"source {name}: {', '.join(other)} differs, and what the history holds was read by the present file: "
+            "replay with the present one, or backfill with the new file into a history of its own"
+        )

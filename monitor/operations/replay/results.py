@@ -1,0 +1,144 @@
+"""What came of the verdicts of a replay: incidents, switches, weeks, and how they compare with those given then."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from monitor.alerting.incidents import steps_of
+from monitor.config.model import Config
+from monitor.core import windows
+from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window
+from monitor.evaluation.row_comparisons import needs_whole_rows
+from monitor.operations.replay.model import (
+    Agreement,
+    Difference,
+    DifferenceCause,
+    Opened,
+    Pair,
+    Replay,
+    Seen,
+    Side,
+    Switched,
+    Timeline,
+    by_name,
+)
+
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Verdict]) -> Agreement:
+    """Whether the verdicts that this very file gave come out again; those of other revisions are not compared."""
+    rules = {rule.id for rule in config.rules if not needs_whole_rows(rule)}
+    mine = [verdict for verdict in given if verdict.rules_revision == config.revision and verdict.rule in rules]
+    again = {(verdict.rule, verdict.subject): verdict for verdict in replayed}
+    pairs = [(then, again.get((then.rule, then.subject))) for then in mine]
+    other = tuple(_difference(then, now) for then, now in pairs if now is None or now.outcome != then.outcome)
+    return Agreement(len(mine), other)
+
+
+def _difference(then: Verdict, now: Verdict | None) -> Difference:
+    if now is None:
+        return Difference(then.rule, then.subject, then.window.name, then.outcome, "", DifferenceCause.NOT_JUDGED)
+    cause = DifferenceCause.UNKNOWN
+    if now.baseline_version != then.baseline_version:
+        cause = DifferenceCause.OTHER_BASELINE
+    elif now.data_digest != then.data_digest or now.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
+        cause = DifferenceCause.OTHER_COUNTS
+    return Difference(then.rule, then.subject, then.window.name, then.outcome, now.outcome, cause)
+
+
+def side_of(revision: str, judged: Sequence[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]) -> Side:
+    """What one file would have said, from its verdicts on every window."""
+    return Side(revision, tuple(incidents_of(judged)), timelines_of(judged, weeks))
+
+
+def incidents_of(judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Opened]:
+    """The incidents that these verdicts open; each rule's windows oldest first, nobody touching any of them.
+
+    None was open before the first window. Every window is taken as run when it was ready.
+    """
+    newest: dict[str, Incident] = {}
+    found: dict[str, Opened] = {}
+    for window, verdicts in judged:
+        for step in steps_of(verdicts, newest, window.end + windows.SETTLE):
+            incident = step.decision.incident
+            if incident is None or not step.decision.changes or step.verdict is None:
+                continue
+            newest[incident.fingerprint] = incident
+            before = found.get(incident.id, Opened(incident, window.start, None, ""))
+            found[incident.id] = Opened(
+                incident, before.start, window.start if incident.state == "resolved" else None,
+                _stronger(before.switch, switched_by(step.verdict)),
+            )  # fmt: skip
+    return sorted(found.values(), key=lambda each: (each.start, each.incident.fingerprint))
+
+
+def switched_by(verdict: Verdict) -> Switched:
+    """What a verdict does to automation that is on: blocking turns off where no score range could be named."""
+    if verdict.outcome != "breach":
+        return ""
+    if "disable_automation" in verdict.actions:
+        return "off"
+    if "block_scores" not in verdict.actions:
+        return ""
+    return "blocked" if verdict.detail.get("blocked") else "off"
+
+
+def _stronger(one: Switched, other: Switched) -> Switched:
+    order: tuple[Switched, ...] = ("", "blocked", "off")
+    return max(one, other, key=order.index)
+
+
+def timelines_of(
+    judged: Iterable[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]
+) -> dict[Subject, Timeline]:
+    """The worst that was said of every subject in each week, its days included; None where nothing was evaluated."""
+    found: dict[Subject, list[Seen | None]] = {}
+    order: tuple[Seen | None, ...] = (None, "ok", "unconfirmed", *SEVERITIES)
+    starts = [week.start for week in weeks]
+    for window, verdicts in judged:
+        place = bisect_right(starts, window.start) - 1
+        for verdict in verdicts:
+            row = found.setdefault(verdict.subject, [None] * len(weeks))
+            row[place] = max(row[place], _seen(verdict), key=order.index)
+    return {subject: tuple(found[subject]) for subject in sorted(found, key=by_name)}
+
+
+def _seen(verdict: Verdict) -> Seen | None:
+    if verdict.outcome == "breach":
+        return verdict.severity
+    return None if verdict.outcome == "not_evaluated" else verdict.outcome
+
+
+def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[Pair]:
+    """Incidents of the same rule and subject that overlap are one pair; first what only one file opens."""
+    left = list(proposed)
+    pairs = []
+    for mine in present:
+        same = next((other for other in left if mine.overlaps(other)), None)
+        if same is not None:
+            left.remove(same)
+        pairs.append(Pair(mine, same))
+    pairs += [Pair(None, other) for other in left]
+    return sorted(pairs, key=_only_one_first)
+
+
+def _only_one_first(pair: Pair) -> tuple[bool, bool, datetime, str]:
+    both = pair.present is not None and pair.proposed is not None
+    return both, pair.proposed is None, pair.either.start, pair.either.incident.fingerprint
+
+
+def only_of(found: Replay, label: str) -> Replay:
+    """What is about one label; it was judged within its whole family all the same."""
+
+    def mine(side: Side) -> Side:
+        return replace(
+            side, incidents=tuple(each for each in side.incidents if each.incident.label == label),
+            timelines={subject: row for subject, row in side.timelines.items() if subject.label == label},
+        )  # fmt: skip
+
+    pairs = tuple(pair for pair in found.pairs if pair.either.incident.label == label)
+    return replace(found, present=mine(found.present), proposed=mine(found.proposed), pairs=pairs)
