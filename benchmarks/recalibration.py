@@ -17,11 +17,11 @@ from benchmarks.populations import LABELS, POPULATIONS, Population, endless
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.metrics.calibration import brier, ece
-from monitor.recalibration.applying import recalibrated
+from monitor.recalibration.applying import apply, moved
 from monitor.recalibration.choice import choose
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.gain import Gain, cross_validated
-from monitor.recalibration.score_map import METHODS, Method
+from monitor.recalibration.score_map import METHODS, Method, ScoreMap
 
 SIZES = (500, 1_000, 2_000, 5_000, 10_000, 50_000)
 EVALUATION = EvaluationConfig()
@@ -45,6 +45,13 @@ def whole(population: Population) -> Counts:
     return counts_from_rows(made.cell / CELLS, made.worth)
 
 
+def recalibrated(counts: Counts, score_map: ScoreMap) -> Counts:
+    """The same rows under their new scores: every cell's rows get the new score of its mean score."""
+    held = counts.by_cell()
+    held = held.take(held.w > 0)
+    return moved(held, apply(score_map, held.score))
+
+
 def true_ece(counts: Counts) -> float:
     found = ece(bin_counts(counts, equal_frequency_edges(counts, EVALUATION.bins)))
     assert found is not None
@@ -60,11 +67,11 @@ def tried(population: Population, n: int, repetitions: int, seed: int) -> Iterat
         choice = choose(gains)
         for method, gain in gains.items():
             try:
-                moved = recalibrated(truth, fit(method, sample))
+                after = recalibrated(truth, fit(method, sample))
             except CannotFit:
                 continue
-            fall = (brier(truth) or 0.0) - (brier(moved) or 0.0)
-            yield Tried(population.name, method, true_ece(moved), fall, gain, choice.method == method)
+            fall = (brier(truth) or 0.0) - (brier(after) or 0.0)
+            yield Tried(population.name, method, true_ece(after), fall, gain, choice.method == method)
 
 
 def line(method: Method, n: int, rows: Sequence[Tried]) -> str:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.cluster_sums import sums_of_rows
 from benchmarks.populations import Bools, Floats, Ints, Population, endless
 from monitor.core.counts import CELLS, Counts, counts_from_rows
-from monitor.inference.dependence import design_effect, sums_of_rows
+from monitor.inference.dependence import design_effect
 
 COPIES = 5
 

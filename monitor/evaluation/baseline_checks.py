@@ -21,7 +21,8 @@ from monitor.core.records import Subject, Window
 from monitor.core.rejection_records import Rejection
 from monitor.core.rejection_words import fact
 from monitor.evaluation.shift.counts_tests import MIN_ROWS, ks
-from monitor.inference.change import ece_increase, ece_increase_ps
+from monitor.inference.change import ece_increase_ps
+from monitor.inference.intervals import ece_intervals
 from monitor.inference.multiplicity import adjust
 
 AROUND = 4
@@ -196,7 +197,8 @@ def _tables(pair: _Pair, evaluation: EvaluationConfig) -> tuple[BinCounts, BinCo
 
 
 def _change(now: BinCounts, then: BinCounts) -> float:
-    return ece_increase(now, then).change or 0.0
+    value1, value0 = (ece_intervals([table], [], form="analytic")[0].value for table in (now, then))
+    return 0.0 if value0 is None or value1 is None else value1 - value0
 
 
 def _begins(weeks: Sequence[WeekSeen], what: str) -> int:

@@ -22,9 +22,10 @@ from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
+from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed
-from monitor.inference.rows_bootstrap import ItemSpread, row_spreads
+from monitor.inference.rows_bootstrap import row_spreads
 from monitor.metrics import cost
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
 from monitor.metrics.top_k import ON_RANKED
@@ -169,7 +170,7 @@ def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: Ev
 
 def _spreads(
     rows: Rows, names: Iterable[str], whole: WholeSource, subject: Subject, window: Window, evaluation: EvaluationConfig
-) -> dict[str, ItemSpread | None]:
+) -> dict[str, Spread | None]:
     """The spread of each metric, items in clusters counting for less; the same whatever else is asked."""
     rng = generator(evaluation.seed, subject, "whole rows", window.name)
     found = row_spreads(rows, names, rng, resamples=evaluation.resamples)
@@ -214,7 +215,7 @@ def _ranked_interval(
     return ece_of([bin_counts(counts, population_edges(counts, seen))], [rng], seen)[0], counts.rows
 
 
-def _interval(spread: ItemSpread | None, evaluation: EvaluationConfig) -> Interval:
+def _interval(spread: Spread | None, evaluation: EvaluationConfig) -> Interval:
     if spread is None:
         return Interval(None, None, None, None)
     low, high = spread.interval(evaluation.confidence)

@@ -36,9 +36,10 @@ from monitor.inference.detectability import (
     mce_level_detectables,
 )
 from monitor.inference.gaps import stack
-from monitor.inference.intervals import breaching_bins, merge_thin
+from monitor.inference.intervals import breaching_bins
 from monitor.inference.maximum import largest_gap
 from monitor.inference.memory import each_by_content, kept_with
+from monitor.inference.merging import merge_thin
 from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
 

@@ -19,9 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
 MIN_CLUSTERS = 10.0  # worth less than this many equal clusters, nothing can be said about how alike their rows are
 _NOTHING = 1e-12  # of a squared residual for each squared weight: what is left of equal residuals is rounding
 
@@ -92,7 +89,7 @@ def design_effect(sums: ClusterSums) -> float:
 
     Twenty pairs of copies, half of them with the residual +1 and half with -1:
 
-    >>> design_effect(sums_of_rows([0.0, 1.0] * 20, [1.0, 0.0] * 20, [pair % 20 for pair in range(40)]))
+    >>> design_effect(ClusterSums(aa=80, aw=0, cc=80, r=0, w=40, rr=40, rw=0, ww=40))
     2.0
     """
     if not sums.w > 0:
@@ -110,41 +107,12 @@ def two_way_effect(item: ClusterSums, cluster: ClusterSums, both: ClusterSums) -
 
     Copies in threads of two items with two labels each, and the same with a cluster for each label:
 
-    >>> item, thread = [row // 2 for row in range(80)], [row // 4 for row in range(80)]
-    >>> score, outcome = [0.5] * 80, [float(row // 4 % 2) for row in range(80)]
-    >>> of = [sums_of_rows(score, outcome, key) for key in (item, thread, [*zip(item, thread)])]
-    >>> two_way_effect(*of)
+    >>> rows = {"r": 0, "w": 80, "rr": 20, "rw": 0, "ww": 80}
+    >>> item, thread = ClusterSums(aa=40, aw=0, cc=160, **rows), ClusterSums(aa=80, aw=0, cc=320, **rows)
+    >>> two_way_effect(item, thread, item)
     4.0
     """
     larger = max(design_effect(item), design_effect(cluster))
     if item.silent or cluster.silent:
         return larger
     return max(larger, (item.clustered + cluster.clustered - both.clustered) / item.independent)
-
-
-def sums_of_rows(
-    score: npt.ArrayLike,
-    outcome: npt.ArrayLike,
-    cluster: npt.ArrayLike,
-    weight: npt.ArrayLike | None = None,
-) -> ClusterSums:
-    """The sums of plain rows, for simulations and tests; the warehouse takes the same in SQL.
-
-    ``score``, ``outcome`` and ``weight`` (1 by default) have shape (n,); ``cluster`` has n keys (or n rows
-    of keys, which must then be equal in all columns). A row without a cluster needs a key of its own.
-    """
-    s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
-    w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
-    r = w * (y - s)
-    key = _codes(np.asarray(cluster))
-    a, c = (np.bincount(key, weights=values).astype(np.float64) for values in (r, w))
-    products = {"aa": (a, a), "aw": (a, c), "cc": (c, c), "rr": (r, r), "rw": (r, w), "ww": (w, w)}
-    squares = {name: float(np.dot(left, right)) for name, (left, right) in products.items()}
-    return ClusterSums(r=float(r.sum()), w=float(w.sum()), **squares)
-
-
-def _codes(keys: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
-    if len(keys) == 0:
-        return np.zeros(0, dtype=np.intp)
-    _, codes = np.unique(keys, axis=0, return_inverse=True)
-    return np.asarray(codes, dtype=np.intp).reshape(-1)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
-from monitor.inference.change import Side, at_errors, same_errors, surely_above, surely_below
+from monitor.inference.change import Side, at_errors, has_rows, same_errors, surely_above, surely_below
 from monitor.inference.gaps import (
     ROUNDING,
     EceMoments,
@@ -29,10 +29,9 @@ from monitor.inference.gaps import (
     tail,
     with_gaps,
 )
-from monitor.inference.maximum import all_within, bounds, only_filled, points, stays_within
+from monitor.inference.maximum import bounds, points, stays_within
 from monitor.inference.maximum_change import STEP, Nulls, Pair, each_unchanged, for_planning, together
-from monitor.inference.merging import merge_thin
-from monitor.inference.search import scaled, smallest, smallest_of_each
+from monitor.inference.search import scaled, smallest_of_each
 
 _FAR = 10.0  # standard deviations: beyond this nothing is looked for
 _HALVINGS = 40  # of 20 standard deviations
@@ -46,10 +45,6 @@ Limits = Sequence[float | None]
 
 def _numbers(found: Floats) -> list[float | None]:
     return [None if np.isnan(number) else number for number in found.tolist()]
-
-
-def _filled(*tables: BinCounts) -> bool:
-    return all((table.w > 0).any() for table in tables)
 
 
 def _values_at(at: EceMoments, probability: float) -> Floats:
@@ -126,37 +121,23 @@ def _surely_more(
     return more
 
 
-def ece_increase_detectable(
-    window: BinCounts,
-    baseline: BinCounts,
-    *,
-    rate: float,
-    power: float = 0.8,
-    confidence: float = 0.95,
-    within: float | None = None,
-) -> float | None:
-    """The smallest rise of the ECE over the baseline's point that ``ece_increase`` would see.
+def ece_increase_detectables(
+    pairs: Sequence[Pair], *, rate: float, power: float = 0.8, confidence: float = 0.95, within: Limits
+) -> list[float | None]:
+    """The smallest rises of the ECE over the baseline's point that ``ece_increase_ps`` would see.
 
     x is the change in plug-in ECE that is exceeded with probability ``rate`` when both windows have
     the baseline's ECE e0; the answer is the smallest d for which a window with e0 + d exceeds it
-    with probability ``power``. With ``within``: None where it is more than that, found sooner.
+    with probability ``power``. None also where it is more than ``within``.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 800 + [0] * 200), (10000,))
-    >>> round(ece_increase_detectable(now, then, rate=0.01), 2)
-    0.04
+    >>> [round(found, 2) for found in ece_increase_detectables([(now, then)], rate=0.01, within=[None])]
+    [0.04]
     """
-    asked = [(window, baseline)]
-    return ece_increase_detectables(asked, rate=rate, power=power, confidence=confidence, within=[within])[0]
-
-
-def ece_increase_detectables(
-    pairs: Sequence[Pair], *, rate: float, power: float = 0.8, confidence: float = 0.95, within: Limits
-) -> list[float | None]:
-    """:func:`ece_increase_detectable` of several windows, each with its baseline, worked out together."""
     found = np.full(len(pairs), np.nan)
-    filled = [row for row, pair in enumerate(pairs) if _filled(*pair)]
+    filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
     if filled:
         asked = [pairs[row] for row in filled]
         same = same_errors(asked, confidence)
@@ -180,27 +161,6 @@ def _some(at: EceMoments, which: Ints) -> EceMoments:
     return EceMoments(at.mean[which], at.variance[which], at.third[which])
 
 
-def ece_level_detectable(
-    bins: BinCounts,
-    threshold: float,
-    *,
-    rate: float,
-    power: float = 0.8,
-    side: Side = "above",
-    within: float | None = None,
-) -> float | None:
-    """The distance of the true ECE from ``threshold`` at which ``ece_level_p`` is <= ``rate`` with ``power``.
-
-    With ``within``: None where it is more than that, found sooner.
-
-    >>> from monitor.core.counts import bin_counts, counts_from_rows
-    >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
-    >>> round(ece_level_detectable(rows, 0.08, rate=0.01), 2)
-    0.05
-    """
-    return ece_level_detectables([bins], threshold, rate=rate, power=power, side=side, within=[within])[0]
-
-
 def ece_level_detectables(
     tables: Sequence[BinCounts],
     threshold: float,
@@ -210,9 +170,17 @@ def ece_level_detectables(
     side: Side = "above",
     within: Limits,
 ) -> list[float | None]:
-    """:func:`ece_level_detectable` of several tables, worked out together."""
+    """The distances of the true ECE from ``threshold`` at which ``ece_level_ps`` is <= ``rate`` with ``power``.
+
+    None also where it is more than ``within``.
+
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
+    >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
+    >>> [round(found, 2) for found in ece_level_detectables([rows], 0.08, rate=0.01, within=[None])]
+    [0.05]
+    """
     found = np.full(len(tables), np.nan)
-    filled = [row for row, bins in enumerate(tables) if _filled(bins)]
+    filled = [row for row, bins in enumerate(tables) if has_rows(bins)]
     if filled:
         stacked, start = stack([tables[row] for row in filled]), np.full(len(filled), threshold)
         at = at_errors(stacked, start[:, None])
@@ -236,28 +204,20 @@ def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
     return np.asarray(order[np.arange(len(n)), n.shape[1] - held + held // 2])
 
 
-def mce_increase_detectable(
-    window: BinCounts, baseline: BinCounts, *, rate: float, power: float = 0.8, within: float | None = None
-) -> float | None:
-    """The smallest rise of the MCE that ``mce_increase`` would see, if the bin of median variance rose.
+def mce_increase_detectables(
+    merged: Sequence[Pair], *, rate: float, power: float = 0.8, within: Limits
+) -> list[float | None]:
+    """The smallest rises of the MCE that ``mce_increase_ps`` would see, if the bin of median variance rose.
 
-    With ``within``: None also where it is surely more than that, found sooner. Never too small, and too large by
+    Thin bins are merged already. None also where it is surely more than ``within``. Never too small, and too large by
     less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 800 + [0] * 200), (10000,))
-    >>> round(mce_increase_detectable(now, then, rate=0.01), 2)
-    0.04
+    >>> [round(found, 2) for found in mce_increase_detectables([(now, then)], rate=0.01, within=[None])]
+    [0.04]
     """
-    now, then = merge_thin([window, baseline])
-    return mce_increase_detectables([(now, then)], rate=rate, power=power, within=[within])[0]
-
-
-def mce_increase_detectables(
-    merged: Sequence[Pair], *, rate: float, power: float = 0.8, within: Limits
-) -> list[float | None]:
-    """:func:`mce_increase_detectable` of several pairs whose thin bins are merged already, worked out together."""
     found = np.full(len(merged), np.nan)
     filled = [row for row, (now, then) in enumerate(merged) if ((now.w > 0) & (then.w > 0)).any()]
     if filled:
@@ -342,36 +302,26 @@ class _Rising:
         return unseen
 
 
-def mce_level_detectable(
-    bins: BinCounts, threshold: float, *, rate: float, power: float = 0.8, side: Side = "above"
-) -> float | None:
-    """The distance of the true MCE from ``threshold`` at which ``mce_level_p`` is <= ``rate`` with ``power``.
-
-    Above: the bin of median variance lies beyond the threshold and the others where they are
-    (debiased, at most at the threshold). Below: all bins lie below it by that much. A largest gap goes in steps of one
-    hit, 1/n of a bin: where two of them lie nearer than the search tells apart, the answer is for the larger one.
-
-    >>> from monitor.core.counts import bin_counts, counts_from_rows
-    >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
-    >>> round(mce_level_detectable(rows, 0.2, rate=0.01), 2)
-    0.05
-    """
-    return mce_level_detectables([merge_thin([bins])[0]], threshold, rate=rate, power=power, side=side)[0]
-
-
 def mce_level_detectables(
     merged: Sequence[BinCounts], threshold: float, *, rate: float, power: float = 0.8, side: Side = "above"
 ) -> list[float | None]:
-    """:func:`mce_level_detectable` of several tables whose thin bins are merged already, worked out together."""
+    """The distances of the true MCE from ``threshold`` at which ``mce_level_ps`` is <= ``rate`` with ``power``.
+
+    Thin bins are merged already. Above: the bin of median variance lies beyond the threshold and the others where they
+    are (debiased, at most at the threshold). Below: all bins lie below it by that much. A largest gap goes in steps of
+    one hit, 1/n of a bin: where two of them lie nearer than the search tells apart, the answer is for the larger one.
+
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
+    >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
+    >>> [round(found, 2) for found in mce_level_detectables([rows], 0.2, rate=0.01)]
+    [0.05]
+    """
     found = np.full(len(merged), np.nan)
-    filled = [row for row, bins in enumerate(merged) if _filled(bins)]
-    if filled and side == "above":
-        found[filled] = _above(stack([merged[row] for row in filled]), threshold, rate, power)
-    answers = _numbers(found)
-    if side == "below":
-        for row in filled:
-            answers[row] = _below(only_filled(stack([merged[row]])), threshold, rate, power)
-    return answers
+    filled = [row for row, bins in enumerate(merged) if has_rows(bins)]
+    if filled:
+        tables = stack([merged[row] for row in filled])
+        found[filled] = (_above if side == "above" else _below)(tables, threshold, rate, power)
+    return _numbers(found)
 
 
 def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
@@ -408,18 +358,25 @@ def _seen_above(tables: GapTables, critical: Floats, threshold: float, power: fl
     return smallest_of_each(seen, power, room - threshold, critical - threshold + sd, sd)
 
 
-def _below(table: GapTables, threshold: float, rate: float, power: float) -> float | None:
-    n, score = table.n[0], table.score[0]
-    noise = 1 / float(np.sqrt(np.median(n)))
+def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
+    filled, size = tables.share > 0, len(tables.n)
+    noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
+    most = np.full(size, threshold)
     # the largest "largest gap" that is still surely below: searched downwards from the threshold
-    down = smallest(
-        lambda step: 1 - surely_below(table, threshold - step, threshold), 1 - rate, threshold, noise, noise / 2
+    down = smallest_of_each(
+        lambda step, which: 1 - surely_below(tables.take(which), threshold - step, threshold),
+        1 - rate, most, noise, noise / 2,
+    )  # fmt: skip
+
+    def seen(distance: Floats, which: Ints) -> Floats:
+        asked = tables.take(which)
+        own = with_gaps(asked, threshold - distance[:, None])
+        limit = (threshold - down[which] + 2e-9)[:, None]
+        return np.asarray(np.where(filled[which], stays_within(limit, asked.n, asked.score, own), 1.0).prod(axis=1))
+
+    left = np.flatnonzero(~np.isnan(down))
+    found = np.full(size, np.nan)
+    found[left] = smallest_of_each(
+        lambda distance, which: seen(distance, left[which]), power, most[left], (down + noise)[left], noise[left] / 2
     )
-    if down is None:
-        return None
-
-    def seen(distance: float) -> float:
-        own = np.clip(score + table.sign[0] * (threshold - distance), 0.0, 1.0)
-        return float(all_within(threshold - down + 2e-9, n, score, own))
-
-    return smallest(seen, power, threshold, down + noise, noise / 2)
+    return found

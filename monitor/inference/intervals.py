@@ -23,8 +23,6 @@ from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions, filled_bins
 from monitor.inference.shared import at_least_shared
 
-__all__ = ["Form", "MceInterval", "breaching_bins", "ece_intervals", "mce_interval", "mce_intervals", "merge_thin"]
-
 Form = Literal["bootstrap", "analytic", "percentile"]
 
 _NOTHING = Interval(None, None, None, None)
@@ -130,28 +128,17 @@ class MceInterval:
     bins: BinCounts
 
 
-def mce_interval(bins: BinCounts, *, confidence: float = 0.95) -> MceInterval:
-    """The MCE over bins of 100 rows and more, median-unbiased, with exact limits; names the worst bin.
+def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> list[MceInterval]:
+    """The MCE of each table over bins of 100 rows and more, median-unbiased, with exact limits; names the worst bin.
 
     Thin adjacent bins are merged first; ``plug_in`` is the textbook value of the bins as given. The
     lower limit shares its error among the M bins (Bonferroni), the upper one does not need to.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.9] * 200, [1] * 120 + [0] * 80)
-    >>> found = mce_interval(bin_counts(rows, (10000,)))
+    >>> (found,) = mce_intervals([bin_counts(rows, (10000,))])
     >>> round(found.interval.low, 3), round(found.interval.high, 3), round(found.worst_gap, 3), found.worst_n
     (0.232, 0.371, -0.3, 200)
-    """
-    return mce_intervals([bins], confidence=confidence)[0]
-
-
-def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> list[MceInterval]:
-    """:func:`mce_interval` of each table, worked out together: for many labels.
-
-    >>> from monitor.core.counts import bin_counts, counts_from_rows
-    >>> none, some = (bin_counts(counts_from_rows([0.9] * n, [1] * n), (10000,)) for n in (0, 50))
-    >>> [found.worst_n for found in mce_intervals([none, some])]
-    [0, 50]
     """
     merged = [merge_thin([table])[0] for table in tables]
     found = [MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, bins) for bins in merged]

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import Counts
 from monitor.core.records import Interval
-from monitor.inference.change import Side, mover
-from monitor.inference.records import IncreaseTest
-from monitor.inference.registered import Drawn
+from monitor.inference.change import mover
+from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
 from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, shortfall, squared_losses
@@ -34,7 +34,7 @@ from monitor.metrics.discrimination import (
 )
 from monitor.metrics.standard_errors import loss_moments
 
-Law = Proportion | FScore | Mean | Ranking | LogitArea | Drawn
+Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 _NOTHING = Interval(None, None, None, None)
@@ -55,32 +55,24 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
     if law is None:
         return _NOTHING
     low, high = law.interval(confidence)
-    textbook = law.plug_in if isinstance(law, Drawn) and law.plug_in is not None else law.value
+    textbook = law.plug_in if isinstance(law, Spread) and law.plug_in is not None else law.value
     return Interval(law.value, low, high, textbook)
 
 
-def level_p(name: str, counts: Counts, threshold: float, side: Side) -> float | None:
-    """One-sided p-value for "the true value is beyond the threshold"; None where undefined.
+@dataclass(frozen=True, slots=True)
+class IncreaseTest:
+    """The evidence on the change of one metric from a baseline to a window; None where undefined.
 
-    >>> from monitor.core.counts import counts_from_rows
-    >>> counts = counts_from_rows([0.9] * 100, [1] * 75 + [0] * 25)
-    >>> round(level_p("shortfall", counts, 0.05, "above"), 4)  # P(Bin(100, 0.85) <= 75)
-    0.0061
+    ``value0`` and ``value1`` are the points of the baseline and of the window, ``change`` is ``value1 - value0`` and
+    ``[low, high]`` its MOVER interval (Zou & Donner 2008). ``p_value`` is one-sided for "the metric got larger".
     """
-    law = law_of(name, counts)
-    return None if law is None else law.p_value(threshold, side)
 
-
-def level_detectable(
-    name: str, counts: Counts, threshold: float, side: Side, rate: float, *, power: float = 0.8
-) -> float | None:
-    """The smallest distance beyond the threshold at which :func:`level_p` <= rate with probability ``power``.
-
-    Exact for shares of rows. None where the metric is undefined or not even its farthest value would be seen; 0
-    where no value can be beyond the threshold (a shortfall above .05 when the mean score is .03).
-    """
-    law = law_of(name, counts)
-    return None if law is None else law.detectable(threshold, side, rate, power)
+    value0: float | None
+    value1: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
 
 
 def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> IncreaseTest:
@@ -111,7 +103,7 @@ def increase_detectable(
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         return _share_increase(found, frozen, float(ndtri(power) - ndtri(rate)))
     increase = _seen_increase(found, frozen, rate, power)
-    most = found.most if isinstance(found, Mean | Drawn) else 1.0
+    most = found.most if isinstance(found, Mean | Spread) else 1.0
     return increase if frozen.value + increase <= most else None
 
 

@@ -186,12 +186,6 @@ def stays_within(limit: npt.ArrayLike, n: Floats, score: Floats, rate: Floats) -
     return bounds(limit, n, score).chance(rate)
 
 
-def all_within(limit: npt.ArrayLike, n: Floats, score: Floats, rate: Floats) -> Floats:
-    """P(MCE < x) = product of F over the bins (the last axis), for every x (another last axis)."""
-    x = np.asarray(limit, dtype=np.float64)[..., None]
-    return np.asarray(stays_within(x, n, score, rate).prod(axis=-1))
-
-
 def only_filled(tables: GapTables) -> GapTables:
     """One table (the first) as it is, without its empty bins."""
     filled = tables.share[0] > 0

@@ -41,20 +41,6 @@ class Unchanged:
     mass: Floats
     lost: float
 
-    @property
-    def noise(self) -> float:
-        """The largest standard deviation of a hit rate of the window."""
-        return float(together([self]).noise[0])
-
-    def p_value(self, change: float) -> float:
-        """The probability that the plug-in MCE is larger by ``change`` or more in the window."""
-        return float(together([self]).p_values(np.array([change]))[0])
-
-    def critical(self, rate: float, guess: float) -> float | None:
-        """The smallest change with a p-value of at most ``rate``, to 1e-7; None where there is none."""
-        found = float(together([self]).critical(rate, np.array([guess]))[0])
-        return None if np.isnan(found) else found
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nulls:
@@ -130,17 +116,12 @@ def together(nulls: Sequence[Unchanged]) -> Nulls:
     return Nulls(hits(n, score, rate), n, score, rate, filled, error, middle, mass, lost)
 
 
-def unchanged(window: BinCounts, baseline: BinCounts) -> Unchanged:
-    """What two (merged) windows would be if both had the gaps of their pooled rows, debiased.
+@each_by_content
+def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
+    """What two (merged) windows would be if both had the gaps of their pooled rows, debiased; of each pair.
 
     A bin that only one window has is left out.
     """
-    return each_unchanged([(window, baseline)])[0]
-
-
-@each_by_content
-def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
-    """:func:`unchanged` of several pairs, worked out together."""
     pooled = stack([pool_bins([window, baseline]) for window, baseline in pairs])
     both = [stack([pair[place] for pair in pairs]) for place in (1, 0)]
     keep = (both[0].share > 0) & (both[1].share > 0)

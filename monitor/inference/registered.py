@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import Counts, Floats, bin_counts, counts_from_groups, equal_frequency_edges
-from monitor.inference.counts_bootstrap import Spread, draws
-from monitor.inference.sampling import Proportion, Skewed
+from monitor.core.counts import Counts, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.inference.counts_bootstrap import Spread, draws, spread_of
+from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, classification, cost, selective
 from monitor.metrics.classification import Share
 from monitor.metrics.definition import MetricSpec
@@ -26,29 +26,11 @@ from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, range_of
 RESAMPLES = 400  # a standard error is known to 1 / sqrt(2 x 400) = 3.5%
 COARSE = 32  # bins of scores in which draws are made; what varies within one does not matter for a standard error
 BINS = calibration.BINS
-_DEFINED = 0.5  # of fewer defined draws than this share nothing is concluded
 _SHARES: Mapping[str, Callable[[Counts], Share | None]] = {**classification.SHARES, **selective.SHARES}
 _COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
     "misclassification_cost": cost.cost_core,
     "expected_cost": cost.expected_cost_core,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn(Spread):
-    """A spread that can be compared with that of other rows; ``plug_in`` is the textbook value (None: as ``value``)."""
-
-    plug_in: float | None = None
-
-    @property
-    def above(self) -> Skewed:
-        """The law from which the upper limit comes."""
-        return self.law
-
-    @property
-    def below(self) -> Skewed:
-        """The law from which the lower limit comes: the same."""
-        return self.law
 
 
 def largest_allowed(name: str, threshold: float) -> float:
@@ -66,7 +48,7 @@ def largest_allowed(name: str, threshold: float) -> float:
     return abs(threshold) if threshold else math.inf
 
 
-def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Drawn | None:
+def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Spread | None:
     """The law by which the metric varies; None where it is not defined. KeyError for one that needs no counts.
 
     >>> from monitor.core.counts import counts_from_rows
@@ -88,22 +70,13 @@ def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Drawn | None:
         return None
     least, most = range_of(name)
     drawn = np.asarray(core(_draws_of(counts, in_bins=METRICS[name].needs == "bins")), dtype=np.float64)
-    return _spread(value, _bias(name, counts), drawn, least, most)
+    return spread_of(value, drawn, least=least, most=most, bias=_bias(name, counts))
 
 
 def _value(name: str, core: Core, counts: Counts) -> float | None:
     groups = _bins_of(counts) if METRICS[name].needs == "bins" else groups_of(counts)
     value = float(core(groups)) if len(groups.hit) else float("nan")
     return value if np.isfinite(value) else None
-
-
-def _spread(value: float, bias: float, drawn: Floats, least: float, most: float) -> Drawn | None:
-    held = drawn[np.isfinite(drawn)]
-    if len(held) < max(2.0, _DEFINED * len(drawn)):
-        return None
-    se = float(held.std(ddof=1))
-    skew = float(((held - held.mean()) ** 3).mean()) / se**3 if se > 0 else 0.0
-    return Drawn(min(max(value - bias, least), most), se, skew, least, most, value)
 
 
 def _bias(name: str, counts: Counts) -> float:
@@ -124,8 +97,7 @@ def _draws_of(counts: Counts, *, in_bins: bool) -> Groups:
     """The draws of a sample as groups with hits and misses of shape (resamples, groups); the same every time."""
     groups = coarse(counts, by_decision=not in_bins)
     rng = np.random.default_rng(int(groups.digest(), 16))
-    drawn = draws(groups, rng, resamples=RESAMPLES)
-    return groups_of(groups).drawn(drawn.hit, drawn.miss)
+    return groups_of(groups).drawn(*draws(groups, rng, resamples=RESAMPLES))
 
 
 @lru_cache(maxsize=8)

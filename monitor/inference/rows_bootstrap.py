@@ -2,16 +2,14 @@
 
 Each item of a draw counts a Poisson number of times (mean 1). Metrics that are functions of weighted sums
 (:class:`~monitor.metrics.row_sums.RowStatistic`) are drawn from sums by block of items, made once: the cost does not
-grow with items x draws. Areas under curves have a closed form. Any other function of rows goes through
-:func:`item_bootstrap`. Limits and p-values come from the standard error and the skewness of the draws
-(:class:`~monitor.inference.counts_bootstrap.Spread`), never from counting draws.
+grow with items x draws. Areas under curves have a closed form. Limits and p-values come from the standard error and
+the skewness of the draws (:class:`~monitor.inference.counts_bootstrap.Spread`), never from counting draws.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +17,7 @@ import numpy.typing as npt
 
 from monitor.core.counts import Floats
 from monitor.core.rows import ProbabilityRows, RegressionRows
-from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.counts_bootstrap import Spread, spread_of
 from monitor.metrics import certainty, information, multiclass, regression
 from monitor.metrics.row_sums import RowStatistic, Sums, scores
 
@@ -35,14 +33,6 @@ UNSEEN = 1.0  # items, wrongly predicted, that draws may hold beyond those seen
 _CLASSES = 25  # of which unseen items are made: of more, some all over the labels
 _FEWEST = 100  # blocks, however large the sums are
 _AT_ONCE = 8_000_000  # numbers in one array of sums: 64 MB
-_DEFINED = 0.5  # of fewer defined draws than this share nothing is concluded
-
-
-@dataclass(frozen=True, slots=True)
-class ItemSpread(Spread):
-    """A spread whose ``value`` is debiased where the metric is known to need it; ``plug_in`` is the textbook value."""
-
-    plug_in: float = math.nan
 
 
 def row_spreads(
@@ -51,7 +41,7 @@ def row_spreads(
     rng: np.random.Generator,
     *,
     resamples: int = 1000,
-) -> dict[str, ItemSpread | None]:
+) -> dict[str, Spread | None]:
     """The value and the spread of registered metrics of whole rows, by name; None where rows do not define one.
 
     ``names`` are those of metrics that need ``rows`` or ``regression``, as the rows given are (KeyError for another).
@@ -69,7 +59,7 @@ def row_spreads(
     (True, True)
     """
     wanted = list(names)
-    found: dict[str, ItemSpread | None] = {}
+    found: dict[str, Spread | None] = {}
     if isinstance(rows, ProbabilityRows) and not set(wanted).isdisjoint(multiclass.AREAS):
         found.update(_areas(rows))
     statistics = [STATISTICS[name] for name in wanted if name not in multiclass.AREAS]
@@ -77,9 +67,9 @@ def row_spreads(
     return {name: found.get(name) for name in wanted}
 
 
-def _areas(rows: ProbabilityRows) -> dict[str, ItemSpread | None]:
+def _areas(rows: ProbabilityRows) -> dict[str, Spread | None]:
     estimates = multiclass.area_estimates(rows)
-    return {name: ItemSpread(area.value, area.se, area.skew, plug_in=area.value) for name, area in estimates.items()}
+    return {name: Spread(area.value, area.se, area.skew, plug_in=area.value) for name, area in estimates.items()}
 
 
 def _by_blocks(
@@ -87,7 +77,7 @@ def _by_blocks(
     statistics: Sequence[RowStatistic],
     rng: np.random.Generator,
     resamples: int,
-) -> dict[str, ItemSpread | None]:
+) -> dict[str, Spread | None]:
     if not statistics or not float(rows.weight.sum()) > 0:
         return {}
     arranged, blocks = _arranged(rows, rng)
@@ -103,7 +93,7 @@ def _by_blocks(
         times = rng.poisson(rate, (min(step, resamples - start), len(rate))).astype(np.float64)
         _put_in(statistics, sums, times, drawn)
         _put_in([each for each in statistics if each.biased], sums, times[:, :blocks], again)
-    found: dict[str, ItemSpread | None] = {}
+    found: dict[str, Spread | None] = {}
     for statistic in statistics:
         value = statistic.value(*(sums[part][:blocks].sum(axis=0) for part in statistic.sums))
         of_seen = np.concatenate(again[statistic.name]) if statistic.biased else None
@@ -129,57 +119,6 @@ def _bias(value: float, drawn: Floats) -> float:
     return float(held.mean()) - value if len(held) else 0.0
 
 
-def spread_of(
-    value: float | None,
-    drawn: Floats,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    scale: float = 1.0,
-    bias: float = 0.0,
-) -> ItemSpread | None:
-    """The spread of draws (B,), NaN where undefined; None without a value, or where most draws are undefined.
-
-    ``scale`` is what the standard error of the rows is to that of the draws: below 1 where draws held fewer items.
-    ``bias`` is taken off the value.
-    """
-    held = drawn[np.isfinite(drawn)]
-    if value is None or len(held) < max(2.0, _DEFINED * len(drawn)):
-        return None
-    se = float(held.std(ddof=1))
-    # a spread of rounding errors is none
-    se = se if se > 1e-12 * max(1.0, float(np.abs(held).max())) else 0.0
-    skew = float(((held - held.mean()) ** 3).mean()) / se**3 if se > 0 else 0.0
-    return ItemSpread(min(max(value - bias, least), most), se * scale, skew * scale, least, most, value)
-
-
-def item_bootstrap(
-    rows: Rows,
-    functions: Mapping[str, Callable[[Rows], float | None]],
-    rng: np.random.Generator,
-    *,
-    resamples: int = 200,
-    at_most: int = 20_000,
-) -> dict[str, ItemSpread | None]:
-    """The spread of any functions of whole rows that take their weights into account; None where undefined.
-
-    The value is that of all rows. Beyond ``at_most`` items, draws are of a random part of them and the standard
-    error is brought to the size of all, by the root of the effective items (m out of n; Bickel, Götze & van Zwet
-    1997): right for smooth functions, not for a maximum. Costs ``resamples`` calls of each function. 200 draws know a
-    standard error to 5%.
-    """
-    total = len(rows.weight)
-    part = rows if total <= at_most else take(rows, np.sort(rng.choice(total, at_most, replace=False)))
-    scale = math.sqrt(_effective(part.weight) / _effective(rows.weight)) if total > at_most else 1.0
-    drawn: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(resamples):
-        again = replace(part, weight=part.weight * rng.poisson(1.0, len(part.weight)))
-        for name, function in functions.items():
-            value = function(again)
-            drawn[name].append(math.nan if value is None else value)
-    return {name: spread_of(function(rows), np.array(drawn[name]), scale=scale) for name, function in functions.items()}
-
-
 def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
     """The items at these positions; they stand for as many as before."""
     arrays: dict[str, Any] = {
@@ -188,11 +127,6 @@ def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
         if isinstance(getattr(rows, field.name), np.ndarray)
     }
     return replace(rows, **arrays)
-
-
-def _effective(weight: Floats) -> float:
-    squares = float((weight**2).sum())
-    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def _numbers(rows: ProbabilityRows | RegressionRows) -> int:

@@ -16,23 +16,6 @@ Chance = Callable[[Floats, Ints], Floats]
 """``chance(distance, which)``: the probability at one distance for each of the questions ``which``; all (K,)."""
 
 
-def smallest(chance: Callable[[float], float], target: float, most: float, guess: float, sd: float) -> float | None:
-    """The smallest distance in [0, most] with ``chance`` >= ``target``; None where not even ``most`` has it.
-
-    One question of :func:`smallest_of_each`.
-
-    >>> found = smallest(lambda x: min(1.0, x * x), 0.25, 1.0, 0.1, 0.3)
-    >>> round(found, 2), smallest(lambda x: x / 2, 0.8, 1.0, 0.1, 0.3)
-    (0.5, None)
-    """
-
-    def one(distance: Floats, _: Ints) -> Floats:
-        return np.array([chance(float(distance[0]))])
-
-    (found,) = smallest_of_each(one, target, *(np.array([float(each)]) for each in (most, guess, sd))).tolist()
-    return None if np.isnan(found) else float(found)
-
-
 def smallest_of_each(
     chance: Chance, target: float, most: Floats, guess: Floats, sd: Floats, *, near: float = PRECISION
 ) -> Floats:
@@ -42,6 +25,10 @@ def smallest_of_each(
     steps, and the answer then lies behind the step. ``guess``, and ``sd``, the distance of about one standard error,
     need not be right: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
     straight, and never needs more than one step above halving (ITP, Oliveira & Takahashi 2021).
+
+    >>> most, guess, sd = np.array([[1.0, 1.0], [0.1, 0.1], [0.3, 0.3]])
+    >>> smallest_of_each(lambda x, which: x**2 / (1 + 9 * which), 0.25, most, guess, sd).round(2).tolist()
+    [0.5, nan]
     """
     found = np.full(len(most), np.nan)
     left = np.flatnonzero(most >= 0)

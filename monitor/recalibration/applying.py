@@ -34,29 +34,6 @@ def clipped_logit(scores: Floats) -> Floats:
     return np.asarray(logit(np.clip(scores, CLIP, 1 - CLIP)))
 
 
-def ranking(score_map: ScoreMap, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """The labels of one item from the highest new score down, as indices into ``scores`` of shape (L,).
-
-    An isotonic map gives some neighbours the same new score: those stand in the order of their old scores, and so
-    the order is that of the old scores (equal ones in the order given).
-
-    >>> ranking(ScoreMap("isotonic", knots=((0.2, 0.5), (0.8, 0.5))), [0.3, 0.7, 0.1]).tolist()
-    [1, 0, 2]
-    """
-    old = np.asarray(scores, dtype=np.float64)
-    return np.lexsort((-old, -apply(score_map, old))).astype(np.int64)
-
-
-def recalibrated(counts: Counts, score_map: ScoreMap) -> Counts:
-    """The same rows under their new scores: every group's rows get the new score of its mean score.
-
-    ``predicted`` and ``automated`` are forgotten: both follow from scores, and a threshold must be chosen anew.
-    """
-    kept = counts.by_cell()
-    kept = kept.take(kept.w > 0)
-    return moved(kept, apply(score_map, kept.score))
-
-
 def moved(counts: Counts, score: Floats) -> Counts:
     """The groups (K,) of positive weight with other scores (K,), sorted into the cells these belong to."""
     cell = np.floor(score * CELLS + 0.5).astype(np.int64)

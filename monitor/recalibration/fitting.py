@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used, and most commands never use them
 from scipy.special import expit
 
-from monitor.core.counts import Counts, Floats, pool
+from monitor.core.counts import Counts, Floats
 from monitor.recalibration.applying import clipped_logit
 from monitor.recalibration.score_map import MOST_KNOTS, Method, ScoreMap
 
@@ -37,19 +37,6 @@ def fit(method: Method, counts: Counts) -> ScoreMap:
     if not 0 < positives < total:
         raise CannotFit("one_outcome", "all rows have the same outcome: nothing can be learned from them")
     return _FITS[method](held)
-
-
-def fit_joint(method: Method, parts: Sequence[Counts]) -> ScoreMap:
-    """One map for several labels, such as the rows of each label that are among their item's k highest scores.
-
-    As all labels have the same map, the order of an item's labels stays. Raises :class:`CannotFit`.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> parts = [counts_from_rows([0.8] * 10, [1] * hits + [0] * (10 - hits)) for hits in (5, 7)]
-    >>> [round(number, 6) for number in fit_joint("isotonic", parts).knots[0]]
-    [0.8, 0.6]
-    """
-    return fit(method, pool(parts))
 
 
 def fit_temperature(counts: Counts) -> ScoreMap:

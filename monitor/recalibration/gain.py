@@ -96,15 +96,14 @@ def refusal(method: Method, counts: Counts) -> str | None:
     return "too_few_outcomes" if counts.effective_rows * min(share, 1 - share) < LEAST_OUTCOMES else None
 
 
-def folds(counts: Counts, k: int, rng: np.random.Generator, *, decided: bool = False) -> list[Fold]:
+def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
     """The rows of the counts shared out at random among k folds of (almost) equal size.
 
     Which rows go together is drawn as if the rows themselves were shuffled: multivariate hypergeometric draws over
     the hits and misses of each cell. Where rows weigh differently, a cell's hits share its ``wy`` alike, and its misses
     the rest. A cell whose soft outcomes round to hits only, or misses only, gives all its rows its mean outcome.
-    With ``decided`` the folds still know what was predicted and automated; maps of scores need not.
     """
-    held = counts if decided else counts.by_cell()
+    held = counts.by_cell()
     held = held.take(held.w > 0)
     hits = np.rint(held.n * held.rate).astype(np.int64)
     everything = np.concatenate([hits, held.n - hits])

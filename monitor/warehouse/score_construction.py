@@ -132,60 +132,51 @@ def vote_share(rows: Ragged) -> Floats:
     return rows.mean(rows.values)
 
 
-def vote_variance(rows: Ragged) -> Floats:
-    """The unbiased variance of the M votes, sum (v - mean)^2 / (M - 1); NaN for one run.
-
-    Over M it is the squared standard error of :func:`vote_share`.
-
-    >>> vote_variance(ragged([[1, 1, 0, 1], [1]])).tolist()
-    [0.25, nan]
-    """
-    deviation = rows.values - vote_share(rows)[rows.row]
-    enough = rows.lengths >= 2
-    return np.where(enough, rows.summed(deviation**2) / np.where(enough, rows.lengths - 1, 1), np.nan)
-
-
 @dataclass(frozen=True, slots=True)
 class Construction:
     """One way to make a score. ``needs`` says what a row holds, ``least`` how many numbers it must hold.
 
-    ``function`` takes the rows and gives scores in [0, 1] of shape (N,); ``docs_anchor`` is its heading in
-    docs/confidence.md.
+    ``function`` takes the rows and gives scores in [0, 1] of shape (N,). ``name`` is its heading in docs/confidence.md.
     """
 
     name: str
     summary: str
     needs: Needs
     function: Callable[[Ragged], Floats]
-    docs_anchor: str
     least: int = 1
 
 
 _ALL = (
     Construction(
-        "sequence_probability", "Probability of the whole answer: exp of the sum of token log-probabilities",
-        "token_logprobs", sequence_probability, "sequence_probability",
+        "sequence_probability",
+        "Probability of the whole answer: exp of the sum of token log-probabilities",
+        "token_logprobs",
+        sequence_probability,
     ),
     Construction(
-        "geometric_mean_probability", "Geometric mean of the token probabilities: exp of the mean log-probability",
-        "token_logprobs", geometric_mean_probability, "geometric_mean_probability",
+        "geometric_mean_probability",
+        "Geometric mean of the token probabilities: exp of the mean log-probability",
+        "token_logprobs",
+        geometric_mean_probability,
+    ),
+    Construction("mean_probability", "Mean of the token probabilities", "token_logprobs", mean_probability),
+    Construction("min_probability", "Smallest token probability", "token_logprobs", min_probability),
+    Construction(
+        "top_two_margin",
+        "Probability of the likeliest label less that of the second",
+        "label_logprobs",
+        top_two_margin,
+        least=2,
     ),
     Construction(
-        "mean_probability", "Mean of the token probabilities", "token_logprobs", mean_probability, "mean_probability"
+        "entropy_confidence",
+        "1 less the entropy over the labels, as a share of the largest possible",
+        "label_logprobs",
+        entropy_confidence,
+        least=2,
     ),
-    Construction(
-        "min_probability", "Smallest token probability", "token_logprobs", min_probability, "min_probability"
-    ),
-    Construction(
-        "top_two_margin", "Probability of the likeliest label less that of the second",
-        "label_logprobs", top_two_margin, "top_two_margin", 2,
-    ),
-    Construction(
-        "entropy_confidence", "1 less the entropy over the labels, as a share of the largest possible",
-        "label_logprobs", entropy_confidence, "entropy_confidence", 2,
-    ),
-    Construction("vote_share", "Share of the runs that said yes", "votes", vote_share, "vote_share"),
-)  # fmt: skip
+    Construction("vote_share", "Share of the runs that said yes", "votes", vote_share),
+)
 
 CONSTRUCTIONS: Mapping[str, Construction] = MappingProxyType({each.name: each for each in _ALL})
 
@@ -196,13 +187,6 @@ class Scored:
 
     score: Floats
     reasons: Mapping[int, BadArray]
-
-    def require_all(self) -> Floats:
-        """The scores; raises ValueError that names the first row without one."""
-        if self.reasons:
-            row = min(self.reasons)
-            raise ValueError(f"row {row} gives no score: {self.reasons[row]} ({len(self.reasons)} such rows in all)")
-        return self.score
 
 
 def scores(method: str, values: Sequence[RowValue]) -> Scored:

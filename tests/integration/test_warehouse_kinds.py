@@ -13,12 +13,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
+from benchmarks.cluster_sums import sums_of_rows
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import counts_from_rows
 from monitor.core.rejection import Read, rejections
 from monitor.core.rows import ProbabilityRows
-from monitor.inference.dependence import design_effect, sums_of_rows
+from monitor.inference.dependence import design_effect
 from monitor.warehouse import whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
 from tests.conftest import Loader

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.counts import Counts, counts_from_rows, empty_counts
-from monitor.inference.averages import averaged
-from monitor.inference.levels import increase_detectable, increase_test, interval, level_detectable, level_p
+from monitor.inference.levels import increase_detectable, increase_test, interval
+from tests.fakes.one_table import level_detectable, level_p
 
 NAMES = (
     "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate", "precision", "recall", "f1",
@@ -107,19 +106,6 @@ def test_one_row_or_less_is_never_strong_evidence(name: str, case: str) -> None:
             continue  # a shortfall is never larger than the mean score, whatever the outcomes
         p = level_p(name, counts, threshold, side)  # type: ignore[arg-type]
         assert p is None or p >= 0.02
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["macro_precision", "weighted_recall", "macro_f1", "micro_f1"])
-def test_averages_over_degenerate_labels_are_sound(name: str, case: str) -> None:
-    for parts in ([CASES[case]], [CASES[case], CASES["all right"]]):
-        found = averaged(name, parts, 0.95, np.random.default_rng(1), resamples=200)
-        if found.value is None:
-            assert (found.low, found.high) == (None, None)
-            continue
-        assert found.low is not None
-        assert found.high is not None
-        assert 0 <= found.low <= found.value <= found.high <= 1
 
 
 @settings(max_examples=50)

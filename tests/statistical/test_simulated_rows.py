@@ -33,9 +33,9 @@ from monitor.core.counts import CELLS, bin_counts, counts_from_rows, equal_frequ
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import evaluate
 from monitor.evaluation.shift.counts_tests import ks
-from monitor.inference.change import ece_level_p
 from monitor.inference.gaps import stack
 from tests.fakes.alerts_world import Judged, verdict_of
+from tests.fakes.one_table import ece_level_p
 
 RANDOM = tuple(random_cell(number, 5).population for number in range(12))
 DAILY = rules_of(shipped(), "daily")

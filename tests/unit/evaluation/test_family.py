@@ -15,11 +15,11 @@ from monitor.config.model import Condition, EvaluationConfig, MetricName, Rule
 from monitor.core.counts import BinCounts
 from monitor.core.records import Interval, Subject
 from monitor.evaluation.comparisons import RuleInput, compare, compare_family
-from monitor.inference.change import mce_increase_p
 from monitor.inference.maximum import hits
 from monitor.inference.maximum_change import LEAST_P
 from monitor.inference.memory import MOST, each_by_content, forget
-from monitor.inference.search import PRECISION, smallest, smallest_of_each
+from monitor.inference.search import PRECISION, smallest_of_each
+from tests.fakes.one_table import mce_increase_p, smallest
 from tests.properties.test_verdict_consistency import material
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
-from monitor.core.counts import Floats, counts_from_groups, counts_from_rows, empty_counts
-from monitor.inference.averages import averaged
-from monitor.inference.counts_bootstrap import CountSamples, Spread, bootstrap, by_prediction
-from monitor.inference.levels import interval
+from monitor.core.counts import Counts, Floats, counts_from_groups, counts_from_rows
+from monitor.inference.counts_bootstrap import Spread, draws, spread_of
+from monitor.metrics.groups import Core, Groups, groups_of, number
 from monitor.metrics.standard_errors import moments
 
 
@@ -23,17 +23,31 @@ def rows(seed: int, n: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray]:
     return score, (rng.random(n) < score).astype(float)
 
 
-def area(drawn: Sequence[CountSamples]) -> Floats:
-    """The area under the ROC curve of each draw; groups are in the order of their scores."""
-    hit, miss = drawn[0].hit, drawn[0].miss
-    below = np.cumsum(miss, axis=1) - miss / 2
-    return np.asarray((hit * below).sum(axis=1) / hit.sum(axis=1) / miss.sum(axis=1))
+def area(groups: Groups) -> Floats:
+    """The area under the ROC curve; groups are in the order of their scores."""
+    below = np.cumsum(groups.miss, axis=-1) - groups.miss / 2
+    return np.asarray((groups.hit * below).sum(axis=-1) / groups.hit.sum(axis=-1) / groups.miss.sum(axis=-1))
 
 
-def precision_of_draws(drawn: Sequence[CountSamples]) -> Floats:
-    yes = drawn[0].predicted
-    hit, miss = drawn[0].hit[:, yes].sum(axis=1), drawn[0].miss[:, yes].sum(axis=1)
+def precision(groups: Groups) -> Floats:
+    hit, miss = groups.hit[..., groups.predicted].sum(axis=-1), groups.miss[..., groups.predicted].sum(axis=-1)
     return np.asarray(hit / (hit + miss))
+
+
+def bootstrap(counts: Counts, core: Core, rng: np.random.Generator, *, resamples: int = 1000) -> Spread | None:
+    groups = groups_of(counts)
+    drawn = groups.drawn(*draws(counts, rng, resamples=resamples))
+    return spread_of(number(core(groups)), core(drawn), least=0.0, most=1.0)
+
+
+def by_prediction(counts: Counts) -> Counts:
+    """The counts summed into two groups, not predicted and predicted."""
+    sums: dict[str, Any] = {
+        name: np.array([getattr(counts, name)[counts.predicted == value].sum() for value in (False, True)])
+        for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+    }
+    keys: dict[str, Any] = {"cell": np.zeros(2, dtype=np.int64), "predicted": np.array([False, True])}
+    return replace(counts, **keys, automated=np.zeros(2, dtype=bool), **sums)
 
 
 def known(found: Spread | None) -> Spread:
@@ -44,7 +58,7 @@ def known(found: Spread | None) -> Spread:
 def test_the_spread_of_an_area_is_delong_s() -> None:
     score, truth = rows(1, 1500)
     counts = counts_from_rows(score, truth)
-    found = known(bootstrap([counts], area, np.random.default_rng(0), resamples=4000))
+    found = known(bootstrap(counts, area, np.random.default_rng(0), resamples=4000))
     expected = moments("roc_auc", counts)
     assert expected is not None
     assert found.value == pytest.approx(roc_auc_score(truth, score), abs=1e-12)
@@ -56,17 +70,17 @@ def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool) -> 
     score, truth = rows(2, 900)
     weight = np.random.default_rng(3).choice([1.0, 6.0], 900) if weighted else np.ones(900)
 
-    def precision(index: np.ndarray) -> float:
+    def of_rows(index: np.ndarray) -> float:
         chosen = index[score[index] >= 0.5]
         return float(np.average(truth[chosen], weights=weight[chosen]))
 
     by_rows = stats.bootstrap(
-        (np.arange(900),), precision, n_resamples=600, method="percentile", vectorized=False,
+        (np.arange(900),), of_rows, n_resamples=600, method="percentile", vectorized=False,
         rng=np.random.default_rng(4),
     )  # fmt: skip
     counts = counts_from_rows(score, truth, weight=weight)
-    found = known(bootstrap([by_prediction(counts)], precision_of_draws, np.random.default_rng(5), resamples=4000))
-    assert found.value == pytest.approx(precision(np.arange(900)), abs=1e-12)
+    found = known(bootstrap(by_prediction(counts), precision, np.random.default_rng(5), resamples=4000))
+    assert found.value == pytest.approx(of_rows(np.arange(900)), abs=1e-12)
     assert found.se == pytest.approx(by_rows.standard_error, rel=4 / np.sqrt(2 * 600))
     low, high = found.interval(0.95)
     assert (low, high) == pytest.approx(tuple(by_rows.confidence_interval), abs=0.25 * found.se)
@@ -74,14 +88,14 @@ def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool) -> 
 
 def test_a_share_gets_nearly_its_exact_limits() -> None:
     counts = by_prediction(counts_from_rows([0.9] * 60, [1] * 48 + [0] * 12))
-    found = known(bootstrap([counts], precision_of_draws, np.random.default_rng(6), resamples=20_000))
+    found = known(bootstrap(counts, precision, np.random.default_rng(6), resamples=20_000))
     mid_p = stats.beta(48.5, 12.5).ppf([0.025, 0.975])  # Jeffreys' limits, between the exact ones and their mid-P form
     assert found.interval(0.95) == pytest.approx(tuple(mid_p), abs=0.015)
 
 
 def test_p_values_reach_far_below_one_in_the_number_of_draws() -> None:
     counts = by_prediction(counts_from_rows([0.9] * 400, [1] * 260 + [0] * 140))
-    found = known(bootstrap([counts], precision_of_draws, np.random.default_rng(7), resamples=2000))
+    found = known(bootstrap(counts, precision, np.random.default_rng(7), resamples=2000))
     exact = stats.binomtest(260, 400, 0.8, alternative="less").pvalue
     assert 1e-16 < exact < 1e-11
     assert np.log10(found.p_value(0.8, "below")) == pytest.approx(np.log10(exact), abs=2.5)
@@ -100,7 +114,7 @@ def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five() -> Non
 
     def drawn(rate: float) -> Spread:
         counts = by_prediction(counts_from_rows(np.full(500, 0.9), rng.random(500) < rate))
-        return known(bootstrap([counts], precision_of_draws, rng, resamples=400))
+        return known(bootstrap(counts, precision, rng, resamples=400))
 
     distance = drawn(0.7).detectable(0.8, "below", 0.05)
     assert distance is not None
@@ -111,7 +125,7 @@ def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five() -> Non
 
 def test_where_every_row_was_right_the_truth_is_not_called_certain() -> None:
     counts = by_prediction(counts_from_rows([0.9] * 40 + [0.1] * 40, [1] * 40 + [0] * 40))
-    found = known(bootstrap([counts], precision_of_draws, np.random.default_rng(9)))
+    found = known(bootstrap(counts, precision, np.random.default_rng(9)))
     low, high = found.interval(0.95)
     assert (found.value, high) == (1.0, 1.0)
     assert 0.9 < low < 0.98  # Clopper & Pearson: 0.912
@@ -121,7 +135,7 @@ def test_where_every_row_was_right_the_truth_is_not_called_certain() -> None:
 def test_clusters_and_weights_widen_the_spread_by_their_effect() -> None:
     score, truth = rows(10, 2000)
     plain, clustered, heavy = (
-        known(bootstrap([by_prediction(c)], precision_of_draws, np.random.default_rng(11), resamples=4000))
+        known(bootstrap(by_prediction(c), precision, np.random.default_rng(11), resamples=4000))
         for c in (
             counts_from_rows(score, truth),
             counts_from_rows(score, truth, design_effect=4.0),
@@ -133,19 +147,24 @@ def test_clusters_and_weights_widen_the_spread_by_their_effect() -> None:
 
 
 def test_what_is_not_defined_has_no_spread() -> None:
-    rng = np.random.default_rng(12)
-    assert bootstrap([], area, rng) is None
-    assert bootstrap([empty_counts()], area, rng) is None
     one_class = counts_from_rows([0.2, 0.9], [1, 1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        assert bootstrap([one_class], area, rng) is None
+        assert bootstrap(one_class, area, np.random.default_rng(12)) is None
 
 
-def test_the_same_generator_gives_the_same_spread_and_memory_stays_bounded() -> None:
+def test_the_same_generator_gives_the_same_spread() -> None:
     counts = counts_from_rows(*rows(13, 20_000, digits=4))
-    assert len(counts.cell) > 7000  # so that 400 draws come in two pieces
-    one, two = (bootstrap([counts], area, np.random.default_rng(14), resamples=400) for _ in range(2))
+    one, two = (bootstrap(counts, area, np.random.default_rng(14), resamples=400) for _ in range(2))
     assert one == two
+
+
+def test_draws_that_are_mostly_undefined_conclude_nothing() -> None:
+    mostly = np.array([1.0] * 40 + [np.nan] * 60)
+    assert spread_of(1.0, mostly) is None
+    assert spread_of(None, np.arange(10.0)) is None
+    found = spread_of(4.5, np.array([*range(10), np.nan]))
+    assert found is not None
+    assert (found.se, found.skew) == pytest.approx((np.std(range(10), ddof=1), 0.0), abs=1e-12)
 
 
 def test_the_cost_does_not_depend_on_the_number_of_rows() -> None:
@@ -157,7 +176,7 @@ def test_the_cost_does_not_depend_on_the_number_of_rows() -> None:
             score_is="probability_of_label",
         )
         start = time.process_time()
-        bootstrap([counts], area, np.random.default_rng(15), resamples=2000)
+        bootstrap(counts, area, np.random.default_rng(15), resamples=2000)
         return time.process_time() - start
 
     seconds(10)
@@ -165,81 +184,17 @@ def test_the_cost_does_not_depend_on_the_number_of_rows() -> None:
     assert many < 3 * few
 
 
-TRUTHS = [rows(seed, 400) for seed in (20, 21, 22)]
-LABELS = [counts_from_rows(score, truth) for score, truth in TRUTHS]
-
-
-@pytest.mark.parametrize(
-    ("metric", "peer"), [("precision", precision_score), ("recall", recall_score), ("f1", f1_score)]
-)
-@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
-def test_averages_over_labels_are_scikit_learn_s(metric: str, peer: object, average: str) -> None:
-    truth = np.column_stack([truth for _, truth in TRUTHS])
-    predicted = np.column_stack([score >= 0.5 for score, _ in TRUTHS])
-    found = averaged(f"{average}_{metric}", LABELS, 0.95, np.random.default_rng(0))
-    assert found.value == pytest.approx(peer(truth, predicted, average=average), abs=1e-12)  # type: ignore[operator]
-    assert found.low is not None
-    assert found.high is not None
-    assert found.plug_in == found.value
-    assert 0 < found.low < (found.value or 0) < found.high < 1
-
-
-def test_the_interval_of_a_macro_average_is_that_of_a_bootstrap_of_the_rows_of_each_label() -> None:
-    rng = np.random.default_rng(1)
-    values = []
-    for _ in range(800):
-        drawn = [(score[i] >= 0.5, truth[i]) for score, truth in TRUTHS for i in [rng.integers(0, 400, 400)]]
-        values.append(np.mean([2 * (yes * truth).sum() / (yes.sum() + truth.sum()) for yes, truth in drawn]))
-    found = averaged("macro_f1", LABELS, 0.95, np.random.default_rng(2), resamples=4000)
-    half = ((found.high or 0) - (found.low or 0)) / 2
-    assert half == pytest.approx(1.96 * np.std(values), rel=4 / np.sqrt(2 * 800) + 0.03)
-
-
-def test_one_label_s_macro_average_has_nearly_the_interval_of_its_closed_form() -> None:
-    for metric in ("precision", "recall", "f1"):
-        exact = interval(metric, LABELS[0], 0.95)
-        found = averaged(f"macro_{metric}", LABELS[:1], 0.95, np.random.default_rng(3), resamples=8000)
-        assert found.value == pytest.approx(exact.value)
-        assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=0.012)
-
-
-def test_labels_that_do_not_define_a_metric_are_left_out() -> None:
-    silent = counts_from_rows([0.1, 0.2], [0, 0])
-    rng = np.random.default_rng(4)
-    alone = averaged("macro_f1", LABELS, 0.95, rng)
-    assert averaged("macro_f1", [*LABELS, silent, empty_counts()], 0.95, rng).value == alone.value
-    for name in ("macro_f1", "weighted_recall", "micro_precision"):
-        assert averaged(name, [silent], 0.95, rng).value is None
-        assert averaged(name, [], 0.95, rng).value is None
-
-
-def test_a_source_s_own_design_effect_widens_the_interval() -> None:
-    plain, clustered = (
-        averaged("macro_f1", LABELS, 0.95, np.random.default_rng(5), design_effect=effect, resamples=4000)
-        for effect in (1.0, 4.0)
-    )
-    width = [(found.high or 0) - (found.low or 0) for found in (plain, clustered)]
-    assert width[1] == pytest.approx(2 * width[0], rel=0.1)
-
-
-def test_an_unknown_average_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        averaged("macro_accuracy", LABELS, 0.95, np.random.default_rng(6))
-    with pytest.raises(KeyError):
-        averaged("median_f1", LABELS, 0.95, np.random.default_rng(6))
-
-
 def test_any_function_of_counts_can_be_asked_for_such_as_average_precision() -> None:
-    def average_precision(drawn: Sequence[CountSamples]) -> Floats:
-        hit, miss = drawn[0].hit[:, ::-1], drawn[0].miss[:, ::-1]
-        reached = np.cumsum(hit, axis=1)
-        tried = reached + np.cumsum(miss, axis=1)
-        precision = np.divide(reached, tried, out=np.zeros_like(tried), where=tried > 0)
-        return np.asarray((hit * precision).sum(axis=1) / hit.sum(axis=1))
+    def average_precision(groups: Groups) -> Floats:
+        hit, miss = groups.hit[..., ::-1], groups.miss[..., ::-1]
+        reached = np.cumsum(hit, axis=-1)
+        tried = reached + np.cumsum(miss, axis=-1)
+        right = np.divide(reached, tried, out=np.zeros_like(tried), where=tried > 0)
+        return np.asarray((hit * right).sum(axis=-1) / hit.sum(axis=-1))
 
     score, truth = rows(30, 1000)
     counts = counts_from_rows(score, truth).by_cell()
-    found = known(bootstrap([counts], average_precision, np.random.default_rng(31), resamples=3000))
+    found = known(bootstrap(counts, average_precision, np.random.default_rng(31), resamples=3000))
     closed = moments("pr_auc", counts)
     assert closed is not None
     assert found.value == pytest.approx(average_precision_score(truth, score), abs=1e-12)

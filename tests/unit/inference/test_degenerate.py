@@ -7,7 +7,8 @@ import pytest
 
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
-from monitor.inference.intervals import Form, MceInterval, breaching_bins, ece_intervals, mce_interval, mce_intervals
+from monitor.inference.intervals import Form, MceInterval, breaching_bins, ece_intervals, mce_intervals
+from tests.fakes.one_table import mce_interval
 
 FORMS: tuple[Form, ...] = ("bootstrap", "analytic", "percentile")
 UNKNOWN = Interval(None, None, None, None)

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.cluster_sums import sums_of_rows
 from monitor.core.counts import Counts, bin_counts, counts_from_bytes, counts_from_rows, pool
 from monitor.core.records import WHERES
-from monitor.inference.dependence import ClusterSums, design_effect, sums_of_rows, two_way_effect
+from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.inference.intervals import ece_intervals
 from monitor.inference.levels import interval
 

@@ -11,23 +11,19 @@ import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
 from monitor.inference import detectability, maximum_change
-from monitor.inference.change import (
-    ece_increase,
-    ece_increase_p,
-    ece_level_p,
-    mce_increase,
-    mce_increase_p,
-    mce_level_p,
-)
-from monitor.inference.detectability import (
-    ece_increase_detectable,
-    ece_level_detectable,
-    mce_increase_detectable,
-    mce_level_detectable,
-)
-from monitor.inference.maximum_change import for_planning, unchanged
-from monitor.inference.records import IncreaseTest
+from monitor.inference.maximum_change import for_planning, together
 from monitor.inference.search import PRECISION, Chance
+from tests.fakes.one_table import (
+    ece_increase_detectable,
+    ece_increase_p,
+    ece_level_detectable,
+    ece_level_p,
+    mce_increase_detectable,
+    mce_increase_p,
+    mce_level_detectable,
+    mce_level_p,
+    unchanged,
+)
 
 RATE = 0.01
 SCORE = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
@@ -41,15 +37,15 @@ def table(rows: int, rate: np.ndarray) -> BinCounts:
 
 
 def increase_power(
-    test: Callable[[BinCounts, BinCounts], IncreaseTest], rate0: np.ndarray, rate1: np.ndarray, repeats: int = 200
+    test: Callable[[BinCounts, BinCounts], float], rate0: np.ndarray, rate1: np.ndarray, repeats: int = 200
 ) -> float:
     """How often an increase from 4,000 to 400 rows a bin is seen, both windows drawn."""
     rng = np.random.default_rng(12)
     p = [
-        test(table(400, rng.binomial(400, rate1) / 400), table(4000, rng.binomial(4000, rate0) / 4000)).p_value
+        test(table(400, rng.binomial(400, rate1) / 400), table(4000, rng.binomial(4000, rate0) / 4000))
         for _ in range(repeats)
     ]
-    return float(np.mean([value is not None and value <= RATE for value in p]))
+    return float(np.mean(np.array(p) <= RATE))
 
 
 def power(test: Callable[[BinCounts], float | None], rows: int, rate: np.ndarray, repeats: int = 300) -> float:
@@ -65,7 +61,7 @@ def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
     rise = ece_increase_detectable(window, baseline, rate=RATE)
     assert rise is not None
     risen = SCORE + gaps + np.sign(gaps) * rise
-    assert increase_power(ece_increase, SCORE + gaps, risen) == pytest.approx(0.8, abs=0.1)
+    assert increase_power(ece_increase_p, SCORE + gaps, risen) == pytest.approx(0.8, abs=0.1)
 
 
 @pytest.mark.parametrize("rows", [200, 2000])
@@ -89,7 +85,7 @@ def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -
     assert rise is not None
     risen = SCORE.copy()
     risen[1] += rise
-    assert increase_power(mce_increase, SCORE, risen) == pytest.approx(0.8, abs=0.1)
+    assert increase_power(mce_increase_p, SCORE, risen) == pytest.approx(0.8, abs=0.1)
 
 
 def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows() -> None:
@@ -158,11 +154,10 @@ def test_what_is_more_than_was_asked_within_is_none_and_all_else_is_the_same(see
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_critical_change_of_mce_is_the_smallest_one_to_the_precision_of_the_search(seed: int) -> None:
-    null = for_planning(unchanged(*some_tables(seed)), RATE)
-    for guess in (0.0, 2.2 * null.noise, 0.9):
-        critical = null.critical(RATE, guess)
-        assert critical is not None
-        assert null.p_value(critical) <= RATE < null.p_value(critical - 1.001 * PRECISION)
+    null = together([for_planning(unchanged(*some_tables(seed)), RATE)])
+    for guess in (0.0, 2.2 * float(null.noise[0]), 0.9):
+        critical = null.critical(RATE, np.array([guess]))
+        assert null.p_values(critical)[0] <= RATE < null.p_values(critical - 1.001 * PRECISION)[0]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -24,9 +24,11 @@ from monitor.inference.gaps import (
     start_of,
     tail,
 )
-from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_interval, merge_thin
+from monitor.inference.intervals import Form, breaching_bins, ece_intervals
 from monitor.inference.maximum import clopper_pearson, only_filled, point, points, stays_within
+from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import latin_hypercube, resampled
+from tests.fakes.one_table import mce_interval
 
 CELLS = 10_000
 

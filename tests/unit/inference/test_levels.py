@@ -13,11 +13,12 @@ from sklearn.metrics import f1_score, roc_auc_score
 from monitor.core.counts import Counts, counts_from_rows, empty_counts
 from monitor.core.records import Interval
 from monitor.inference.change import mover
-from monitor.inference.levels import increase_detectable, increase_test, interval, law_of, level_detectable, level_p
+from monitor.inference.levels import increase_detectable, increase_test, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
 from monitor.metrics.classification import f1, precision, recall
 from monitor.metrics.registry import METRICS
 from monitor.metrics.standard_errors import moments
+from tests.fakes.one_table import level_detectable, level_p
 
 IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
 POINTS = {name: METRICS[name].point for name in IN_CLOSED_FORM}

@@ -18,12 +18,13 @@ from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of, evaluate
 from monitor.evaluation.row_comparisons import WholeSource, special
 from monitor.inference import registered
-from monitor.inference.levels import increase_test, interval, level_detectable, level_p
+from monitor.inference.levels import increase_test, interval
 from monitor.metrics import cost
 from monitor.metrics.calibration import brier, equal_width_ece
 from monitor.metrics.cost import misclassification_cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, given_by, range_of
+from tests.fakes.one_table import level_detectable, level_p
 
 WEEK = week("2026-W46", ZoneInfo("UTC"))
 OF_COUNTS = [name for name in given_by("multilabel") if name not in CONTRACT]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from monitor.inference.search import PRECISION, smallest
+from monitor.inference.search import PRECISION
+from tests.fakes.one_table import smallest
 
 
 @pytest.mark.parametrize("step", [0.0, 1e-4, 1e-3])

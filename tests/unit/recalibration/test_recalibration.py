@@ -15,7 +15,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.populations import POPULATIONS, Population
-from benchmarks.recalibration import true_ece, whole
+from benchmarks.recalibration import recalibrated, true_ece, whole
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import (
     Counts,
@@ -30,9 +30,9 @@ from monitor.core.records import Interval, Subject, Window
 from monitor.evaluation.estimates import Sample
 from monitor.inference.intervals import ece_intervals
 from monitor.metrics.calibration import brier, ece, nll
-from monitor.recalibration.applying import apply, clipped_logit, recalibrated
+from monitor.recalibration.applying import apply, clipped_logit
 from monitor.recalibration.choice import KEPT, Choice, choose, helps
-from monitor.recalibration.fitting import CannotFit, fit, fit_joint
+from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.gain import (
     FOLDS,
     ISOTONIC_ROWS,
@@ -156,12 +156,6 @@ def test_rows_of_one_outcome_are_refused_by_name(method: Method, outcome: int) -
     with pytest.raises(CannotFit, match="same outcome") as error:
         fit(method, counts_from_rows([0.2, 0.8], [outcome, outcome]))
     assert error.value.reason == "one_outcome"
-
-
-def test_a_joint_map_is_the_map_of_all_labels_rows_together() -> None:
-    parts = [population.draw(rng(7), 3_000) for population in POPULATIONS[:3]]
-    for method in METHODS:
-        assert fit_joint(method, parts) == fit(method, pool(parts))
 
 
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 10))

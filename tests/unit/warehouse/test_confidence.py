@@ -1,4 +1,4 @@
-"""Scores from log-probabilities and votes, and agreement: known answers, oracles, and rows that give no score."""
+"""Scores from log-probabilities and votes: known answers, oracles, and rows that give no score."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scipy.stats import entropy, gmean
 
 from monitor.config.model import ScoreMethod
-from monitor.recalibration.compare_constructions import compare, counts_of
-from monitor.warehouse.agreement import annotator_share, soft_agreement, strict_agreement
+from monitor.core.counts import counts_from_rows
+from monitor.recalibration.compare_constructions import compare
 from monitor.warehouse.ragged import BadArray, ragged
-from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, log_mean, log_sum, scores, vote_variance
+from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, log_mean, log_sum, scores
 
 DOCS = Path(__file__).parents[3] / "docs" / "confidence.md"
 LOG = st.floats(-30, 0)
@@ -46,9 +46,8 @@ def test_every_construction_gives_each_row_what_plain_code_gives_it_alone(method
 
 
 @given(votes=st.lists(st.lists(st.integers(0, 1), min_size=2, max_size=9), min_size=1, max_size=10))
-def test_votes_give_their_share_and_their_unbiased_variance(votes: list[list[int]]) -> None:
+def test_votes_give_their_share(votes: list[list[int]]) -> None:
     np.testing.assert_allclose(scores("vote_share", votes).score, [np.mean(row) for row in votes])
-    np.testing.assert_allclose(vote_variance(ragged(votes)), [np.var(row, ddof=1) for row in votes], atol=1e-12)
 
 
 def test_every_registered_construction_is_compared_with_plain_code_here() -> None:
@@ -104,38 +103,9 @@ def test_one_label_has_neither_margin_nor_entropy() -> None:
         assert scores(method, ["[-0.1]"]).reasons == {0: BadArray.TOO_FEW_NUMBERS}
 
 
-def test_requiring_all_scores_names_the_first_row_without_one() -> None:
-    with pytest.raises(ValueError, match=r"row 1 gives no score: empty \(2 such rows in all\)"):
-        scores("mean_probability", ["[-0.1]", "[]", "[]"]).require_all()
-    assert scores("mean_probability", ["[0]"]).require_all().tolist() == [1.0]
-
-
 def test_an_unknown_construction_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(ValueError, match="'median' is no construction; choose one of: sequence_probability"):
         scores("median", [])
-
-
-def test_agreement_is_strict_or_the_share_of_annotators() -> None:
-    assert strict_agreement([1, 0, 1], [1, 1, 1]).tolist() == [1, 0, 1]
-    assert soft_agreement([1, 0, 1], [0.75, 0.75, 0.0]).tolist() == [0.75, 0.25, 0.0]
-    assert annotator_share(["a", "b"], [["a", "a", "b", "c"], ["a"]]).tolist() == [0.5, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: strict_agreement([1, None], [1, 0]), "row 1: predicted is missing"),
-        (lambda: strict_agreement([1.0], [np.nan]), "row 0: truth is missing"),
-        (lambda: strict_agreement([1, 0], [1]), "two columns of one length"),
-        (lambda: soft_agreement([2], [0.5]), "row 0: predicted must be 0 or 1"),
-        (lambda: soft_agreement([1, 1], [0.5, np.nan]), "row 1: the share of annotators"),
-        (lambda: annotator_share(["a"], [[]]), "row 0: no annotator named a label"),
-        (lambda: annotator_share(["a"], []), "1 predictions, but annotations of 0 items"),
-    ],
-)
-def test_bad_agreement_input_is_refused_with_its_row(call: object, sentence: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        call()  # type: ignore[operator]
 
 
 def test_the_construction_that_tells_the_truth_is_found_best_calibrated() -> None:
@@ -143,8 +113,8 @@ def test_the_construction_that_tells_the_truth_is_found_best_calibrated() -> Non
     truth = rng.uniform(0.3, 0.99, 20_000)
     tokens = [[math.log(p) / 2, math.log(p) / 2] for p in truth.tolist()]  # the sequence probability is p
     outcome = rng.random(len(truth)) < truth
-    made = {name: scores(name, tokens) for name in ("geometric_mean_probability", "sequence_probability")}
-    found = compare(counts_of(made, outcome))
+    names = ("geometric_mean_probability", "sequence_probability")
+    found = compare({name: counts_from_rows(scores(name, tokens).score, outcome) for name in names})
     assert [one.name for one in found] == ["sequence_probability", "geometric_mean_probability"]
     assert found[0].ece.value == pytest.approx(0, abs=0.01)
     assert found[1].ece.low is not None
@@ -152,22 +122,10 @@ def test_the_construction_that_tells_the_truth_is_found_best_calibrated() -> Non
     assert found[0].roc_auc.value == pytest.approx(found[1].roc_auc.value, abs=1e-3)  # the order is the same
 
 
-def test_constructions_are_compared_on_the_rows_that_all_of_them_scored() -> None:
-    rows = ["[-0.1, -0.2]", "[-0.3]", "oops"]
-    made = {name: scores(name, rows) for name in ("mean_probability", "top_two_margin")}
-    assert {name: counts.rows for name, counts in counts_of(made, [1, 0, 1]).items()} == {
-        "mean_probability": 1, "top_two_margin": 1,
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="must have the same length"):
-        counts_of(made, [1, 0])
-    with pytest.raises(ValueError, match="row 1: the outcome must lie in"):
-        counts_of(made, [1, 2, 0])
-
-
 def test_the_page_has_a_section_for_every_construction_and_names_every_reason() -> None:
     page = DOCS.read_text("utf-8")
     sections = set(re.findall(r"^### (.+)$", page, flags=re.MULTILINE))
-    assert {each.docs_anchor for each in CONSTRUCTIONS.values()} <= sections
+    assert {each.name for each in CONSTRUCTIONS.values()} <= sections
     assert all(each.summary in page for each in CONSTRUCTIONS.values())
     assert [reason for reason in BadArray if f"`{reason}`" not in page] == []
 
