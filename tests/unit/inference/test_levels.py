@@ -268,7 +268,6 @@ def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
         assert (found.value0, found.value1) == (e0.value, e1.value)
         assert found.change == pytest.approx(defined(e1.value) - defined(e0.value))
         assert (found.low, found.high) == mover(e0, e1)
-        assert found.p_rate is None
 
 
 def test_a_shortfall_that_grows_by_more_than_its_error_is_found() -> None:
