@@ -22,30 +22,18 @@ import pandas as pd
 from monitor.core.records import Window
 from monitor.demo.population import (
     ARRIVED,
-    BASELINE_WEEKS,
-    BINS,
     DELAY_MEDIAN,
     DELAY_RANGE,
     DELAY_SIGMA,
-    PLANTED,
     PREDICTED_FROM,
     SECOND_LABEL,
     SOURCES,
-    VERSIONS,
     WEEKS,
-    Planted,
     SourceSpec,
-    Truth,
     model_version,
     rounded,
     true_probability,
-    truth,
 )
-
-__all__ = [
-    "BASELINE_WEEKS", "BINS", "PLANTED", "SEED", "SOURCES", "VERSIONS", "WEEKS",
-    "DemoSummary", "Planted", "Truth", "true_probability", "truth", "write_demo",
-]  # fmt: skip
 
 SEED = 20260101
 REPLIES = 0.08  # share of items that answer an earlier one of the week

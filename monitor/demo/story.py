@@ -23,7 +23,8 @@ from monitor.config.settings import Settings
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Verdict, Window
-from monitor.demo.generator import BASELINE_WEEKS, PLANTED, WEEKS, DemoSummary, write_demo
+from monitor.demo.generator import DemoSummary, write_demo
+from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.operations.write_report import label_table
 from monitor.run import RunResult

@@ -120,27 +120,25 @@ def same_errors(pairs: Sequence[Pair], confidence: float) -> list[SameError]:
     windows = stack([window for window, _ in pairs])
     now = at_errors(windows, np.stack(limits))
     change = windows.plug_in - stack([baseline for _, baseline in pairs]).plug_in
-    return [
-        SameError(limits[row], float(change[row]), then[row], _row(now, row)) for row in range(len(pairs))
-    ]  # fmt: skip
+    each = zip(limits, change.tolist(), then, _rows(now), strict=True)
+    return [SameError(*one) for one in each]
 
 
 @each_by_content
 def _each_at_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[EceMoments]:
     """Moments of each table's plug-in ECE if its true one were its own lower limit, point or upper limit."""
-    found = at_errors(stack([table for (table,) in tables]), np.stack(_each_limits(tables, confidence)))
-    return [_row(found, row) for row in range(len(tables))]
+    return _rows(at_errors(stack([table for (table,) in tables]), np.stack(_each_limits(tables, confidence))))
 
 
-def _row(at: EceMoments, row: int) -> EceMoments:
-    return EceMoments(at.mean[row], at.variance[row], at.third[row])
+def _rows(at: EceMoments) -> list[EceMoments]:
+    return [EceMoments(*each) for each in zip(at.mean, at.variance, at.third, strict=True)]
 
 
 def at_errors(tables: GapTables, error: Floats) -> EceMoments:
     """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E)."""
     repeated = tables.take(np.repeat(np.arange(len(error)), error.shape[1]))
     found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
-    return EceMoments(*(part.reshape(error.shape) for part in (found.mean, found.variance, found.third)))
+    return found.of(lambda part: part.reshape(error.shape))
 
 
 def _same_gaps(tables: GapTables, error: Floats) -> EceMoments:

@@ -116,8 +116,7 @@ def _surely_more(
         reach = limit[limited] if up else -limit[limited]
         end = np.maximum(start[limited] + reach, 0.0)
         at = at_errors(tables.take(limited), end[:, None])
-        moments = EceMoments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0])
-        more[limited] = chance(moments, which[limited]) < power
+        more[limited] = chance(at.of(lambda part: part[:, 0]), which[limited]) < power
     return more
 
 
@@ -145,7 +144,7 @@ def ece_increase_detectables(
         critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
 
         def chance(at: EceMoments, which: Ints) -> Floats:
-            return tail(critical[which], at - _some(then, which))
+            return tail(critical[which], at - then.of(lambda part: part[which]))
 
         limits = [within[row] for row in filled]
         found[filled] = _ece_paths(stack([now for now, _ in asked]), start, chance, power, up=True, within=limits)
@@ -155,10 +154,6 @@ def ece_increase_detectables(
 def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
     """The moments at each baseline's point, from those at (lower limit, point, upper limit)."""
     return EceMoments(*(np.array([getattr(at, name)[1] for at in parts]) for name in ("mean", "variance", "third")))
-
-
-def _some(at: EceMoments, which: Ints) -> EceMoments:
-    return EceMoments(at.mean[which], at.variance[which], at.third[which])
 
 
 def ece_level_detectables(
@@ -185,7 +180,7 @@ def ece_level_detectables(
         stacked, start = stack([tables[row] for row in filled]), np.full(len(filled), threshold)
         at = at_errors(stacked, start[:, None])
         above = side == "above"
-        critical = _values_at(EceMoments(at.mean[:, 0], at.variance[:, 0], at.third[:, 0]), rate if above else 1 - rate)
+        critical = _values_at(at.of(lambda part: part[:, 0]), rate if above else 1 - rate)
 
         def chance(moved: EceMoments, which: Ints) -> Floats:
             reached = tail(critical[which], moved)

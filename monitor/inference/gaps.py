@@ -25,17 +25,17 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erf, ndtr, ndtri
+from scipy.special import erf, ndtr
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.binomial import absolute_moments
+from monitor.inference.search import scaled
 
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap
 EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits under which no expansion is trusted
 
 _NEAR = 1e-4  # standard errors: nearer to its limit no position need be
 _MOST_LOOKS = 60
-_LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
 _CLEAR = 2.0  # standard errors: a larger gap is hardly noise
 _FLAT = 6.5  # standard errors: beyond this the scaled T is a plateau, not a line
 
@@ -85,6 +85,11 @@ class GapTables:
         index = np.asarray(rows)
         return GapTables(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    def filled(self) -> GapTables:
+        """One table (the first) as it is, without its empty bins."""
+        held = self.share[0] > 0
+        return GapTables(*(getattr(self, field.name)[:, held] for field in fields(self)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EceMoments:
@@ -97,6 +102,10 @@ class EceMoments:
     def __sub__(self, other: EceMoments) -> EceMoments:
         """The moments of the difference of two independent plug-in ECEs."""
         return EceMoments(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
+
+    def of(self, change: Callable[[Floats], Floats]) -> EceMoments:
+        """The three arrays, each changed alike: reshaped, or some of them taken."""
+        return EceMoments(change(self.mean), change(self.variance), change(self.third))
 
 
 def farther(score: Floats) -> Floats:
@@ -342,11 +351,11 @@ class Curves:
 
     def analytic(self) -> Floats:
         """The answering positions by the analytic T, shape (4T,)."""
-        goal = _scaled(self.target)
+        goal = scaled(self.target)
 
         def lead(position: Floats, which: Ints) -> Floats:
             asked = self if len(which) == len(goal) else self.take(which)
-            return _scaled(asked.reached(position)) - goal[which]
+            return scaled(asked.reached(position)) - goal[which]
 
         return crossing(lead, start_of(self.tables, self.uniform), 2 * self.tables.noise)
 
@@ -363,11 +372,6 @@ class Curves:
         least = self.tables.noise[: len(low)] / 64
         high = np.maximum.reduce([error[2], error[3], point, least])
         return np.minimum(low, 1.0), np.minimum(point, 1.0), np.minimum(high, 1.0)
-
-
-def _scaled(probability: Floats) -> Floats:
-    """On the scale of standard errors, where T is nearly a straight line along a path."""
-    return np.asarray(ndtri(np.clip(probability, _LEAST, 1 - _LEAST)))
 
 
 def curves(tables: GapTables, confidence: float) -> Curves:

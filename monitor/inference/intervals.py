@@ -20,7 +20,7 @@ from monitor.inference.binomial import whole
 from monitor.inference.gaps import GapTables, analytic_limits, curves, stack
 from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
-from monitor.inference.resampling import bootstrap_positions, filled_bins
+from monitor.inference.resampling import bootstrap_positions
 from monitor.inference.shared import at_least_shared
 
 Form = Literal["bootstrap", "analytic", "percentile"]
@@ -102,7 +102,7 @@ def _bootstrap(
 
 def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:
     """Quantiles of resampled plug-in ECEs; widened to hold the plug-in, which they often do not."""
-    bins = filled_bins(stack([table]))
+    bins = stack([table]).filled()
     n, score, share = whole(bins.n[0])[0], bins.score[0], bins.share[0]
     drawn = rng.binomial(n.astype(np.int64), np.clip(score + bins.gap[0], 0, 1), size=(resamples, len(n)))
     error = (share * np.abs(drawn / n - score)).sum(axis=1)

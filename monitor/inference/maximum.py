@@ -15,9 +15,9 @@ from scipy.special import betainc, betaincinv, ndtri
 
 from monitor.core.counts import Bools, Floats, Ints
 from monitor.inference.gaps import ROUNDING, GapTables, crossing, with_gaps
+from monitor.inference.search import scaled
 
 _PRECISE = 1e-9  # standard errors
-_LEAST = 1e-15
 _WHOLE = 1e-6  # sums of weights are rounded
 _FAR, _FEW = 8.0, 15.0  # standard deviations, and hits, that are summed up on either side of the mean
 _AT_ONCE = 32  # bins summed up together: their arrays stay in the processor's cache
@@ -186,15 +186,6 @@ def stays_within(limit: npt.ArrayLike, n: Floats, score: Floats, rate: Floats) -
     return bounds(limit, n, score).chance(rate)
 
 
-def only_filled(tables: GapTables) -> GapTables:
-    """One table (the first) as it is, without its empty bins."""
-    filled = tables.share[0] > 0
-    return GapTables(
-        tables.n[:, filled], tables.score[:, filled], tables.gap[:, filled],
-        tables.share[:, filled], tables.sign[:, filled],
-    )  # fmt: skip
-
-
 def largest_gap(table: GapTables) -> float:
     """The plug-in MCE of one table."""
     return float(np.abs(table.gap[0]).max(initial=0.0))
@@ -213,7 +204,7 @@ def point(table: GapTables) -> float:
     def lead(error: float) -> float:
         gap = sign * np.maximum(size - (largest - error), 0.0)
         within = float(ready.chance(np.minimum(np.maximum(score + gap, 0.0), 1.0)).prod())
-        return -float(ndtri(min(max(within, _LEAST), 1 - _LEAST)))
+        return -float(scaled(np.array(within)))
 
     if lead(0.0) >= 0:
         return 0.0
@@ -223,7 +214,7 @@ def point(table: GapTables) -> float:
 def points(tables: GapTables) -> Floats:
     """The same of each table, shape (T,), worked out together; empty bins do not count."""
     if len(tables.n) == 1:
-        return np.array([point(only_filled(tables))])
+        return np.array([point(tables.filled())])
     largest = np.abs(tables.gap).max(axis=1, initial=0.0)
     ready = bounds(largest[:, None], tables.n, tables.score)
     empty = tables.share == 0
@@ -232,7 +223,7 @@ def points(tables: GapTables) -> Floats:
         asked = tables.take(which)
         rate = with_gaps(asked, np.maximum(np.abs(asked.gap) + position[:, None], 0.0))
         within = np.where(empty[which], 1.0, ready.take(which).chance(rate)).prod(axis=1)
-        return np.asarray(-ndtri(np.clip(within, _LEAST, 1 - _LEAST)))
+        return -scaled(within)
 
     noise = 1 / np.sqrt(4 * np.where(empty, np.inf, tables.n).min(axis=1, initial=np.inf))
     position = crossing(lead, -largest, 2 * noise, near=_PRECISE)

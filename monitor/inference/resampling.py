@@ -122,14 +122,6 @@ def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
     return np.maximum.accumulate(upper, axis=1), np.where(flipped, k[::-1], k)
 
 
-def filled_bins(table: GapTables) -> GapTables:
-    """One table (the first) without its empty bins."""
-    filled = table.share[0] > 0
-    return GapTables(
-        table.n[:, filled], table.score[:, filled], table.gap[:, filled], table.share[:, filled], table.sign[:, filled]
-    )
-
-
 def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
     """The answering positions of *one* table's four questions, shape (4,), sought around ``start`` (4,).
 
@@ -137,7 +129,7 @@ def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, 
     reaches further than the first.
     """
     tables = asked.tables
-    draws = _draws(filled_bins(tables).n[0], rng, resamples)
+    draws = _draws(tables.filled().n[0], rng, resamples)
     noise = max(float(tables.noise[0]), ROUNDING)  # nothing widens a step of 0
     bound = start_of(tables, asked.uniform)
     error = realised(tables, hypothetical(tables, start, asked.uniform))
@@ -168,7 +160,7 @@ class _Question:
     """One limit of one table: at which position does T reach the target?"""
 
     def __init__(self, asked: Curves, draws: UniformDraws) -> None:
-        self._table = filled_bins(asked.tables)
+        self._table = asked.tables.filled()
         self._draws = draws
         self._asked = asked
         self._target = float(asked.target[0])

@@ -34,12 +34,12 @@ from monitor.inference.gaps import (
     realised,
     stack,
 )
+from monitor.inference.search import scaled
 
 _EQUAL = 1e-6  # weights that differ by less, relatively, are equal
 _STEP = 0.6
 _NODES = _STEP * np.arange(-6, 7)  # standard normal values that stand for Z
 _CHANCE = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
-_LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +151,7 @@ def _reached(noise: SharedNoise, high: Floats, confidence: float) -> Floats:
     def lead(position: Floats, which: Ints) -> Floats:
         part = both.take(which)
         chance = part.above(observed[which], hypothetical(part.tables, position, uniform[which]))
-        return np.asarray(ndtri(np.clip(chance, _LEAST, 1 - _LEAST))) - goal
+        return scaled(chance) - goal
 
     start = position_of(both.tables, np.tile(high, 2), uniform)
     stride = np.maximum(both.tables.noise, np.abs(both.reach).max(axis=1) / 4)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from monitor.core import windows
-from monitor.demo.generator import PLANTED, SOURCES, WEEKS, DemoSummary, truth, write_demo
-from monitor.demo.population import carried_over
+from monitor.demo.generator import DemoSummary, write_demo
+from monitor.demo.population import PLANTED, SOURCES, WEEKS
+from tests.fakes.demo_truth import carried_over, truth
 
 UTC_ZONE = ZoneInfo("UTC")
 END = windows.week("2026-W46", UTC_ZONE)

@@ -3,17 +3,8 @@
 import numpy as np
 import pytest
 
-from monitor.demo.population import (
-    BASELINE_WEEKS,
-    PLANTED,
-    SOURCES,
-    WEEKS,
-    Planted,
-    planted_on,
-    population,
-    true_probability,
-    truth,
-)
+from monitor.demo.population import BASELINE_WEEKS, PLANTED, SOURCES, WEEKS, Planted, planted_on, true_probability
+from tests.fakes.demo_truth import population, truth
 
 EVERY_LABEL = [(source, label) for source, spec in SOURCES.items() for label in spec.labels]
 UNPLANTED = [name for name in EVERY_LABEL if planted_on(*name) is None]

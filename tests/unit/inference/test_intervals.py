@@ -25,7 +25,7 @@ from monitor.inference.gaps import (
     tail,
 )
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals
-from monitor.inference.maximum import clopper_pearson, only_filled, point, points, stays_within
+from monitor.inference.maximum import clopper_pearson, point, points, stays_within
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import latin_hypercube, resampled
 from tests.fakes.one_table import mce_interval
@@ -421,7 +421,7 @@ def test_the_mce_points_of_many_tables_are_those_of_each() -> None:
         table([100, 0, 170], [0.4, 0.0, 0.7], [0.5, 0.0, 0.5], effect=1.7),
     ]
     found = points(stack(tables))
-    alone = [point(only_filled(stack([one]))) for one in tables]
+    alone = [point(stack([one]).filled()) for one in tables]
     np.testing.assert_allclose(found, alone, atol=1e-8)
     n, c, y = (np.array(v) for v in ([200, 300, 400], [0.2, 0.5, 0.9], [0.23, 0.62, 0.85]))
     shrunk = c + np.sign(y - c) * np.maximum(0, np.abs(y - c) - (0.12 - found[0]))
