@@ -171,7 +171,7 @@ def _status_row(
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
     # where the source's own switch forbids, the reason of the label's is not why it is off
-    forbidden = GateReason.SOURCE_OFF
+    forbidden = found.reason == GateReason.SOURCE_OFF
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
     found = _unless_closed(found, board)

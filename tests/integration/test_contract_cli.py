@@ -127,6 +127,9 @@ def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -
     assert "off: retrained" not in table
     (row,) = json.loads(calmon(world, "automation", "status", "--label", "rare", "--json").stdout)
     assert (row["reason"], row["source_reason"]) == ("retrained", "audit")
+    calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit is over")
+    (row,) = json.loads(calmon(world, "automation", "status", "--label", "rare", "--json").stdout)
+    assert (row["reason"], row["source_reason"]) == ("retrained", None)
 
 
 def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Path) -> None:
