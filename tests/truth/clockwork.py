@@ -10,10 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from monitor import context
+from monitor.alerting.health import outage
 from monitor.alerting.slack import outbox
 from monitor.alerting.slack.client import TransportError
+from monitor.cli import checks
 from monitor.context import Sent
 from monitor.core.records import Delivery
+from monitor.operations import open as opening
 from monitor.report.figures import png
 
 TICK = timedelta(microseconds=1)
@@ -80,8 +83,8 @@ def clockwork(clock: Callable[[], datetime], channel: Channel | None) -> Iterato
         (png, "incident_png", lambda *a, **k: b"png"),
         (outbox, "PAUSE", 0.0),
     ]
-    names.append((context, "sender_of", lambda settings: channel))
-    before = [(module, name, getattr(module, name)) for module, name, _ in names if hasattr(module, name)]
+    names += [(module, "sender_of", lambda settings: channel) for module in (opening, outage, checks)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in names]  # a name that has moved is an error
     for module, name, value in names:
         setattr(module, name, value)
     context._CLOCK = clock  # type: ignore[attr-defined]

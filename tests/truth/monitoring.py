@@ -353,8 +353,8 @@ def _over(reader: Reader, text: str, incident: Row, end: str) -> None:
 
 @LINE.add(r"(?:Not acknowledged yet|New|It is back): Monitor: (?P<title>.+)")
 def _again(reader: Reader, text: str, incident: Row, title: str) -> None:
-    if incident["resolved_at"] == reader.facts.now:
-        return  # it was composed just before what ended it, in the same minute
+    if reader.made_at is not None and incident["resolved_at"] is not None and incident["resolved_at"] >= reader.made_at:
+        return  # it was composed just before what ended it, in the same step
     wanted = ("open",) if text.startswith("Not acknowledged") else ("open", "acknowledged", "silenced")
     reader.check(incident["state"] in wanted, "incident state", text, incident["state"])
 
