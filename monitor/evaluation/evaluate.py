@@ -147,7 +147,7 @@ def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationC
     if window.schedule != "weekly" or not whole:
         return []
     rngs = [generator(evaluation.seed, sample.subject, "recalibration", window.name) for sample in whole]
-    return gains(whole, window, evaluation, rngs)
+    return gains([(sample.subject, sample.counts) for sample in whole], window, evaluation, rngs)
 
 
 def _correlations(data: SourceData) -> Iterator[Estimate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -71,20 +71,6 @@ class Fold:
 
     held: Counts
     rest: Counts
-
-
-class Sampled(Protocol):
-    """A subject with its counts, such as :class:`monitor.evaluation.estimates.Sample`."""
-
-    @property
-    def subject(self) -> Subject:
-        """What the counts are of."""
-        ...
-
-    @property
-    def counts(self) -> Counts:
-        """The rows."""
-        ...
 
 
 def refusal(method: Method, counts: Counts) -> str | None:
@@ -205,27 +191,26 @@ def _by_fold(parts: Sequence[Counts], edges: Sequence[int]) -> BinCounts:
 
 
 def gains(
-    samples: Sequence[Sampled], window: Window, evaluation: EvaluationConfig, rngs: Sequence[np.random.Generator]
+    samples: Sequence[tuple[Subject, Counts]],
+    window: Window,
+    evaluation: EvaluationConfig,
+    rngs: Sequence[np.random.Generator],
 ) -> list[Estimate]:
     """One estimate a sample and method that is offered: its ECE after recalibration, cross-validated.
 
     The metric is ``recalibrated_ece_<method>``, and ``detail`` holds ``method``, ``before`` and ``after`` (each with
     ``ece``, ``ece_low``, ``ece_high``, ``brier``, ``nll``) and ``n``. ``rngs`` has one generator a sample.
     """
-    found = cross_validated([sample.counts for sample in samples], rngs, evaluation)
+    found = cross_validated([counts for _, counts in samples], rngs, evaluation)
     return [
         Estimate(
-            sample.subject, window, METRIC_OF[method], "all", gain.after.ece, sample.counts.rows,
-            sample.counts.positives, _detail(gain, gain.after),
+            subject, window, METRIC_OF[method], "all", gain.after.ece, counts.rows, counts.positives,
+            {"method": gain.method, "n": gain.rows, "before": gain.before.plain(), "after": gain.after.plain()},
         )
-        for sample, by_method in zip(samples, found, strict=True)
+        for (subject, counts), by_method in zip(samples, found, strict=True)
         for method, gain in by_method.items()
         if gain.after is not None
     ]  # fmt: skip
-
-
-def _detail(gain: Gain, after: ScoreQuality) -> dict[str, Any]:
-    return {"method": gain.method, "n": gain.rows, "before": gain.before.plain(), "after": after.plain()}
 
 
 def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -312,7 +312,7 @@ class _Reader:
             window=window,
             labels=labels.get("", {}),
             segments=self._segments([s for s in source.segments if s not in crowded], effects, latest=latest),
-            whole_design_effect=self._whole_effect(latest=latest),
+            whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest, by_label=False)),
             versions=self._versions(latest=latest),
             quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
             rows=sum(counts.rows for counts in labels.get("", {}).values()),
@@ -348,17 +348,20 @@ class _Reader:
         upto = np.asarray(columns.pop("rank"), dtype=np.int64)
         found: dict[int, Counts] = {}
         for rank in RANKS:
-            parts = [_of_rank(columns, upto == k, statements.source.score_is) for k in RANKS if k <= rank]
-            within = pool(parts)
+            parts = ({name: column[upto == k] for name, column in columns.items()} for k in RANKS if k <= rank)
+            within = pool(counts_from_groups(part, score_is=statements.source.score_is) for part in parts)
             if within.rows:
-                found[rank] = within.with_design_effect(self._ranked_effect(statements, rank, latest=latest))
+                effect = self._effect(partial(statements.ranked_dependence, latest=latest, rank=rank))
+                found[rank] = within.with_design_effect(effect)
         return found
 
-    def _ranked_effect(self, statements: RankedStatements, rank: int, *, latest: bool) -> float:
-        def sums(*keys: str) -> ClusterSums:
-            return ClusterSums.of(_row(self._fetch(statements.ranked_dependence(*keys, latest=latest, rank=rank)), 0))
+    def _effect(self, dependence: Callable[..., sa.Select[Any]]) -> float:
+        """Rows of one item are dependent, and so are rows of one cluster; ``dependence`` takes what rows share."""
 
-        if not statements.layout.has("cluster"):
+        def sums(*keys: str) -> ClusterSums:
+            return ClusterSums.of(_row(self._fetch(dependence(*keys)), 0))
+
+        if not self.statements.layout.has("cluster"):
             return design_effect(sums("item"))
         return two_way_effect(sums("item"), sums("cluster"), sums("item", "cluster"))
 
@@ -457,21 +460,6 @@ class _Reader:
         sums = self._fetch(statement)
         labels = sums.pop("label")
         return {str(label): design_effect(ClusterSums.of(_row(sums, index))) for index, label in enumerate(labels)}
-
-    def _whole_effect(self, *, latest: bool) -> float:
-        """Rows of one item are dependent, and so are rows of one cluster."""
-        item = self._sums_within("item", latest=latest)
-        if not self.statements.layout.has("cluster"):
-            return design_effect(item)
-        cluster = self._sums_within("cluster", latest=latest)
-        return two_way_effect(item, cluster, self._sums_within("item", "cluster", latest=latest))
-
-    def _sums_within(self, *keys: str, latest: bool) -> ClusterSums:
-        return ClusterSums.of(_row(self._fetch(self.statements.dependence(*keys, latest=latest, by_label=False)), 0))
-
-
-def _of_rank(columns: Arrays, rows: Any, score_is: ScoreIs) -> Counts:
-    return counts_from_groups({name: column[rows] for name, column in columns.items()}, score_is=score_is)
 
 
 def _rejected_cell(

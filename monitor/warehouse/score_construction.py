@@ -21,31 +21,13 @@ ROUNDING = 1e-6
 """A log-probability this little above 0, or a vote this little outside [0, 1], is a rounding error and cut off."""
 
 
-def log_sum(rows: Ragged) -> Floats:
-    """Sum of the token log-probabilities: the log-probability of the whole answer, at most 0; 0 for an empty row.
-
-    >>> log_sum(ragged([[-0.5, -0.25], [-1.0]])).tolist()
-    [-0.75, -1.0]
-    """
-    return rows.summed(rows.values)
-
-
-def log_mean(rows: Ragged) -> Floats:
-    """Mean of the token log-probabilities, at most 0; unlike their sum, it does not fall with the length.
-
-    >>> log_mean(ragged([[-0.5, -0.25], [-1.0]])).tolist()
-    [-0.375, -1.0]
-    """
-    return rows.mean(rows.values)
-
-
 def sequence_probability(rows: Ragged) -> Floats:
     """exp of the sum of the token log-probabilities: how likely the whole answer was.
 
     >>> sequence_probability(ragged([np.log([0.5, 0.5]).tolist()])).round(6).tolist()
     [0.25]
     """
-    return np.where(rows.lengths > 0, np.exp(log_sum(rows)), np.nan)
+    return np.where(rows.lengths > 0, np.exp(rows.summed(rows.values)), np.nan)
 
 
 def geometric_mean_probability(rows: Ragged) -> Floats:
@@ -56,7 +38,7 @@ def geometric_mean_probability(rows: Ragged) -> Floats:
     >>> geometric_mean_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
     [0.6]
     """
-    return np.exp(log_mean(rows))
+    return np.exp(rows.mean(rows.values))
 
 
 def mean_probability(rows: Ragged) -> Floats:

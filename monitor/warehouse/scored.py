@@ -17,6 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from monitor.config.model import ScoreFrom, SourceConfig
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS, Kind
 from monitor.warehouse.ragged import BadArray
@@ -55,10 +56,16 @@ def _over(plain: Statements, layout: Layout) -> Statements:
 
 
 def _layout_of_copy(plain: Statements) -> Layout:
-    made = _made_from(plain)
+    made = _score_of(plain.source).source
     names = ["score" if name == made else name for name in plain.layout.columns]
     columns = {name: Column(_column_name(name), _kind(plain, name)) for name in names}
     return Layout(from_clause(TableName((_TABLE,))), columns)
+
+
+def _score_of(source: SourceConfig) -> ScoreFrom:
+    if source.score is None:
+        raise AssertionError("only a source whose score is made has a column to make it from")
+    return source.score
 
 
 def _column_name(name: str) -> str:
@@ -82,12 +89,6 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _made_from(plain: Statements) -> str:
-    if plain.source.score is None:
-        raise AssertionError("only a source whose score is made has a column to make it from")
-    return plain.source.score.source
-
-
 def _chunks(connection: sa.Connection, plain: Statements) -> Iterator[list[Sequence[Any]]]:
     result = connection.execution_options(yield_per=CHUNK).execute(plain.raw(tuple(plain.layout.columns)))
     for part in result.partitions(CHUNK):
@@ -96,11 +97,9 @@ def _chunks(connection: sa.Connection, plain: Statements) -> Iterator[list[Seque
 
 def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[Any]]:
     """The columns of some rows by our names: dates as ISO text, scores made, NaN where an array gave none."""
-    if plain.source.score is None:
-        raise AssertionError("only a source whose score is made has scores to make")
-    names, made = tuple(plain.layout.columns), _made_from(plain)
+    names, made = tuple(plain.layout.columns), _score_of(plain.source)
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    found = scores(plain.source.score.method, columns.pop(made))
+    found = scores(made.method, columns.pop(made.source))
     missing = {row for row, reason in found.reasons.items() if reason is BadArray.MISSING}
     columns["score"] = [None if row in missing else float(score) for row, score in enumerate(found.score)]
     for name in _DATES:

@@ -27,7 +27,6 @@ from monitor.core.counts import (
     pool,
 )
 from monitor.core.records import Interval, Subject, Window
-from monitor.evaluation.estimates import Sample
 from monitor.inference.intervals import ece_intervals
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration.applying import apply, clipped_logit
@@ -237,7 +236,7 @@ def test_of_no_rows_nothing_is_known() -> None:
     found = cross_validated([empty_counts()], [rng(16)], EVALUATION)[0]
     assert {gain.refused for gain in found.values()} == {"too_few_rows"}
     assert found["platt"].before == ScoreQuality(Interval(None, None, None, None), None, None)
-    assert gains([Sample(Subject("tickets", "a"), empty_counts(), {})], WEEK, EVALUATION, [rng(16)]) == []
+    assert gains([(Subject("tickets", "a"), empty_counts())], WEEK, EVALUATION, [rng(16)]) == []
 
 
 def test_the_same_seed_gives_the_same_gains_whoever_else_is_asked_about() -> None:
@@ -249,7 +248,7 @@ def test_the_same_seed_gives_the_same_gains_whoever_else_is_asked_about() -> Non
 def test_gains_are_estimates_that_can_be_stored_and_read_back() -> None:
     counts = POPULATIONS[3].draw(rng(20), 1_000)
     subject = Subject("tickets", "billing")
-    found = gains([Sample(subject, counts, {})], WEEK, EVALUATION, [rng(21)])
+    found = gains([(subject, counts)], WEEK, EVALUATION, [rng(21)])
     direct = cross_validated([counts], [rng(21)], EVALUATION)[0]
     assert [one.metric for one in found] == [METRIC_OF["temperature"], METRIC_OF["platt"]]
     assert {one.subject for one in found} == {subject}

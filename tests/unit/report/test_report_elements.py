@@ -14,9 +14,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from monitor.automation.harm import TimeOn
 from monitor.config.model import EvaluationConfig
-from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import Counts, bin_counts, counts_from_rows
 from monitor.core.records import Estimate, Interval, Reason, Subject, Verdict
-from monitor.evaluation.estimates import Sample
 from monitor.inference.selective import excess_errors, threshold_for
 from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.registry import METRICS
@@ -149,8 +148,7 @@ def test_what_recalibration_is_worth_is_told_before_and_after_with_the_choice() 
     rng = np.random.default_rng(5)
     score = np.round(rng.beta(2, 2, 20_000), 4)
     counts = counts_from_rows(score, rng.random(20_000) < score**2)
-    edges = dict.fromkeys(("all", "predicted", "automated"), equal_frequency_edges(counts, 15))
-    stored = gains([Sample(BILLING, counts, edges)], WEEK, EvaluationConfig(), [np.random.default_rng(1)])  # type: ignore[arg-type]
+    stored = gains([(BILLING, counts)], WEEK, EvaluationConfig(), [np.random.default_rng(1)])
     found = detail(counts, estimate("ece", 0.16), estimate("roc_auc", 0.85), *stored)
     assert [e.metric for e in found.estimates] == ["ece", "roc_auc"]
     (row,) = elements.recalibration([(SubjectReport(BILLING, ()), found)]).rows

@@ -18,7 +18,7 @@ from monitor.config.model import ScoreMethod
 from monitor.core.counts import counts_from_rows
 from monitor.recalibration.compare_constructions import compare
 from monitor.warehouse.ragged import BadArray, ragged
-from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, log_mean, log_sum, scores
+from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, scores
 
 DOCS = Path(__file__).parents[3] / "docs" / "confidence.md"
 LOG = st.floats(-30, 0)
@@ -53,12 +53,6 @@ def test_votes_give_their_share(votes: list[list[int]]) -> None:
 def test_every_registered_construction_is_compared_with_plain_code_here() -> None:
     assert set(CONSTRUCTIONS) == {*ALONE, "vote_share"}
     assert all(name == each.name for name, each in CONSTRUCTIONS.items())
-
-
-def test_log_sum_and_mean_are_those_of_the_row() -> None:
-    rows = ragged([[-0.5, -0.25], [-1.0]])
-    assert log_sum(rows).tolist() == [-0.75, -1.0]
-    assert log_mean(rows).tolist() == [-0.375, -1.0]
 
 
 def test_the_entropy_of_labels_so_unlikely_that_their_probabilities_vanish_is_still_right() -> None:
