@@ -28,6 +28,7 @@ from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Severity, SwitchState, Window
+from monitor.history.delivery_rows import Root
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +46,15 @@ class Composed:
     events: tuple[IncidentEvent, ...] = ()
 
 
-def compose(
-    monitor: Monitor, steps: Sequence[IncidentStep], edits: Mapping[str, int], *, window: Window | None = None
-) -> Composed:
-    """What these decisions make known, where and how.
+def compose(monitor: Monitor, steps: Sequence[IncidentStep], *, window: Window | None = None) -> Composed:
+    """What these decisions make known, where and how; in the moment (``store.one_moment()``) in which they were made.
 
-    ``edits`` is ``store.last_edits()`` read *before* the incidents were: so a change in between is
-    noticed. ``window`` is that of an evaluation, whose news are replies; what a person did only shows
-    in the message itself.
+    ``window`` is that of an evaluation, whose news are replies; what a person did only shows in the message itself.
     """
     told = [step for step in steps if not step.is_quiet]
     events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
     after = {incident.id: incident for incident in _incidents(told)}
-    composer = _Composer(monitor, IncidentContext(monitor), {event.incident: event for event in events}, edits, after)
+    composer = _Composer(monitor, IncidentContext(monitor), {event.incident: event for event in events}, after)
     roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
     placed = [_with_root(step, roots) for step in told]
     new = {post.id for post in posts}
@@ -77,8 +74,8 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
     """
     try:
         for _ in range(SHOW_TRIES):
-            edits = monitor.store.last_edits()
-            made = switch_edits(monitor, edits, source=source, label=label)
+            with monitor.store.one_moment():
+                made = switch_edits(monitor, source=source, label=label)
             if not made or monitor.store.apply_incidents([], [], made) == "applied":
                 return made
     except Exception:  # the switch has changed already: a message that cannot be written must not undo or hide that
@@ -86,42 +83,31 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
     return []
 
 
-def switch_edits(
-    monitor: Monitor, edits: Mapping[str, int], *, source: str | None = None, label: str | None = None
-) -> list[Delivery]:
+def switch_edits(monitor: Monitor, *, source: str | None = None, label: str | None = None) -> list[Delivery]:
     """The edits that bring every living message to what its switches say now, and the replies that this calls for.
 
     Whatever moved a switch since a message was composed last: a person anywhere, a run, or time (a lease or an
     operator's enable that has ended). ``source`` and ``label`` narrow it to one switch (label None: the source's own,
     which is about all of its labels). A message that says the same already is left alone, so doing this twice does
-    nothing twice. ``edits`` is ``store.last_edits()`` read before.
+    nothing twice. To be called within ``store.one_moment()``.
     """
     desk = IncidentContext(monitor)
-    mine = [
-        incident for incident in desk.incidents()
-        if incident.root is not None and source in (None, incident.source) and label in (None, incident.label)
-    ]  # fmt: skip
-    shown = monitor.store.compositions(_current_roots(mine))
     switches = {(state.source, state.label): state for state in monitor.store.switches()}
+    sources = {each for each, _ in switches} if source is None else {source}
+    newest = [incident for each in sources for incident in monitor.store.newest_incidents(each)]
+    current = [i for i in (*desk.unresolved(), *newest) if i.source in sources and label in (None, i.label)]
     found: list[Delivery] = []
-    for root, last in shown.items():
-        labels = {(each.source, each.label) for each in mine if each.root == root}
-        moved = any(_has_moved(switches, key, last.created_at, monitor.clock()) for key in labels)
+    for root, last in monitor.store.compositions({i.root for i in current if i.root is not None}).items():
+        shown = [i for i in desk.of_message(root) if i.source in sources and label in (None, i.label)]
+        moved = any(_has_moved(switches, (i.source, i.label), last.created_at, monitor.clock()) for i in shown)
         if moved and desk.lives(root):
-            found += _differing(_Composer(monitor, desk, {}, edits, {}).edit(root, {}), last)
+            found += _differing(_Composer(monitor, desk, {}, {}).edit(root, {}), last)
     return found
 
 
 def _differing(made: Sequence[Delivery], last: Delivery) -> list[Delivery]:
     """Without an edit that says what the message says already."""
     return [each for each in made if each.operation != "edit" or each.payload["blocks"] != last.payload["blocks"]]
-
-
-def _current_roots(incidents: Sequence[Incident]) -> set[str]:
-    """The messages of what is not resolved, and of each label the newest one."""
-    newest = {(each.source, each.label): each for each in sorted(incidents, key=lambda i: (i.opened_at, i.id))}
-    current = [each for each in incidents if each.state != "resolved"] + list(newest.values())
-    return {each.root for each in current if each.root is not None}
 
 
 def _has_moved(
@@ -151,7 +137,6 @@ class _Composer:
     monitor: Monitor
     desk: IncidentContext
     events: Mapping[str, IncidentEvent]
-    edits: Mapping[str, int]
     after: Mapping[str, Incident]
 
     def wants_message(self, step: IncidentStep) -> bool:
@@ -199,10 +184,10 @@ class _Composer:
 
     def _host(self, incident: Incident, route: Route) -> str | None:
         """The message that tells of this label already: of something as grave, or in the same channel."""
-        for other in self.desk.incidents():
-            if other.root is None or other.state == "resolved" or not self.desk.lives(other.root):
+        for other in self.desk.unresolved():
+            if other.root is None or (other.source, other.label) != (incident.source, incident.label):
                 continue
-            if (other.source, other.label) != (incident.source, incident.label):
+            if not self.desk.lives(other.root):
                 continue
             if _RANK[other.severity] <= _RANK[incident.severity] or self.desk.channel(other.root) == route.channel:
                 return other.root
@@ -255,21 +240,17 @@ class _Composer:
     def _naming(self, changed: Iterable[Incident]) -> set[str]:
         """The messages resolved while an incident of the same label, which is resolved now, was not: they name it."""
         ended = [each for each in changed if each.state == "resolved"]
-        return {
-            other.root for other in self.desk.incidents() for each in ended
-            if other.root is not None and (other.source, other.label) == (each.source, each.label)
-            and other.resolved_at is not None and other.resolved_at >= each.opened_at
-        }  # fmt: skip
+        return {root for each in ended for root in self.monitor.store.messages_beside(each)}
 
     def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
         """The message as it is to stand: all its incidents, ``changed`` ones as they are going to be."""
-        stored = {i.id: i for i in self.desk.incidents() if i.root == root}
+        stored = {i.id: i for i in self.desk.of_message(root)}
         members = list((stored | {i.id: i for i in changed.values() if i.root == root}).values())
         if not members:
             return []
         findings = self._findings(members)
         payload = self._post(findings, self._window(root, members), self._route(root, members)).payload
-        sequence = self.edits.get(root, 0) + 1
+        sequence = self.monitor.store.last_edit(root) + 1
         edit = delivery_of(
             edited_message(dict(payload), root, sequence), kind="incidents", now=self.monitor.clock(),
             operation="edit", root=root, sequence=sequence,
@@ -313,7 +294,7 @@ class _Composer:
     def _open_elsewhere(self, mine: Collection[str]) -> dict[tuple[str, str | None], list[str]]:
         """(source, label) -> the rules of its incidents that are not resolved and are none of ``mine``."""
         found: dict[tuple[str, str | None], list[str]] = {}
-        for each in ({i.id: i for i in self.desk.incidents()} | dict(self.after)).values():
+        for each in ({i.id: i for i in self.desk.unresolved()} | dict(self.after)).values():
             if each.id not in mine and each.state != "resolved" and not each.is_of_monitor:
                 found.setdefault((each.source, each.label), []).append(each.rule)
         return found
@@ -363,7 +344,7 @@ class _Composer:
     def _is_graver(self, step: IncidentStep) -> bool:
         """Whether what goes on has become graver than its message was written for: its route may call others."""
         incident = step.decision.incident
-        before = next((i for i in self.desk.incidents() if incident is not None and i.id == incident.id), None)
+        before = next((i for i in self.desk.unresolved() if incident is not None and i.id == incident.id), None)
         return incident is not None and before is not None and _RANK[incident.severity] < _RANK[before.severity]
 
     def _is_silent(self, step: IncidentStep) -> bool:
@@ -383,19 +364,8 @@ def _root(step: IncidentStep) -> str | None:
     return step.decision.incident.root if step.decision.incident else None
 
 
-def delivery_states(deliveries: Iterable[Delivery]) -> Mapping[str, str]:
-    """Incident id -> what became of the message that tells of it, in words; also where it joined that later."""
-    known = list(deliveries)
-    posts = {each.id: _words(each) for each in known if each.operation == "post"}
-    found: dict[str, str] = {}
-    for delivery in sorted(known, key=lambda each: (each.created_at, each.operation != "edit")):
-        state = posts.get(delivery.root or delivery.id)
-        if state is not None:
-            found |= {str(incident): state for incident in delivery.payload.get("incidents", ())}
-    return found
-
-
-def _words(delivery: Delivery) -> str:
+def delivery_words(delivery: Root) -> str:
+    """What became of a message."""
     if delivery.state == "not_sent":
         return f"not sent: {delivery.error or 'no token'}"
     if delivery.state in ("failed", "dead"):

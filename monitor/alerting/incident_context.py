@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from monitor.alerting.incidents import last_told
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
 from monitor.alerting.slack.likely_causes import Context, changes, worst_segment
 from monitor.alerting.switch_line import switch_line
-from monitor.automation.as_of import by_switch, off_since, time_on
+from monitor.automation.as_of import Key, by_switch, off_since, time_on
 from monitor.automation.harm import Harm
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.records import Delivery, Estimate, Incident, IncidentEvent, Interval, Schedule, Verdict, Window
+from monitor.core.records import (
+    Delivery,
+    Estimate,
+    Incident,
+    IncidentEvent,
+    Interval,
+    Outcome,
+    SwitchEvent,
+    Verdict,
+    Window,
+)
 from monitor.history.errors import HistoryError
 from monitor.history.readings import StoredReading
 from monitor.report.figures.trend import Trend, trend_data
@@ -26,6 +37,7 @@ if TYPE_CHECKING:
 #: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
 VERSIONS_BACK, TREND = 2, 26
 BINS_DRAWN = 8
+EVENTS_BACK = timedelta(weeks=26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +109,20 @@ class IncidentContext:
 
     def _onset(self, verdict: Verdict) -> Window:
         """The first window of the run of breaches that ends with ``verdict``'s; one not confirmed does not end it."""
-        seen = {each.window.start: each for each in self._once("verdicts", *_of_rule(verdict), make=self._verdicts)}
         onset = current = verdict.window
-        while True:
+        for start, outcome in self._before(verdict):
             current = windows.previous(current, self.monitor.config.zone)
-            found = seen.get(current.start)
-            if found is None or found.outcome not in ("breach", "unconfirmed"):
-                return onset
-            onset = current if found.outcome == "breach" else onset
+            if start != current.start or outcome not in ("breach", "unconfirmed"):
+                break
+            onset = current if outcome == "breach" else onset
+        return onset
 
-    def _verdicts(self, schedule: Schedule, source: str, label: str | None, rule: str) -> Any:
-        return self.monitor.store.verdicts(schedule=schedule, source=source, label=label, rule=rule)
+    def _before(self, verdict: Verdict) -> Iterator[tuple[datetime, Outcome]]:
+        """What the same rule found about the same label before, the newest window first; read as far as it is asked."""
+        start = verdict.window.start
+        while found := self.monitor.store.outcomes_before(verdict, start, TREND):
+            yield from found
+            start = found[-1][0]
 
     def _shifts(self, window: Window, source: str) -> Any:
         return self.monitor.store.shifts(window.schedule, window.start, source)
@@ -136,11 +151,14 @@ class IncidentContext:
         return None
 
     def _baseline(self, verdict: Verdict) -> Baseline | None:
-        def newest_of(source: str, label: str | None) -> list[Baseline]:
-            return self.monitor.store.baselines(source, label)
+        def pinned(source: str, label: str | None, version: int) -> Baseline | None:
+            return next(iter(self.monitor.store.baselines(source, label, version=version)), None)
 
-        known = self._once("baselines", verdict.subject.source, verdict.subject.label, make=newest_of)
-        return next((b for b in known if b.version == verdict.baseline_version), None)
+        subject, version = verdict.subject, verdict.baseline_version
+        if version is None:
+            return None
+        found: Baseline | None = self._once("baseline", subject.source, subject.label, version, make=pinned)
+        return found
 
     def switch(self, verdict: Verdict, finding: AlertItem) -> SwitchLine | None:
         """What the switch of its label says now: it has acted before the message is written.
@@ -155,10 +173,15 @@ class IncidentContext:
             self.monitor.store.switch(source, label), self.monitor.clock(),
             whole=None if label is None else self.monitor.store.switch(source, None),
             against=against, dry_run=self.monitor.config.automation.dry_run,
-            off_since=off_since(
-                self._once("switch events", source, make=self._events), (source, label), self.monitor.clock()
-            ),
+            off_since=self._off_since(source, label),
         )  # fmt: skip
+
+    def _off_since(self, source: str, label: str | None) -> datetime | None:
+        """Since when it is off; looked for in half a year, then in all that there is."""
+        now = self.monitor.clock()
+        recent = now - EVENTS_BACK
+        found = off_since(self._events(source, label, recent), (source, label), now, since=recent)
+        return found or off_since(self._events(source, label, None), (source, label), now)
 
     def _harm(self, verdict: Verdict, estimates: Sequence[Estimate]) -> Harm | None:
         """What automation that was wrong did in the verdict's window: counted for the time that it was on."""
@@ -166,12 +189,14 @@ class IncidentContext:
         if found is None or found.interval.value is None:
             return None
         source, window = verdict.subject.source, verdict.window
-        events = self._once("switch events", source, make=self._events)
+        events = self._events(source, verdict.subject.label, window.start)
         on = time_on(events, (source, verdict.subject.label), window.start, window.end)
         return Harm(found.interval.value * found.n, on, window.schedule, rows=found.n)
 
-    def _events(self, source: str) -> Any:
-        return by_switch(self.monitor.store.switch_events(source))
+    def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
+        """The events of a label's switch and of its source's, as far as they say how it was ``since`` then."""
+        store, switches = self.monitor.store, dict.fromkeys((None, label))
+        return by_switch(event for each in switches for event in store.switch_events(source, each, since=since))
 
     def _reading(self, window: Window, source: str) -> StoredReading | None:
         def load(window: Window, source: str) -> StoredReading | None:
@@ -201,33 +226,44 @@ class IncidentContext:
         store, subject, window = self.monitor.store, verdict.subject, verdict.window
         rule = next((r for r in self.monitor.config.rules if r.id == verdict.rule and r.metric), None)
         metric, where = (verdict.metric, verdict.where) if rule is not None else ("ece", "all")
-        known = store.estimates(
-            metric=metric, source=subject.source, label=subject.label, where=where, schedule=window.schedule
-        )
         shown = [*windows.before(window, TREND - 1, self.monitor.config.zone), window]
+        span = (min(each.start for each in shown), window.start)
+        of: dict[str, Any] = {
+            "schedule": window.schedule,
+            "source": subject.source,
+            "label": subject.label,
+            "between": span,
+        }
+        known = store.estimates(metric=metric, where=where, **of)
         first = min((e.window.start for e in known), default=window.start)
         return trend_data(
-            metric, where, known, store.verdicts(schedule=window.schedule, source=subject.source, label=subject.label),
+            metric, where, known, store.verdicts(**of),
             windows=[each for each in shown if each.start >= first], baseline=verdict.baseline,
             rules=() if rule is None else (rule,),
         )  # fmt: skip
 
-    def incidents(self) -> list[Incident]:
-        """All incidents, as they were when they were first asked for."""
-        found: list[Incident] = self._once("incidents", make=self.monitor.store.incidents)
+    def unresolved(self) -> list[Incident]:
+        """The incidents that are not resolved, as they were when they were first asked for."""
+        found: list[Incident] = self._once("unresolved", make=self.monitor.store.unresolved_incidents)
+        return found
+
+    def of_message(self, root: str) -> list[Incident]:
+        """The incidents that a message is about, as they were when they were first asked for."""
+        found: list[Incident] = self._once(
+            "of message", root, make=lambda each: self.monitor.store.incidents_of([each])
+        )
         return found
 
     def message(self, root: str) -> Delivery | None:
         """A living message as it was composed first."""
-        thread: list[Delivery] = self._once("thread", root, make=self.monitor.store.thread)
-        return next((each for each in thread if each.id == root), None)
+        found: Delivery | None = self._once("message", root, make=self.monitor.store.message)[0]
+        return found
 
     def lives(self, root: str) -> bool:
         """Whether a message is in its channel, or on the way there; not one that somebody deleted in Slack."""
-        thread: list[Delivery] = self._once("thread", root, make=self.monitor.store.thread)
-        if any(each.is_of_deleted for each in thread):
+        found, is_deleted = self._once("message", root, make=self.monitor.store.message)
+        if is_deleted:
             return False
-        found = self.message(root)
         return found is not None and found.state in ("pending", "sending", "sent", "failed")
 
     def channel(self, root: str) -> str:
@@ -239,10 +275,6 @@ class IncidentContext:
         if key not in self._seen:
             self._seen[key] = make(*key[1:])
         return self._seen[key]
-
-
-def _of_rule(verdict: Verdict) -> tuple[Schedule, str, str | None, str]:
-    return verdict.window.schedule, verdict.subject.source, verdict.subject.label, verdict.rule
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from monitor.core.records import Incident, IncidentEvent, IncidentReason, Outcome, Reason, Schedule, Verdict
+from monitor.core.records import Incident, IncidentEvent, IncidentReason, Outcome, Reason, Schedule, Verdict, Window
 
 IncidentKind = Literal[
     "open", "continue", "hold", "resolve", "reopen", "acknowledge", "silence", "wake", "refuse", "nothing"
@@ -148,9 +148,12 @@ def _is_forgotten(incident: Incident, verdict: Verdict) -> bool:
 
     Half a window more, since windows of a zone with summer time are not all equally long.
     """
-    length = verdict.window.end - verdict.window.start
-    since = verdict.window.start - incident.last_window_start
-    return incident.state == "resolved" and since > (RECALL[verdict.window.schedule] + 0.5) * length
+    return incident.state == "resolved" and incident.last_window_start < recalled_from(verdict.window)
+
+
+def recalled_from(window: Window) -> datetime:
+    """An incident that was over before this begins anew with a breach in ``window``, as if there had never been one."""
+    return window.start - (RECALL[window.schedule] + 0.5) * (window.end - window.start)
 
 
 def _is_counted(incident: Incident, verdict: Verdict) -> bool:

@@ -66,11 +66,13 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
     return TimeOn(seconds / (end - start).total_seconds(), blocked)
 
 
-def off_since(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime) -> datetime | None:
-    """When what is off now for a label began to be off; None where it never was on."""
+def off_since(
+    events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime, *, since: datetime | None = None
+) -> datetime | None:
+    """When what is off now for a label began to be off, if that was after ``since``; None where it never was on."""
     mine = [*events.get(key, ()), *(events.get((key[0], None), ()) if key[1] is not None else ())]
     moments = {moment for event in mine for moment in (event.at, event.lease_until) if moment is not None}
-    cuts = sorted((moment for moment in moments if moment <= now), reverse=True)
+    cuts = sorted((m for m in moments if m <= now and (since is None or since <= m)), reverse=True)
     for later, earlier in pairwise(cuts):
         if allowed_as_of(events, key, earlier).allowed:
             return later

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from monitor.alerting.compose import delivery_states
+from monitor.alerting.compose import delivery_words
 from monitor.alerting.incidents import last_told
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
@@ -18,6 +18,7 @@ from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
 from monitor.core.wording import moment, plain_words, standing
+from monitor.history.delivery_rows import Root
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
 from monitor.run import deliver
@@ -34,8 +35,10 @@ def list_command(
 ) -> None:
     """Incidents that are not resolved, the newest first."""
     with cli.store() as store:
-        both = [*store.incidents(), *store.monitor_incidents()]
-    known = [each for each in both if every or each.state != "resolved"]
+        if every:
+            known = [*store.incidents(), *store.monitor_incidents()]
+        else:
+            known = [*store.unresolved_incidents(), *store.unresolved_incidents(of_monitor=True)]
     found = sorted(known, key=lambda i: i.opened_at, reverse=True)
     if json_output:
         typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
@@ -57,8 +60,8 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
         incident = store.incident(id)
         breach = None if incident.is_of_monitor else store.verdict(incident.last_verdict)
         events = store.incident_events(incident.id)
-        told = delivery_states(store.thread(incident.root) if incident.root else ())
-    message = told.get(incident.id, "no route took it")
+        post = store.delivery_roots([incident.root] if incident.root else []).get(incident.root or "")
+    message = "no route took it" if post is None else delivery_words(post)
     if json_output:
         found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
         typer.echo(json.dumps(found, indent=1))
@@ -161,7 +164,7 @@ def trial_command(
         routes = _routes(opened.config, severity)
         sent = [_send_test(opened, level, route, cli.who(by)) for level, route in routes]
         deliver(opened)
-        now = {each.id: each for each in opened.store.deliveries() if each.kind == "test"}
+        now = opened.store.delivery_roots([one.id for one in sent])
     table = plain_table("channel", "as", "result")
     for (level, _), one in zip(routes, sent, strict=True):
         table.add_row(*cli.cells(one.channel, level, _became(now[one.id])))
@@ -192,7 +195,7 @@ def _send_test(opened: Monitor, severity: Severity, route: Route, by: str) -> De
     return delivery
 
 
-def _became(delivery: Delivery) -> str:
+def _became(delivery: Root) -> str:
     return delivery.state if delivery.error is None else f"{delivery.state}: {delivery.error}"
 
 

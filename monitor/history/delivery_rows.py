@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, exists, false, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_, select, update
 
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history import tables
@@ -34,13 +34,20 @@ def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> No
     add_missing(connection, tables.deliveries, [_delivery_row(delivery) for delivery in deliveries])
 
 
-def deliveries(connection: Connection, states: Collection[DeliveryState] | None, *, files: bool) -> list[Delivery]:
-    """The messages, by the time they were composed; with ``files``, also the pictures, which are large."""
+def deliveries(
+    connection: Connection, states: Collection[DeliveryState] | None = None, *, files: bool = True
+) -> list[Delivery]:
+    """The messages in these states (None: all), by the time they were composed; without ``files``, no pictures."""
     table = tables.deliveries
-    wanted: list[ColumnElement[bool]] = [] if files else [table.c.operation != "file"]
-    if states is not None:
-        wanted.append(table.c.state.in_(list(states)))
-    return _deliveries(connection, and_(*wanted) if wanted else None)
+    wanted = [] if files else [table.c.operation != "file"]
+    return _deliveries(connection, *wanted, *([] if states is None else [table.c.state.in_(list(states))]))
+
+
+def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
+    """The messages that wait or are being sent, and those given up that were composed since then."""
+    table = tables.deliveries
+    dead = and_(table.c.state == "dead", table.c.created_at >= since)
+    return _deliveries(connection, or_(table.c.state.in_([*_UNSENT, "sending"]), dead))
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:
@@ -58,12 +65,15 @@ def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
     return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
 
 
-def known_channels(connection: Connection) -> dict[str, str]:
+def known_channels(connection: Connection, channels: Collection[str]) -> dict[str, str]:
     """Channel as routes name it -> Slack's id of it, from the newest message that went there."""
     table = tables.deliveries
-    there = and_(table.c.state == "sent", table.c.external_channel.is_not(None))
-    found = select(table.c.channel, table.c.external_channel).where(there).order_by(table.c.sent_at)
-    return {row.channel: row.external_channel for row in connection.execute(found)}
+    found = {}
+    for channel in sorted(channels):
+        there = and_(table.c.channel == channel, table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))
+        newest = select(table.c.external_channel).where(there).order_by(table.c.sent_at.desc())
+        found[channel] = connection.execute(newest.limit(1)).scalar()
+    return {channel: id for channel, id in found.items() if id is not None}
 
 
 def supersede(connection: Connection) -> int:
@@ -178,12 +188,10 @@ def settle(
     return connection.execute(update(table).where(held).values(outcome)).rowcount == 1
 
 
-def _deliveries(connection: Connection, where: Any) -> list[Delivery]:
+def _deliveries(connection: Connection, *wanted: ColumnElement[bool]) -> list[Delivery]:
     table = tables.deliveries
-    statement = select(table).order_by(table.c.created_at, table.c.id)
-    if where is not None:
-        statement = statement.where(where)
-    return [_delivery(row) for row in connection.execute(statement).mappings()]
+    statement = select(table).where(*wanted).order_by(table.c.created_at, table.c.id)
+    return [Delivery(**row) for row in connection.execute(statement).mappings()]
 
 
 def _delivery_row(delivery: Delivery) -> Row:
@@ -196,7 +204,3 @@ def _delivery_row(delivery: Delivery) -> Row:
         "operation": delivery.operation, "root": delivery.root, "sequence": int(delivery.sequence),
         "error_code": delivery.error_code, "uncertain": delivery.uncertain,
     }  # fmt: skip
-
-
-def _delivery(row: RowMapping) -> Delivery:
-    return Delivery(**row)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
 
-from monitor.core.records import Estimate, Interval, Reason, Schedule, ShiftResult, Subject, Verdict, Window
+from monitor.core.records import Estimate, Interval, Outcome, Reason, Schedule, ShiftResult, Subject, Verdict, Window
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put
 from monitor.history.errors import Ambiguous, NotFound
@@ -20,6 +20,8 @@ _NUMBERS = (
     "p_value", "p_adjusted", "detectable",
 )  # fmt: skip
 _SHOWN_CANDIDATES = 5
+Between: TypeAlias = tuple[datetime, datetime] | None
+"""The starts of the first and the last window, both included; None: all windows."""
 
 
 def begin_run(
@@ -133,15 +135,31 @@ def not_judged(connection: Connection, schedule: Schedule, window_start: datetim
 
 
 def verdicts(
-    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, *, current_only: bool
+    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, between: Between, *, current_only: bool
 ) -> list[Verdict]:
     """The verdicts whose columns have these values (None: any), by window, source, label and rule."""
     table = tables.verdicts
-    statement = _filtered(select(table), table, equals, label)
+    statement = _filtered(select(table), table, equals, label, between)
     if current_only:
         statement = statement.where(table.c.current)
     ordered = statement.order_by(table.c.window_start, table.c.source, table.c.label, table.c.rule, table.c.stored_at)
     return [_verdict(row) for row in connection.execute(ordered).mappings()]
+
+
+def outcomes_before(
+    connection: Connection, verdict: Verdict, before: datetime, limit: int
+) -> list[tuple[datetime, Outcome]]:
+    """(window start, outcome) of the newest verdicts of the same rule and subject ``before`` then, newest first."""
+    table, subject = tables.verdicts, verdict.subject
+    same = (
+        table.c.source == subject.source, table.c.label == label_key(subject.label), table.c.rule == verdict.rule,
+        table.c.schedule == verdict.window.schedule, table.c.current,
+    )  # fmt: skip
+    older = select(table.c.window_start, table.c.outcome).where(*same, table.c.window_start < before)
+    return [
+        (start, outcome)
+        for start, outcome in connection.execute(older.order_by(table.c.window_start.desc()).limit(limit))
+    ]
 
 
 def verdict(connection: Connection, prefix: str) -> Verdict:
@@ -160,11 +178,11 @@ def verdict(connection: Connection, prefix: str) -> Verdict:
 
 
 def estimates(
-    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, *, segments: bool
+    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, between: Between, *, segments: bool
 ) -> list[Estimate]:
     """The estimates whose columns have these values (None: any), by window, source, label and metric."""
     table = tables.estimates
-    statement = _filtered(_with_window_end(table), table, equals, label)
+    statement = _filtered(_with_window_end(table), table, equals, label, between)
     if not segments:
         statement = statement.where(table.c.segment == "")
     ordered = statement.order_by(
@@ -195,10 +213,14 @@ def _in_sources(table: Table, window: Window, sources: Sequence[str]) -> Any:
     return and_(_is_window(table, window.schedule, window.start), table.c.source.in_(list(sources)))
 
 
-def _filtered(statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter) -> Select[Any]:
+def _filtered(
+    statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter, between: Between = None
+) -> Select[Any]:
     wanted = {name: value for name, value in equals.items() if value is not None}
     if label is not ANY:
         wanted["label"] = label_key(label)
+    if between is not None:
+        statement = statement.where(table.c.window_start.between(*between))
     return statement.where(*(table.c[name] == value for name, value in wanted.items()))
 
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select, update
 
-from monitor.core.records import MONITOR_RULE, Delivery, Incident, IncidentEvent, IncidentState
+from monitor.core.records import (
+    MESSAGE_DELETED,
+    MONITOR_RULE,
+    Delivery,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Operation,
+)
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import Ambiguous, LostRace, NotFound
+from monitor.history.labels import each_label
 from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
 _SHOWN_CANDIDATES = 5
-_ROOTS_AT_ONCE = 400  # SQLite takes 999 parameters
+_OF_MONITOR = tables.incidents.c.rule.startswith(MONITOR_RULE, autoescape=True)
+_UNRESOLVED = tables.incidents.c.open_key > ""  # not "is not null": SQLite has an index only for this
 
 
 def apply_incidents(
@@ -37,16 +48,11 @@ def apply_incidents(
         _update(connection, incident)
     add_missing(connection, tables.incidents, [_incident_row(incident) for incident in opened])
     _refuse_unopened(connection, [incident.id for incident in opened])
-    last = last_edits(connection)
-    if any(each.operation == "edit" and each.sequence != last.get(each.root or "", 0) + 1 for each in deliveries):
+    edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
+    if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
         raise LostRace
     add_missing(connection, tables.incident_events, [_event_row(event) for event in events])
     add_deliveries(connection, deliveries)
-
-
-def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """The items in parts of at most ``size``."""
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _update(connection: Connection, incident: Incident) -> None:
@@ -64,50 +70,93 @@ def _refuse_unopened(connection: Connection, ids: Sequence[str]) -> None:
             raise LostRace
 
 
-def last_edits(connection: Connection) -> dict[str, int]:
-    """The sequence of the newest edit of each message that was edited."""
+def last_edit(connection: Connection, root: str) -> int:
+    """The sequence of the newest edit of a message; 0 where it was never edited."""
     table = tables.deliveries
-    statement = select(table.c.root, func.max(table.c.sequence)).where(table.c.operation == "edit")
-    return {str(root): int(last) for root, last in connection.execute(statement.group_by(table.c.root))}
+    mine = and_(table.c.root == root, table.c.operation == "edit")
+    return int(connection.execute(select(func.coalesce(func.max(table.c.sequence), 0)).where(mine)).scalar_one())
 
 
 def compositions(connection: Connection, roots: Collection[str]) -> dict[str, Delivery]:
     """Root -> how that message was composed last: its newest edit, else the message itself."""
-    table, found = tables.deliveries, dict[str, str]()
-    of_root = func.coalesce(table.c.root, table.c.id)
-    columns = (table.c.id, of_root.label("of"))
-    for part in batched(sorted(roots), _ROOTS_AT_ONCE):
-        mine = and_(of_root.in_(part), table.c.operation.in_(["post", "edit"]))
-        ordered = select(*columns).where(mine).order_by(table.c.sequence, table.c.created_at, table.c.id)
-        found |= {str(row.of): str(row.id) for row in connection.execute(ordered)}
-    newest: dict[str, Delivery] = {}
-    for part in batched(sorted(found.values()), _ROOTS_AT_ONCE):
-        for row in connection.execute(select(table).where(table.c.id.in_(part))).mappings():
-            delivery = Delivery(**row)
-            newest[delivery.root or delivery.id] = delivery
-    return newest
+    table, post, edit = tables.deliveries, tables.deliveries.alias(), tables.deliveries.alias()
+    newest = (
+        select(edit.c.id)
+        .where(edit.c.root == post.c.id, edit.c.operation == "edit")
+        .order_by(edit.c.sequence.desc(), edit.c.created_at.desc(), edit.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    ids = select(func.coalesce(newest, post.c.id)).where(post.c.id.in_(list(roots)))
+    found = connection.execute(select(table).where(table.c.id.in_(ids))).mappings()
+    return {row["root"] or row["id"]: Delivery(**row) for row in found}
 
 
-def thread(connection: Connection, root: str) -> list[Delivery]:
-    """A living message with all its edits, replies and files, by the time they were composed."""
+def thread(connection: Connection, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
+    """A living message with all its edits, replies and files (or those of ``operations``), as they were composed."""
     table = tables.deliveries
-    statement = select(table).where(or_(table.c.id == root, table.c.root == root))
+    mine = table.c.root == root
+    if operations is not None:
+        mine = and_(mine, table.c.operation.in_(list(operations)))
+    statement = select(table).where(or_(table.c.id == root, mine))
     ordered = statement.order_by(table.c.created_at, table.c.sequence, table.c.id)
     return [Delivery(**row) for row in connection.execute(ordered).mappings()]
 
 
+def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
+    """A living message as it was composed first, and whether a person has deleted it since."""
+    table = tables.deliveries
+    row = connection.execute(select(table).where(table.c.id == root)).mappings().first()
+    mine = or_(table.c.id == root, table.c.root == root)
+    deleted = select(table.c.id).where(mine, table.c.state == "dead", table.c.error_code.in_(MESSAGE_DELETED))
+    return (None if row is None else Delivery(**row)), connection.execute(deleted.limit(1)).first() is not None
+
+
 def incidents(connection: Connection, state: IncidentState | None, *, of_monitor: bool = False) -> list[Incident]:
-    """The incidents of labels (or those of the monitor itself), by the time they were opened."""
+    """All incidents of labels (or those of the monitor itself), by the time they were opened."""
+    wanted = [] if state is None else [tables.incidents.c.state == state]
+    if state is not None and state != "resolved":
+        wanted.append(_UNRESOLVED)
+    return _incidents(connection, _OF_MONITOR if of_monitor else ~_OF_MONITOR, *wanted)
+
+
+def unresolved(
+    connection: Connection, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
+) -> list[Incident]:
+    """The incidents that are not resolved, or with ``since`` were not yet resolved then; of one source, or of all."""
     table = tables.incidents
-    mine = table.c.rule.startswith(MONITOR_RULE, autoescape=True)
-    statement = (
-        select(table)
-        .where(mine if of_monitor else ~mine)
-        .order_by(table.c.opened_at, table.c.source, table.c.label, table.c.rule)
+    wanted = [_UNRESOLVED if since is None else or_(_UNRESOLVED, table.c.resolved_at >= since)]
+    if source is not None:
+        wanted.append(table.c.source == source)
+    return _incidents(connection, _OF_MONITOR if of_monitor else ~_OF_MONITOR, *wanted)
+
+
+def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident]:
+    """The incidents that these messages are about."""
+    return _incidents(connection, tables.incidents.c.root.in_(list(roots)))
+
+
+def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
+    """Of each label of a source the newest incident that has a message."""
+    table, newest = tables.incidents, tables.incidents.alias()
+    label = each_label(tables.verdicts, source)  # whatever has an incident has been judged
+    mine = and_(newest.c.source == source, newest.c.label == label.c.label, newest.c.root.is_not(None))
+    ids = (
+        select(newest.c.id)
+        .where(mine, ~newest.c.rule.startswith(MONITOR_RULE, autoescape=True))
+        .order_by(newest.c.opened_at.desc(), newest.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
     )
-    if state is not None:
-        statement = statement.where(table.c.state == state)
-    return [_incident(row) for row in connection.execute(statement).mappings()]
+    return _incidents(connection, table.c.id.in_(select(ids).select_from(label)))
+
+
+def messages_beside(connection: Connection, incident: Incident) -> set[str]:
+    """The messages of incidents of the same label that were resolved after this one had been opened."""
+    table = tables.incidents
+    same = and_(table.c.source == incident.source, table.c.label == label_key(incident.label), ~_OF_MONITOR)
+    beside = and_(same, table.c.resolved_at >= incident.opened_at, table.c.root.is_not(None))
+    return set(connection.execute(select(table.c.root).where(beside)).scalars())
 
 
 def incident(connection: Connection, prefix: str) -> Incident:
@@ -130,6 +179,12 @@ def events(connection: Connection, incident: str | None) -> list[IncidentEvent]:
     if incident is not None:
         statement = statement.where(table.c.incident == incident)
     return [IncidentEvent(**row) for row in connection.execute(statement).mappings()]
+
+
+def _incidents(connection: Connection, *wanted: ColumnElement[bool]) -> list[Incident]:
+    table = tables.incidents
+    order = (table.c.opened_at, table.c.source, table.c.label, table.c.rule)
+    return [_incident(row) for row in connection.execute(select(table).where(*wanted).order_by(*order)).mappings()]
 
 
 def _open_key(incident: Incident) -> str | None:

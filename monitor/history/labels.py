@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Subquery, Table, func, select
 
 from monitor.core.records import DRILL_LABEL
 from monitor.history import tables
@@ -17,6 +17,10 @@ def known(connection: Connection, source: str) -> set[str | None]:
 
 
 def _distinct(connection: Connection, table: Table, source: str) -> list[str]:
+    return list(connection.execute(select(each_label(table, source).c.label)).scalars())
+
+
+def each_label(table: Table, source: str) -> Subquery:
     """Every label of a source once: from each to the next one in the index, whatever lies between them.
 
     SELECT DISTINCT would read the whole index, which has a row for each verdict.
@@ -25,4 +29,4 @@ def _distinct(connection: Connection, table: Table, source: str) -> list[str]:
     found = first.cte("found", recursive=True)
     after = select(func.min(table.c.label)).where(table.c.source == source, table.c.label > found.c.label)
     found = found.union_all(select(after.scalar_subquery()).where(found.c.label.is_not(None)))
-    return list(connection.execute(select(found.c.label).where(found.c.label.is_not(None))).scalars())
+    return select(found.c.label).where(found.c.label.is_not(None)).subquery()

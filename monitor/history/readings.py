@@ -137,7 +137,8 @@ def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     columns = (
         table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error, rejected,
     )  # fmt: skip
-    within = table.c.window_start.between(since, until)
+    # both schedules by name: the key begins with it
+    within = and_(table.c.schedule.in_(("weekly", "daily")), table.c.window_start.between(since, until))
     statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
     return [dict(row) | {"rejected": int(row["rejected"])} for row in connection.execute(statement).mappings()]
 
@@ -169,14 +170,18 @@ def baseline_row(baseline: Baseline) -> Row:
     }  # fmt: skip
 
 
-def baselines(connection: Connection, source: str | None, label: LabelFilter) -> list[Baseline]:
-    """Every version, by source, label and version."""
+def baselines(
+    connection: Connection, source: str | None, label: LabelFilter, version: int | None = None
+) -> list[Baseline]:
+    """Every version (or one), by source, label and version."""
     table = tables.baselines
     statement = select(table).order_by(table.c.source, table.c.label, table.c.version)
     if source is not None:
         statement = statement.where(table.c.source == source)
     if label is not ANY:
         statement = statement.where(table.c.label == label_key(label))
+    if version is not None:
+        statement = statement.where(table.c.version == version)
     return [_baseline(row) for row in connection.execute(statement).mappings()]
 
 

@@ -7,6 +7,7 @@ still what the caller saw. What each does in detail stands in the module it call
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from monitor.core.records import (
     IncidentEvent,
     IncidentState,
     Note,
+    Operation,
     Outcome,
     Reason,
     Recorded,
@@ -117,6 +119,7 @@ class Store:
         self._marker = marker
         self._reader = for_reading(engine)
         self._writer = for_writing(engine)
+        self._here = threading.local()
 
     @classmethod
     def from_url(cls, url: str, *, create: bool = True, check: bool = True, anew: bool = False) -> Self:
@@ -172,12 +175,33 @@ class Store:
         self._engine.dispose()
 
     @contextmanager
-    def _read(self) -> Iterator[Connection]:
+    def one_moment(self) -> Iterator[None]:
+        """What this thread reads within is of one moment of the history; writing is for afterwards."""
+        if self._moment() is not None:
+            yield
+            return
         with self._reader.begin() as connection:
+            self._here.moment = connection
+            try:
+                yield
+            finally:
+                self._here.moment = None
+
+    def _moment(self) -> Connection | None:
+        found: Connection | None = getattr(self._here, "moment", None)
+        return found
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self.one_moment():
+            connection = self._moment()
+            assert connection is not None  # noqa: S101 - one_moment has just made it
             yield connection
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
+        if self._moment() is not None:
+            raise RuntimeError("nothing is written while the history is read at one moment")
         with self._writer.begin() as connection:
             yield connection
 
@@ -352,6 +376,7 @@ class Store:
         rule: str | None = None,
         window_start: datetime | None = None,
         outcome: Outcome | None = None,
+        between: evaluations.Between = None,
         current_only: bool = True,
     ) -> list[Verdict]:
         """Verdicts by window, source, label and rule; ``current_only``: not those judged again since."""
@@ -359,7 +384,12 @@ class Store:
             "schedule": schedule, "source": source, "rule": rule, "window_start": window_start, "outcome": outcome,
         }  # fmt: skip
         with self._read() as connection:
-            return evaluations.verdicts(connection, equals, label, current_only=current_only)
+            return evaluations.verdicts(connection, equals, label, between, current_only=current_only)
+
+    def outcomes_before(self, verdict: Verdict, before: datetime, limit: int) -> list[tuple[datetime, Outcome]]:
+        """(window start, outcome) of the newest verdicts of the same rule and subject ``before`` then, newest first."""
+        with self._read() as connection:
+            return evaluations.outcomes_before(connection, verdict, before, limit)
 
     def verdict(self, prefix: str) -> Verdict:
         """The verdict whose id is, or begins with, ``prefix``; raises NotFound or Ambiguous."""
@@ -376,6 +406,7 @@ class Store:
         schedule: Schedule | None = None,
         segments: bool = False,
         window_start: datetime | None = None,
+        between: evaluations.Between = None,
     ) -> list[Estimate]:
         """Estimates by window, source, label and metric; those of segments only where asked for."""
         equals = {
@@ -383,7 +414,7 @@ class Store:
             "window_start": window_start,
         }  # fmt: skip
         with self._read() as connection:
-            return evaluations.estimates(connection, equals, label, segments=segments)
+            return evaluations.estimates(connection, equals, label, between, segments=segments)
 
     def shifts(
         self, schedule: Schedule | None = None, window_start: datetime | None = None, source: str | None = None
@@ -401,10 +432,12 @@ class Store:
         with self._write() as connection:
             readings.save_baselines(connection, rows)
 
-    def baselines(self, source: str | None = None, label: LabelFilter = ANY) -> list[Baseline]:
-        """Every version, by source, label and version."""
+    def baselines(
+        self, source: str | None = None, label: LabelFilter = ANY, *, version: int | None = None
+    ) -> list[Baseline]:
+        """Every version (or one), by source, label and version."""
         with self._read() as connection:
-            return readings.baselines(connection, source, label)
+            return readings.baselines(connection, source, label, version)
 
     def latest_baselines(self, source: str) -> dict[str | None, Baseline]:
         """The newest version of each label (None: the source as a whole)."""
@@ -428,10 +461,12 @@ class Store:
         with self._read() as connection:
             return switches.switch(connection, source, label)
 
-    def switch_events(self, source: str | None = None, label: LabelFilter = ANY) -> list[SwitchEvent]:
-        """Every change, in order."""
+    def switch_events(
+        self, source: str | None = None, label: LabelFilter = ANY, *, since: datetime | None = None
+    ) -> list[SwitchEvent]:
+        """Every change, in order; with ``since``, of those before only what says how a switch was at any later time."""
         with self._read() as connection:
-            return switches.events(connection, source, label)
+            return switches.events(connection, source, label, since)
 
     def switch_events_of(self, beginning: str) -> list[SwitchEvent]:
         """The changes whose key begins so, in order."""
@@ -540,41 +575,66 @@ class Store:
     # Incidents and messages
 
     def incidents(self, state: IncidentState | None = None) -> list[Incident]:
-        """The incidents of labels, by the time they were opened."""
+        """All incidents of labels that there ever were (in one state), by the time they were opened."""
         with self._read() as connection:
             return incident_rows.incidents(connection, state)
 
     def monitor_incidents(self, state: IncidentState | None = None) -> list[Incident]:
-        """The incidents of the monitor itself, by the time they were opened."""
+        """All incidents of the monitor itself, by the time they were opened."""
         with self._read() as connection:
             return incident_rows.incidents(connection, state, of_monitor=True)
 
-    def open_incidents(self) -> dict[str, Incident]:
-        """The incidents that are not resolved, by fingerprint."""
-        return {incident.fingerprint: incident for incident in self.incidents() if incident.state != "resolved"}
+    def unresolved_incidents(
+        self, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
+    ) -> list[Incident]:
+        """The incidents that are not resolved, or with ``since`` were not yet resolved then; of a source, or of all."""
+        with self._read() as connection:
+            return incident_rows.unresolved(connection, source, since=since, of_monitor=of_monitor)
+
+    def incidents_of(self, roots: Collection[str]) -> list[Incident]:
+        """The incidents that these messages are about."""
+        with self._read() as connection:
+            return incident_rows.of_messages(connection, roots)
+
+    def newest_incidents(self, source: str) -> list[Incident]:
+        """Of each label of a source the newest incident that has a message."""
+        with self._read() as connection:
+            return incident_rows.newest_of_labels(connection, source)
+
+    def messages_beside(self, incident: Incident) -> set[str]:
+        """The messages of incidents of the same label that were resolved after this one had been opened."""
+        with self._read() as connection:
+            return incident_rows.messages_beside(connection, incident)
 
     def incident(self, prefix: str) -> Incident:
         """The incident whose id is, or begins with, ``prefix``; raises NotFound or Ambiguous."""
         with self._read() as connection:
             return incident_rows.incident(connection, prefix)
 
-    def thread(self, root: str) -> list[Delivery]:
-        """A living message with all its edits, replies and files, by the time they were composed."""
+    def thread(self, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
+        """A living message with all its edits, replies and files (or those of ``operations``), by time."""
         with self._read() as connection:
-            return incident_rows.thread(connection, root)
+            return incident_rows.thread(connection, root, operations=operations)
+
+    def message(self, root: str) -> tuple[Delivery | None, bool]:
+        """A living message as it was composed first, and whether a person has deleted it since."""
+        with self._read() as connection:
+            return incident_rows.message(connection, root)
 
     def compositions(self, roots: Collection[str]) -> dict[str, Delivery]:
         """Root -> how that living message was composed last: its newest edit, else the message itself."""
         with self._read() as connection:
             return incident_rows.compositions(connection, roots)
 
-    def last_edits(self) -> dict[str, int]:
-        """The sequence of the newest edit of each message that was edited.
+    def last_edit(self, root: str) -> int:
+        """The sequence of the newest edit of a message, to be read in :meth:`one_moment` with what the next one shows.
 
-        Read it before the incidents from which an edit is composed: then whatever changes in between is noticed.
+        So whatever changes in between makes that edit a conflict. Raises RuntimeError elsewhere.
         """
+        if self._moment() is None:
+            raise RuntimeError("the last edit of a message must be read at one moment with its incidents")
         with self._read() as connection:
-            return incident_rows.last_edits(connection)
+            return incident_rows.last_edit(connection, root)
 
     def incident_events(self, incident: str | None = None) -> list[IncidentEvent]:
         """What happened to one incident, or to all, in order."""
@@ -610,6 +670,11 @@ class Store:
         with self._read() as connection:
             return delivery_rows.deliveries(connection, states, files=files)
 
+    def undelivered(self, since: datetime) -> list[Delivery]:
+        """The messages that wait or are being sent, and those given up that were composed since then."""
+        with self._read() as connection:
+            return delivery_rows.undelivered(connection, since)
+
     def delivery_counts(self) -> dict[DeliveryState, int]:
         """How many messages and changes of messages are in each state."""
         with self._read() as connection:
@@ -625,10 +690,10 @@ class Store:
         with self._read() as connection:
             return delivery_rows.roots(connection, ids)
 
-    def known_channels(self) -> dict[str, str]:
+    def known_channels(self, channels: Collection[str]) -> dict[str, str]:
         """Channel as routes name it -> Slack's id of it, as far as messages went there."""
         with self._read() as connection:
-            return delivery_rows.known_channels(connection)
+            return delivery_rows.known_channels(connection, channels)
 
     def supersede_edits(self) -> int:
         """Take back unsent edits of which a later one is stored; gives how many."""

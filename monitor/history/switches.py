@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, and_, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
 
 from monitor.core.records import RuleEvidence, SwitchEvent, SwitchState
 from monitor.history import evidence_rows, tables
@@ -32,15 +33,26 @@ def switch(connection: Connection, source: str, label: str | None) -> SwitchStat
     return SwitchState(source, label) if row is None else _state(row)
 
 
-def events(connection: Connection, source: str | None, label: LabelFilter) -> list[SwitchEvent]:
-    """Every change, in the order in which it happened."""
+def events(
+    connection: Connection, source: str | None, label: LabelFilter, since: datetime | None = None
+) -> list[SwitchEvent]:
+    """Every change, in the order in which it happened.
+
+    With ``since``, of those before only the last of each sort: what ``automation.as_of`` needs for any later time.
+    """
     table = tables.switch_events
-    statement = select(table).order_by(table.c.id)
-    if source is not None:
-        statement = statement.where(table.c.source == source)
+    mine = [] if source is None else [table.c.source == source]
     if label is not ANY:
-        statement = statement.where(table.c.label == label_key(label))
-    return [_event(row) for row in connection.execute(statement).mappings()]
+        mine.append(table.c.label == label_key(label))
+    statement = select(table).where(*mine)
+    if since is not None:
+        sort = (
+            table.c.source, table.c.label, table.c.kind, table.c.from_state == table.c.to_state,
+            table.c.lease_until.is_(None), table.c.until.is_(None),
+        )  # fmt: skip
+        last = select(func.max(table.c.id)).where(*mine, table.c.at <= since).group_by(*sort)
+        statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
+    return [_event(row) for row in connection.execute(statement.order_by(table.c.id)).mappings()]
 
 
 def events_of(connection: Connection, beginning: str) -> list[SwitchEvent]:

@@ -96,6 +96,8 @@ runs = Table(
     Column("rules_revision", String(32), nullable=False), Column("error", ErrorText),
 )  # fmt: skip
 
+Index("ix_runs_window_start", runs.c.window_start)
+
 # What reading one source for one window gave: state is ok, relation_error or warehouse_failed.
 readings = Table(
     "readings", metadata,
@@ -161,7 +163,7 @@ verdicts = Table(
     Column("current", Boolean, nullable=False),
 )  # fmt: skip
 
-Index("ix_verdicts_source_label", verdicts.c.source, verdicts.c.label)
+Index("ix_verdicts_subject", verdicts.c.source, verdicts.c.label, verdicts.c.schedule, verdicts.c.window_start)
 
 # open_key is the fingerprint while the incident is open and NULL afterwards: one open incident each.
 incidents = Table(
@@ -183,6 +185,10 @@ incidents = Table(
     Column("root", String(64)), Column("version", Integer, nullable=False, server_default="1"),
     Column("further_reasons", JSON),
 )  # fmt: skip
+
+Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
+Index("ix_incidents_root", incidents.c.root)
+Index("ix_incidents_resolved_at", incidents.c.resolved_at)
 
 # What happened to incidents, who did it and why; written once by its key.
 incident_events = Table(
@@ -206,9 +212,13 @@ deliveries = Table(
     Column("sent_at", _WHEN), Column("external_channel", String(64)), Column("external_id", String(64)),
     Column("error", ErrorText),
     Column("operation", String(16), nullable=False, server_default="post"),
-    Column("root", String(64), index=True), Column("sequence", Integer, nullable=False, server_default="0"),
+    Column("root", String(64)), Column("sequence", Integer, nullable=False, server_default="0"),
     Column("error_code", String(64)), Column("uncertain", Boolean, nullable=False, server_default=false()),
 )  # fmt: skip
+
+Index("ix_deliveries_edit", deliveries.c.root, deliveries.c.operation, deliveries.c.sequence)
+Index("ix_deliveries_root_state", deliveries.c.root, deliveries.c.state)
+Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 
 switches = Table(
     "switches", metadata,
@@ -235,6 +245,8 @@ switch_events = Table(
     Column("waits_for", String(80)),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
+
+Index("ix_switch_events_switch", switch_events.c.source, switch_events.c.label)
 
 # What each acting rule found last about a label: `windows` are the newest evaluated ones, newest first.
 evidence = Table(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerting import compose
-from monitor.alerting.incidents import IncidentStep, newest, retire, steps_of
+from monitor.alerting.incidents import IncidentStep, newest, recalled_from, retire, steps_of
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
 from monitor.context import ActMode, Monitor
@@ -21,17 +21,18 @@ from monitor.operations.label_evidence import known_now, known_of
 CONFLICT_RETRIES = 5
 #: More: composing takes a second or two where hundreds are open, and people press buttons meanwhile.
 INCIDENT_RETRIES = 20
+NO_ROUTE = "not sent: no route matches"
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An action that a verdict asked for; ``incident`` says whose message tells the outcome."""
+    """An action that a verdict asked for, with its outcome; where that is "", it is the delivery of ``root``."""
 
     kind: ActionKind
     source: str
     label: str | None
     state: str
-    incident: str | None = None
+    root: str | None = None
 
 
 def may_act(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
@@ -94,7 +95,7 @@ def _pending(
         return Pending(kind, source, label, refusal)
     if kind == "slack":
         incident = incidents.get(verdict.id)
-        return Pending(kind, source, label, "", incident.id if incident else None)
+        return Pending(kind, source, label, "", incident.root if incident else None)
     return Pending(kind, source, label, states.get((source, label), "nothing to change"))
 
 
@@ -189,13 +190,14 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
     """
     verdicts = [verdict for part in parts for verdict in part.verdicts]
     for _ in range(INCIDENT_RETRIES):
-        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
-        known = monitor.store.incidents()
-        steps = [*steps_of(verdicts, newest(known), monitor.clock()), *_retired(monitor, window, parts, known)]
-        made = compose.compose(monitor, steps, edits, window=window)
+        with monitor.store.one_moment():
+            known = monitor.store.unresolved_incidents(since=recalled_from(window))
+            steps = [*steps_of(verdicts, newest(known), monitor.clock()), *_retired(monitor, window, parts, known)]
+            made = compose.compose(monitor, steps, window=window)
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
+            placed = {each.id: each for each in (*made.opened, *made.updated)}  # these know their message
             return {
-                step.verdict.id: step.decision.incident
+                step.verdict.id: placed.get(step.decision.incident.id, step.decision.incident)
                 for step in steps
                 if step.verdict is not None and step.verdict.outcome == "breach" and step.decision.incident is not None
             }
@@ -224,19 +226,9 @@ def _retired(
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
     """The actions with what became of them, messages included."""
-    by_incident = compose.delivery_states(monitor.store.deliveries(files=False))
-    return _distinct(
-        [
-            Action(p.kind, p.source, p.label, _slack_state(p, by_incident) if p.kind == "slack" else p.state)
-            for p in pending
-        ]
-    )
-
-
-def _slack_state(pending: Pending, by_incident: Mapping[str, str]) -> str:
-    if pending.state:
-        return pending.state
-    return by_incident.get(pending.incident or "", "not sent: no route matches")
+    posts = monitor.store.delivery_roots({p.root for p in pending if p.root is not None})
+    words = {root: compose.delivery_words(post) for root, post in posts.items()}
+    return _distinct([Action(p.kind, p.source, p.label, p.state or words.get(p.root or "", NO_ROUTE)) for p in pending])
 
 
 def _distinct(actions: Sequence[Action]) -> list[Action]:

@@ -87,7 +87,7 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:
     """Labels that are judged also where no row of them is there: they have a switch, or an incident to go on with."""
     switched = {s.label for s in monitor.store.switches() if s.source == name and s.label != DRILL_LABEL}
-    broken = {i.label for i in monitor.store.incidents() if i.source == name and i.state != "resolved"}
+    broken = {i.label for i in monitor.store.unresolved_incidents(name)}
     return frozenset(label for label in switched | broken if label is not None)
 
 

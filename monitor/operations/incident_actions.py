@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from monitor.alerting import compose, incidents
+from monitor.alerting.compose import Composed
 from monitor.alerting.health import watchdog
 from monitor.alerting.incident_context import IncidentContext
 from monitor.alerting.incidents import IncidentDecision, IncidentStep
@@ -82,14 +83,15 @@ def _change_label(
     monitor: Monitor, incident_id: str, decide: Callable[[Incident, datetime], IncidentDecision], actor: str
 ) -> Outcome:
     for _ in range(TRIES):
-        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
-        first, now = monitor.store.incident(incident_id), monitor.clock()
+        with monitor.store.one_moment():
+            first, now = monitor.store.incident(incident_id), monitor.clock()
+            decisions = [] if first.is_of_monitor else [decide(each, now) for each in _of_label(monitor, first)]
+            made = compose.compose(monitor, [IncidentStep(each, actor=actor) for each in decisions])
         if first.is_of_monitor:
             return _change(monitor, incident_id, decide, actor)
-        decisions = [decide(each, now) for each in _of_label(monitor, first)]
-        stored = _store(monitor, [IncidentStep(each, actor=actor) for each in decisions], edits)
-        if stored is not None:
-            return Outcome(next((d for d in decisions if d.changes), decisions[0]), _label_words(decisions), stored)
+        if _store(monitor, made):
+            words = _label_words(decisions)
+            return Outcome(next((d for d in decisions if d.changes), decisions[0]), words, made.deliveries)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
 
 
@@ -97,8 +99,8 @@ def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
     """What a button of a label is about: ``first``, and what is not resolved of its label beside it."""
     route = compose.route_of(monitor.config, first)
     others = [
-        each for each in monitor.store.incidents()
-        if each.id != first.id and each.state != "resolved" and (each.source, each.label) == (first.source, first.label)
+        each for each in monitor.store.unresolved_incidents(first.source)
+        if each.id != first.id and each.label == first.label
         and (each.root == first.root or compose.route_of(monitor.config, each) == route)
     ]  # fmt: skip
     return [first, *others]
@@ -123,24 +125,20 @@ def _change(
     why: str = "",
 ) -> Outcome:
     for _ in range(TRIES):
-        edits = monitor.store.last_edits()  # before the incident: see Store.last_edits
-        decision = decide(monitor.store.incident(incident_id), monitor.clock())
-        stored = _store(monitor, [IncidentStep(decision, actor=actor, why=why)], edits)
-        if stored is not None:
-            return Outcome(decision, _words(decision), stored)
+        with monitor.store.one_moment():
+            first = monitor.store.incident(incident_id)
+            step = IncidentStep(decide(first, monitor.clock()), actor=actor, why=why)
+            made = (watchdog if first.is_of_monitor else compose).compose(monitor, [step])
+        if _store(monitor, made):
+            return Outcome(step.decision, _words(step.decision), made.deliveries)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
 
 
-def _store(monitor: Monitor, steps: Sequence[IncidentStep], edits: dict[str, int]) -> tuple[Delivery, ...] | None:
-    """The deliveries stored with these decisions; None where somebody else was first."""
-    (*_, last) = [step.decision.incident for step in steps] or [None]
-    if last is not None and last.is_of_monitor:
-        return watchdog.apply_step(monitor, steps[-1])
-    made = compose.compose(monitor, steps, edits)
+def _store(monitor: Monitor, made: Composed) -> bool:
+    """Store decisions with what they make known; False where somebody else was first."""
     if not made.events and not made.deliveries:
-        return ()
-    done = monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events)
-    return made.deliveries if done == "applied" else None
+        return True
+    return monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
 
 
 def _words(decision: IncidentDecision) -> str:
@@ -162,12 +160,12 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
 def end_silences(monitor: Monitor) -> list[Delivery]:
     """End the silences whose time has come: their messages are edited."""
     for _ in range(TRIES):
-        edits = monitor.store.last_edits()
-        silent, now = monitor.store.incidents("silenced"), monitor.clock()
-        steps = [IncidentStep(incidents.wake(each, now)) for each in silent]
-        stored = _store(monitor, [step for step in steps if step.decision.changes], edits)
-        if stored is not None:
-            return list(stored)
+        with monitor.store.one_moment():
+            silent, now = monitor.store.incidents("silenced"), monitor.clock()
+            steps = [IncidentStep(incidents.wake(each, now)) for each in silent]
+            made = compose.compose(monitor, [step for step in steps if step.decision.changes])
+        if _store(monitor, made):
+            return list(made.deliveries)
     return []  # everybody else is busy with the same: it will be done at the next drain
 
 
@@ -183,7 +181,7 @@ def _repeats(monitor: Monitor) -> list[Delivery]:
 
 def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Delivery | None:
     """The next call in one thread, if it is due: never before the message itself has been sent."""
-    thread = monitor.store.thread(root)
+    thread = monitor.store.thread(root, operations=["reply"])
     post = next((each for each in thread if each.id == root), None)
     routes = [route for route in (compose.route_of(monitor.config, each) for each in waiting) if route is not None]
     route = min(routes, key=lambda r: (r.repeat is None, r.repeat), default=None)
@@ -194,9 +192,8 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
     desk = IncidentContext(monitor)
-    shown = [each for each in desk.incidents() if each.root == root]
     payload = repeat_message(
-        [desk.brief(each, desk.last(each)) for each in shown], channel=post.channel, root=root,
+        [desk.brief(each, desk.last(each)) for each in desk.of_message(root)], channel=post.channel, root=root,
         number=1 + sum(_change_of(each) == "repeat" for each in calls), mention=route.mention,
     )  # fmt: skip
     payload["incidents"] = [each.id for each in waiting]

@@ -106,8 +106,9 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
     baselines: dict[tuple[str, str | None], list[Baseline]] = {}
     for baseline in store.baselines():
         baselines.setdefault((baseline.source, baseline.label), []).append(baseline)
-    verdicts = _between(store.verdicts(schedule=window.schedule), first, window.start)
+    verdicts = store.verdicts(schedule=window.schedule, between=(first, window.start))
     run = store.run_of(window)
+    ran = None if run is None else run["finished_at"]
     return _Material(
         config=config,
         window=window,
@@ -121,8 +122,8 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         baselines=baselines,
         then=_of_baselines(store, config, window, verdicts, baselines),
         switches={(state.source, state.label): state for state in store.switches()},
-        events=by_switch(store.switch_events()),
-        ran=None if run is None else run["finished_at"],
+        events=by_switch(store.switch_events(since=window.start if ran is None else min(window.start, ran))),
+        ran=ran,
         now=now,
     )
 
@@ -153,7 +154,7 @@ def _last_of(config: Config, window: Window, end: datetime) -> Window:
 
 def _of_series(store: Store, window: Window, series: Series, first: datetime) -> tuple[Estimate, ...]:
     metric, where = series
-    return _between(store.estimates(metric=metric, where=where, schedule=window.schedule), first, window.start)
+    return tuple(store.estimates(metric=metric, where=where, schedule=window.schedule, between=(first, window.start)))
 
 
 def _last_days(
@@ -177,10 +178,6 @@ def _by_subject(found: Iterable[_About]) -> dict[Subject, list[_About]]:
     for entry in found:
         parts.setdefault(replace(entry.subject, segment=None), []).append(entry)
     return parts
-
-
-def _between(found: Iterable[_About], first: datetime, last: datetime) -> tuple[_About, ...]:
-    return tuple(entry for entry in found if first <= entry.window.start <= last)
 
 
 def _subjects(material: _Material) -> list[Subject]:

@@ -63,7 +63,7 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
             quality += [(schedule, each) for each in store.quality(schedule, newest.window_start)]
     return Shown(
         now, seen, verdicts, estimates, quality,
-        Counter((each.severity, each.state) for each in store.incidents() if each.state != "resolved"),
+        Counter((each.severity, each.state) for each in store.unresolved_incidents()),
         store.delivery_counts(),
     )  # fmt: skip
 

@@ -115,7 +115,7 @@ def test_an_acknowledgement_is_stored_with_who_pressed_and_shown_at_once(
 def test_who_has_changed_the_switch_is_told_so_also_where_the_message_cannot_be_changed(
     monitor: Monitor, slack: FakeSlack, buttons: Buttons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(*_: object) -> None:
+    def breaks(*_: object, **__: object) -> None:
         raise RuntimeError("the history is locked")
 
     monkeypatch.setattr("monitor.alerting.compose.switch_edits", breaks)

@@ -701,7 +701,7 @@ def test_incidents_and_their_messages_are_stored_together_and_once(store: Store)
     for _ in range(2):
         store.apply_incidents([incident()], [], [delivery()])
     assert store.incidents() == [incident()]
-    assert store.open_incidents() == {incident().fingerprint: incident()}
+    assert store.unresolved_incidents() == [incident()]
     assert store.deliveries() == [delivery(next_attempt_at=NOW)]
 
 
@@ -710,7 +710,7 @@ def test_a_resolved_incident_makes_room_for_the_next_and_stays_resolved(store: S
     resolved = incident(state="resolved", resolved_at=NOW, resolved_window="2026-W47", version=2)
     store.apply_incidents([incident("i2", opened_at=NOW + WEEK)], [resolved], [])
     assert store.incidents("resolved") == [resolved]
-    assert [i.id for i in store.open_incidents().values()] == ["i2"]
+    assert [i.id for i in store.unresolved_incidents()] == ["i2"]
     store.apply_incidents([incident()], [incident(breaches=5, version=2)], [])
     assert store.incidents("resolved") == [resolved]
 
@@ -720,7 +720,7 @@ def test_one_rule_and_subject_has_one_open_incident(store: Store):
     store.apply_incidents([incident("i2", opened_window="2026-W47")], [], [])
     assert [i.id for i in store.incidents()] == ["i1"]
     store.apply_incidents([incident("i3", source="s" * 200, label="l" * 255)], [], [])
-    assert len(store.open_incidents()) == 2
+    assert len(store.unresolved_incidents()) == 2
 
 
 def test_a_continued_incident_is_updated(store: Store):

@@ -63,7 +63,8 @@ def test_a_change_of_what_somebody_else_changed_first_stores_nothing_at_all(stor
     assert store.apply_incidents([incident("i3")], [also, late], [edit(2)], [event("e2")]) == "conflict"
     assert {i.id: i.state for i in store.incidents()} == {"i1": "acknowledged", "i2": "open"}
     assert [e.key for e in store.incident_events()] == ["e1"]
-    assert store.last_edits() == {"r1": 1}
+    with store.one_moment():
+        assert store.last_edit("r1") == 1
 
 
 @pytest.mark.parametrize("sequence", [1, 3])
@@ -83,7 +84,7 @@ def test_two_steps_of_one_incident_are_stored_in_their_order(store: Store) -> No
 def test_an_incident_is_not_opened_beside_one_of_its_fingerprint(store: Store) -> None:
     twin = incident("i9", label="i1")
     assert store.apply_incidents([twin], [], [edit(1)], [event("e9", "i9")]) == "conflict"
-    assert (store.incident_events(), store.last_edits()) == ([], {})
+    assert (store.incident_events(), store.thread("r1")) == ([], [])
 
 
 def test_an_incident_is_found_by_how_its_id_begins(store: Store) -> None:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from monitor.alerting import incidents
+from monitor.alerting.compose import Composed
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
 from monitor.alerting.health.message import View, automation_now
@@ -48,7 +49,6 @@ EXAMPLES = 3
 TRIES = 20
 ERROR_LENGTH = 2_000
 _TOLD_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
-_UNSENT: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "dead")
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
 _CALLS = ("repeat", "call")
 
@@ -65,7 +65,7 @@ def observed(store: Store, config: Config, now: datetime, *, since: datetime | N
         runs=runs,
         readings=[ReadingSeen(**row) for row in store.readings_seen(begin, now)],
         switches=store.switches(),
-        deliveries=store.deliveries(_UNSENT),
+        deliveries=store.undelivered(now - issues.RECENT),
         since=min((run.started_at for run in runs), default=None),
         rules_revision=config.revision,
         lease=config.automation.lease,
@@ -73,9 +73,7 @@ def observed(store: Store, config: Config, now: datetime, *, since: datetime | N
         judged=[each for schedule in scheduled for each in _judged(store, runs, schedule)],
         notes=store.notes(),
         in_threads=frozenset(
-            (each.source, each.label)
-            for each in store.incidents()
-            if each.root is not None and each.state != "resolved"
+            (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
         ),
     )
 
@@ -154,20 +152,22 @@ def watch_runs(monitor: Monitor) -> list[HealthIssue]:
 
 def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime | None = None) -> list[HealthIssue]:
     for _ in range(TRIES):
-        edits = monitor.store.last_edits()  # before the incidents: see Store.last_edits
         look = WatchRound(monitor, monitor.clock(), since)
-        known = monitor.store.monitor_incidents()
-        found = [group for group in troubles.groups(look.findings, known) if wanted(group)]
-        there = {group.fingerprint for group in found}
-        mine = [i for i in known if i.fingerprint in there or wanted(troubles.group_without_findings(i))]
-        if look.store(troubles.changes(found, mine, look.now), edits):
+        with monitor.store.one_moment():
+            found = [group for group in look.groups if wanted(group)]
+            there = {group.fingerprint for group in found}
+            mine = [i for i in look.known if i.fingerprint in there or wanted(troubles.group_without_findings(i))]
+            made = look.compose(troubles.changes(found, mine, look.now))
+        if made == Composed() or (
+            monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
+        ):
             return look.findings
     raise RuntimeError(f"the incidents of the monitor kept changing under {TRIES} tries; try again")
 
 
 def is_told(monitor: Monitor, sources: Collection[str]) -> bool:
     """Whether an incident with a message tells that the data of each of these could not be judged."""
-    open_now = [i for i in monitor.store.monitor_incidents() if i.state != "resolved" and i.root is not None]
+    open_now = [i for i in monitor.store.unresolved_incidents(of_monitor=True) if i.root is not None]
     told = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
     return set(sources) <= told
 
@@ -177,24 +177,19 @@ def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
     store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, {"error": without_secrets(error)[:ERROR_LENGTH]}))
 
 
-def apply_step(monitor: Monitor, step: IncidentStep) -> tuple[Delivery, ...] | None:
-    """Store what a person did to an incident of the monitor, with the edit; None where somebody else was first."""
+def compose(monitor: Monitor, steps: Sequence[IncidentStep]) -> Composed:
+    """What a person did to an incident of the monitor, with the edit: to be stored as ``alerting.compose`` says."""
     look = WatchRound(monitor, monitor.clock())
-    edits = monitor.store.last_edits()
-    incident = step.decision.incident
-    event = incidents.event_of(step, look.now)
-    if incident is None or not step.decision.changes:
-        events = [event] if event is not None else []
-        return () if monitor.store.apply_incidents([], [], [], events) == "applied" else None
-    deliveries = tuple(look.edit(TroubleChange(None, incident, look.group_of(incident)), edits))
-    done = monitor.store.apply_incidents([], [incident], deliveries, [event] if event is not None else [])
-    return deliveries if done == "applied" else None
+    events = tuple(event for step in steps if (event := incidents.event_of(step, look.now)) is not None)
+    changed = tuple(i for step in steps if step.decision.changes and (i := step.decision.incident) is not None)
+    edits = tuple(edit for i in changed for edit in look.edit(TroubleChange(None, i, look.group_of(i))))
+    return Composed(updated=changed, deliveries=edits, events=events)
 
 
 def reminders(monitor: Monitor) -> list[Delivery]:
     """One more call for each trouble that nobody has acknowledged, where the route's ``repeat`` has passed."""
     look = WatchRound(monitor, monitor.clock())
-    found = [look.reminder(incident) for incident in monitor.store.monitor_incidents("open")]
+    found = [look.reminder(i) for i in monitor.store.unresolved_incidents(of_monitor=True) if i.state == "open"]
     due = [each for each in found if each is not None]
     for delivery in due:
         monitor.store.add_delivery(delivery)
@@ -219,30 +214,37 @@ class WatchRound:
         """All that is wrong."""
         return issues.findings(self.seen, self.now)
 
+    @cached_property
+    def known(self) -> list[Incident]:
+        """The monitor's incidents that these findings may belong to, or come back to."""
+        since = min((self.now - troubles.RECALL, *(each.until for each in self.findings if each.until is not None)))
+        return self.monitor.store.unresolved_incidents(since=since, of_monitor=True)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """All that is wrong, by trouble."""
+        return troubles.groups(self.findings, self.known)
+
     def group_of(self, incident: Incident) -> Group | None:
         """The findings that an incident is about, as they are now."""
-        known = self.monitor.store.monitor_incidents()
-        mine = (g for g in troubles.groups(self.findings, known) if g.fingerprint == incident.fingerprint)
-        return next(mine, None)
+        return next((group for group in self.groups if group.fingerprint == incident.fingerprint), None)
 
-    def store(self, made: Sequence[TroubleChange], edits: dict[str, int]) -> bool:
-        """Keep these changes with their messages; False where somebody else was first."""
+    def compose(self, made: Sequence[TroubleChange]) -> Composed:
+        """These changes with their messages."""
         opened: list[Incident] = []
         updated: list[Incident] = []
         deliveries: list[Delivery] = []
         events: list[IncidentEvent] = []
         for change in made:
-            placed, mine = self._messages(change, edits)
+            placed, mine = self._messages(change)
             deliveries += mine
             if placed != change.before:
                 (opened if change.before is None else updated).append(placed)
                 event = troubles.event_of(replace(change, after=placed), self.now)
                 events += [event] if event is not None else []
-        if not (opened or updated or deliveries):
-            return True
-        return self.monitor.store.apply_incidents(opened, updated, deliveries, events) == "applied"
+        return Composed(tuple(opened), tuple(updated), tuple(deliveries), tuple(events))
 
-    def _messages(self, change: TroubleChange, edits: dict[str, int]) -> tuple[Incident, list[Delivery]]:
+    def _messages(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
         """The incident with its message, and what is to be sent."""
         incident, thread = change.after, self._thread(change.after)
         post = next((each for each in thread if each.id == incident.root), None)
@@ -251,8 +253,8 @@ class WatchRound:
         if post is None or not self._is_on_its_way(post):
             return self._post(change)
         if incident.state == "silenced":
-            return incident, self.edit(change, edits)
-        return incident, [*self.edit(change, edits), *self._replies(change, thread, post)]
+            return incident, self.edit(change)
+        return incident, [*self.edit(change), *self._replies(change, thread, post)]
 
     def _is_on_its_way(self, post: Delivery) -> bool:
         return post.state in _ON_ITS_WAY or self.monitor.sender is None
@@ -267,7 +269,7 @@ class WatchRound:
         post = _delivery(payload, self.now)
         return replace(incident, root=post.id), [post]
 
-    def edit(self, change: TroubleChange, edits: dict[str, int]) -> list[Delivery]:
+    def edit(self, change: TroubleChange) -> list[Delivery]:
         """The message as it is to stand, where that differs from how it stands."""
         root, thread = change.after.root, self._thread(change.after)
         post = next((each for each in thread if each.id == root), None)
@@ -278,7 +280,7 @@ class WatchRound:
         last = [each for each in thread if each.operation == "edit" or each.id == root][-1]
         if last.payload.get("shows") == payload["shows"]:
             return []
-        sequence = edits.get(root, 0) + 1
+        sequence = self.monitor.store.last_edit(root) + 1
         changed = message.edited(payload, root, sequence)
         return [_delivery(changed, self.now, operation="edit", root=root, sequence=sequence)]
 

@@ -55,7 +55,7 @@ class DeliveryStore(Protocol):
     def delivery_roots(self, ids: Collection[str], /) -> Mapping[str, Root]:
         """What became of these messages, by id."""
 
-    def known_channels(self) -> Mapping[str, str]:
+    def known_channels(self, channels: Collection[str], /) -> Mapping[str, str]:
         """Channel as routes name it -> Slack's id of it, as far as messages went there."""
 
     def supersede_edits(self) -> int:
@@ -158,7 +158,7 @@ def _candidates(
         found = store.deliveries(states)
     free = [d for d in found if d.state != "sending" or claim_is_stale(d, worker, now)]
     due = [d for d in free if not due_only or _is_due(d, now)]
-    known = store.known_channels() if due else {}
+    known = store.known_channels({d.channel for d in due})
     return [
         replace(d, external_channel=d.external_channel or known.get(d.channel))
         for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
