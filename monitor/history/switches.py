@@ -103,7 +103,7 @@ def _refuse_other_version(connection: Connection, before: SwitchState) -> None:
 
 def _insert_event(connection: Connection, event: SwitchEvent) -> bool:
     table = tables.switch_events
-    statement = insert(connection, table).values(_event_row(event)).on_conflict_do_nothing().returning(table.c.id)
+    statement = insert(connection, table).values(event_row(event)).on_conflict_do_nothing().returning(table.c.id)
     return connection.execute(statement).first() is not None
 
 
@@ -142,7 +142,8 @@ def _state(row: RowMapping) -> SwitchState:
     )  # fmt: skip
 
 
-def _event_row(event: SwitchEvent) -> Row:
+def event_row(event: SwitchEvent) -> Row:
+    """A change as it is stored."""
     return {
         "key": event.key, "source": event.source, "label": label_key(event.label), "at": event.at,
         "kind": event.kind, "from_state": event.from_state, "to_state": event.to_state,
