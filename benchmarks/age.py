@@ -49,7 +49,7 @@ BEFORE, ROUNDS = 1, 4  # weeks that are run before the measured ones; of these t
 BAD = ("label 05", "label 09", "label 16")
 INCIDENT_EVERY, PICTURE = 13, 60_000
 DAILY_METRICS = ("ece", "mce", "roc_auc")
-STAGES = ("collecting", "judging", "recording and acting", "the end of the run", "a look of the watchdog")
+STAGES = ("collecting", "judging", "recording and acting", "a look of the watchdog")
 
 
 @dataclass
@@ -177,11 +177,10 @@ class _Watch:
 
 def _run(monitor: Monitor, window: Window, watch: _Watch) -> None:
     """A weekly run, stage by stage as ``monitor.run`` has them, and a look of the watchdog."""
-    run.begin(monitor, window, "auto")
+    run.begin(monitor, window, [SOURCE], "auto")
     data = watch("collecting", lambda: collect.collect(monitor, window, [SOURCE], store=True))
     evaluated = watch("judging", lambda: run.judge(monitor, data))
     watch("recording and acting", lambda: run.record_and_act(monitor, window, evaluated, "auto"))
-    watch("the end of the run", lambda: run.finish(monitor, window, evaluated, "auto"))
     watch("a look of the watchdog", lambda: (watch_monitor(monitor), run.deliver(monitor)))
 
 

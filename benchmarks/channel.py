@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -156,7 +156,9 @@ def _evaluations(year: Setting, rows: ByLabel) -> Iterator[tuple[Window, list[Ve
     """Every week, and every day that can hold a breach or end one, in the order in which they are judged."""
     days, daily = by_day(year), {name: part.in_days() for name, part in rows.items()}
     rules = rules_of(year.config, "weekly")
-    found = [(days.windows[day], days, daily, v) for day, v in judged_days(days, daily, rules_of(year.config, "daily"))]
+    found: list[tuple[Window, Setting, Mapping[str, Rows], list[Verdict]]] = [
+        (days.windows[day], days, daily, v) for day, v in judged_days(days, daily, rules_of(year.config, "daily"))
+    ]
     found += [(window, year, rows, judged(year, rows, i, rules)) for i, window in enumerate(year.windows)]
     for window, of, counted, verdicts in sorted(found, key=lambda each: (each[0].end, each[0].schedule)):
         yield window, verdicts, list(_estimates(of, counted, window, verdicts))

@@ -127,7 +127,7 @@ def sklearn_bootstrap(labels: Sequence[Rows], resamples: int) -> list[Answer]:
             (rows.outcome, rows.score), errors, paired=True, vectorized=False, n_resamples=resamples,
             confidence_level=CONFIDENCE, method="percentile", rng=np.random.default_rng((SEED, k)),
         )  # fmt: skip
-        low, high = result.confidence_interval
+        low, high = (np.asarray(end) for end in result.confidence_interval)
         plug_in = float(errors(rows.outcome, rows.score)[0])
         found.append(Answer(plug_in, (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))))
     return found

@@ -169,7 +169,7 @@ def _staged(folder: Path, attempt: int) -> Staged:
     with Warehouse.from_url(address(folder / "warehouse.duckdb")) as warehouse, Store.from_url(history) as store:
         monitor = Monitor(config(), Settings(), warehouse, store, None, lambda: now)
         pin_baseline.pin(monitor, first, first, by="benchmark", reason="benchmark")
-        run.begin(monitor, window, "auto")
+        run.begin(monitor, window, [SOURCE], "auto")
         reading, data = timed(lambda: collect.collect(monitor, window, [SOURCE], store=True))
         forget()
         judging, evaluated = timed(lambda: run.judge(monitor, data, keep=False))

@@ -254,7 +254,7 @@ def _one(
     try:
         with struck(monitor, fault, server) as broken:
             if fault is not None and fault.kind is Kind.WAREHOUSE:  # the flow's stage stops here, and reads again
-                begin(broken, window, "auto")
+                begin(broken, window, list(broken.config.sources), "auto")
                 collect(broken, window, list(broken.config.sources), store=True)
             else:
                 run_window(broken, window)

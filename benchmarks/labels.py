@@ -97,7 +97,8 @@ def drawn_labels(rng: np.random.Generator, size: Size) -> Ints:
     for place in range(1, PER_ITEM):
         while (again := (found[:, :place] == found[:, place, None]).any(axis=1)).any():
             found[again, place] = np.searchsorted(ends, rng.random(int(again.sum())) * ends[-1], side="right")
-    return np.minimum(found, size.many - 1).astype(np.int64)
+    items: Ints = np.minimum(found, size.many - 1).astype(np.int64)
+    return items
 
 
 def measured(path: Path, size: Size) -> Found:

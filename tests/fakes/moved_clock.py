@@ -16,7 +16,9 @@ def move(days: float) -> None:
         return datetime.now(UTC) + timedelta(days=days)
 
     context.utc_now = moved
-    opened: Any = context.open_monitor
+    from monitor.operations import open as opening  # binds the clock when it is imported
+
+    opened: Any = opening.open_monitor
     opened.__wrapped__.__kwdefaults__["clock"] = moved
 
 

@@ -87,7 +87,9 @@ def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(
         assert (found.state, found.last_window_end) == ("off", window(monitor, LAST).end)
         assert [i.rule for i in monitor.store.incidents()] == ["automated-shortfall"]
         seen = observed(monitor.store, monitor.config, NOW)
-        assert ahead.start not in {each.window_start for each in (*seen.runs, *seen.readings)}
+        assert ahead.start not in {run.window_start for run in seen.runs} | {
+            reading.window_start for reading in seen.readings
+        }
         assert "2027" not in " ".join(finding.text for finding in issues.findings(seen, NOW))
     service = Service(world.settings(), clock=lambda: NOW)
     assert [each.name for each in service._windows()] == [LAST, WEEKS[9]]

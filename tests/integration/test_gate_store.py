@@ -250,7 +250,7 @@ def test_a_history_that_holds_what_means_nothing_closes_it(file: Path, statement
 FORKED = """
 import importlib.abc, os, sys, threading, time
 from monitor.automation import Gate
-from monitor.automation.sources import StoreSource
+from monitor.automation.gate.sources import StoreSource
 
 begun = threading.Event()
 
@@ -288,7 +288,7 @@ def test_a_process_forked_while_its_parent_imports_the_driver_can_still_read(fil
 CLOCKS = """
 import datetime as dt, sys, time
 from monitor.automation import Gate
-from monitor.automation.sources import StoreSource
+from monitor.automation.gate.sources import StoreSource
 from monitor.history import reader
 
 shift = dt.timedelta(0)

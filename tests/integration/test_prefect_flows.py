@@ -27,6 +27,7 @@ import sqlalchemy as sa
 
 from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.message import delivery_of
+from monitor.config.load import load_config
 from monitor.core.records import Delivery
 from monitor.core.windows import week
 from monitor.run import Stage, StageName, run_window
@@ -340,7 +341,7 @@ def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_told_once
 
     (world.folder / "alerts.yaml").write_text(text, "utf-8")
     tries: list[Path] = []
-    plain = stages.load_config
+    plain = load_config
 
     def counting(path: Path) -> Any:
         tries.append(path)

@@ -130,7 +130,7 @@ def test_a_faulty_column_breaches_nothing_turns_nothing_on_and_is_named(
     assert {v.subject.label for v in part.verdicts} == set(LABELS)
     assert {v.detail["rejected"]["cause"] for v in part.verdicts} == {cause.value}
     with world.opened(lambda: NOW) as monitor:
-        assert not [s for s in monitor.store.switches() if effective(s, NOW).allowed]
+        assert not [s for s in monitor.store.switches() if effective(s, NOW, whole=None).allowed]
         kept = monitor.store.load_reading("weekly", week(WEEK).start, "tickets")
         (incident,) = monitor.store.monitor_incidents()
         (post,) = monitor.store.deliveries()

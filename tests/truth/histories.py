@@ -38,6 +38,7 @@ from monitor.core.windows import day, week
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
+from monitor.operations import collect as collecting
 from monitor.operations import incident_actions
 from monitor.operations.slack_buttons import Buttons
 from monitor.report.terminal import run_summary
@@ -470,7 +471,7 @@ class Down(Exception):
 @contextmanager
 def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None]:
     """The two stages that need a warehouse give what the script says."""
-    before = run.collect.collect, run.judge
+    before = collecting.collect, run.judge
     pages: list[Page] = []
 
     def collect(monitor: Monitor, window: Window, names: Any, **_: Any) -> list[Page]:
@@ -484,11 +485,11 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
     def judge(monitor: Monitor, data: list[Page], *_: Any, **__: Any) -> tuple[Evaluated, ...]:
         return tuple(_evaluated(each) for each in data)
 
-    run.collect.collect, run.judge = collect, judge  # type: ignore[assignment]
+    collecting.collect, run.judge = collect, judge
     try:
         yield
     finally:
-        run.collect.collect, run.judge = before
+        collecting.collect, run.judge = before
         for each in pages:
             told.pages.append(each)
             for line in each.said:

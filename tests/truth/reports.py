@@ -127,20 +127,20 @@ SWITCHED = Grammar("switch in a report")
     r"(?P<off>off)(?: \((?P<why>never set|lease ended|the whole source is off)\))?|(?P<on>on)(?: but (?P<ranges>.+))?|–"
 )
 def _switched(reader: Reader, text: str, of: Any, off: Any, why: Any, on: Any, ranges: Any) -> None:
-    key, at = of
-    true = reader.facts.why_off(*key, at)
+    (source, label), at = key, _ = of
+    true = reader.facts.why_off(source, label, at)
     if text == "–":
-        reader.check(reader.facts.switch(*key, at).state == "never_set", "automation", text, true)
+        reader.check(reader.facts.switch(source, label, at).state == "never_set", "automation", text, true)
         return
     reader.check((on is not None) == (true is None), "automation", f"{text} ({key}, {at or 'now'})", true or "on")
-    own = reader.facts.switch(*key, at)
+    own = reader.facts.switch(source, label, at)
     known = {
         "never set": own.state == "never_set", "lease ended": true in ("lease", "source", "source closed"),
         "the whole source is off": true in ("source", "source closed"), None: True,
     }  # fmt: skip
     reader.check(known[why], "why off", text, true)
     if on is not None:
-        has = bool(own.blocked or reader.facts.switch(key[0], None, at).blocked)
+        has = bool(own.blocked or reader.facts.switch(source, None, at).blocked)
         reader.check(bool(ranges) == has, "blocked scores", text, own.blocked)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings
 from monitor.core import windows
-from monitor.core.records import Delivery, Schedule, SwitchState
+from monitor.core.records import Delivery, Schedule, SwitchState, Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)  # two and a half hours after the weekly run
@@ -19,7 +19,7 @@ WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 DAY = windows.day("2026-11-15", ZoneInfo("UTC"))
 
 
-def run(window: windows.Window = WEEK, *, state: str = "done", **changes: object) -> RunSeen:
+def run(window: Window = WEEK, *, state: str = "done", **changes: object) -> RunSeen:
     found = RunSeen(window.schedule, window.start, window.name, state, MONDAY - timedelta(hours=2), MONDAY)
     return replace(found, **changes)  # type: ignore[arg-type]
 
@@ -247,7 +247,7 @@ def year_seen(now: datetime, zone: ZoneInfo) -> Observed:
 LOOKED_AT: tuple[tuple[Schedule, int], ...] = (("weekly", 12), ("daily", 84))
 
 
-def begins(window: windows.Window, zone: ZoneInfo) -> datetime:
+def begins(window: Window, zone: ZoneInfo) -> datetime:
     """When the schedules of deployments/prefect.yaml judge a window."""
     end = window.end.astimezone(zone)
     return end.replace(hour=6 if window.schedule == "weekly" else 7, minute=30).astimezone(UTC)

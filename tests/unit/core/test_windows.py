@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor.core import windows
+from monitor.core.records import Window
 from monitor.core.windows import WindowError
 
 BERLIN, UTC_ZONE, AUCKLAND = ZoneInfo("Europe/Berlin"), ZoneInfo("UTC"), ZoneInfo("Pacific/Auckland")
@@ -72,7 +73,7 @@ def test_two_years_of_one_zone_are_one_series_also_with_windows_missing(zone: Zo
 
 
 def test_a_changed_zone_begins_another_series_and_going_back_goes_on_with_the_first() -> None:
-    def some(zone: ZoneInfo, *numbers: int) -> tuple[windows.Window, ...]:
+    def some(zone: ZoneInfo, *numbers: int) -> tuple[Window, ...]:
         return tuple(windows.week(f"2026-W{number}", zone) for number in numbers)
 
     utc, berlin = some(UTC_ZONE, 38, 39, 40, 50, 51), some(BERLIN, 41, 42, 43, 44, 45)

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 from scipy import stats
 from scipy.spatial import distance
 
@@ -126,7 +128,8 @@ def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_an
 
 
 def test_names_fit_the_history() -> None:
-    width = shifts.c.test.type.length
+    width = cast("sa.String", shifts.c.test.type).length
+    assert width is not None
     assert all(len(r.test) <= width for r in feature_drift("mail", WINDOW, sample(1, 200), sample(2, 200)))
 
 

@@ -18,6 +18,7 @@ from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of, evaluate
 from monitor.evaluation.row_comparisons import WholeSource, special
 from monitor.inference import registered
+from monitor.inference.counts_bootstrap import draws
 from monitor.inference.levels import increase_test, interval
 from monitor.metrics import cost
 from monitor.metrics.calibration import brier, equal_width_ece
@@ -145,7 +146,7 @@ def test_without_a_row_that_defines_it_there_is_no_law() -> None:
 
 def test_all_metrics_of_one_sample_share_their_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    plain = registered.draws
+    plain = draws
 
     def counted(*args: object, **more: object) -> object:
         drawn.append(1)

@@ -19,9 +19,9 @@ ITEMS = st.tuples(NUMBERS, NUMBERS, st.sampled_from([0.1, 1.0, 250.0]), st.sampl
 
 
 def numbers(predicted: object, actual: object, deviation: object, weight: object = None) -> RegressionRows:
-    columns = [np.asarray(column, dtype=np.float64) for column in (predicted, deviation, actual)]
-    w = np.ones_like(columns[0]) if weight is None else np.asarray(weight, dtype=np.float64)
-    return RegressionRows(*columns, w, len(w))
+    said, spread, true = (np.asarray(column, dtype=np.float64) for column in (predicted, deviation, actual))
+    w = np.ones_like(said) if weight is None else np.asarray(weight, dtype=np.float64)
+    return RegressionRows(said, spread, true, w, len(w))
 
 
 @settings(max_examples=60)

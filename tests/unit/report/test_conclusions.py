@@ -6,6 +6,7 @@ import itertools
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -299,7 +300,7 @@ def test_the_page_has_a_section_with_every_reason_and_its_conditions() -> None:
     page = DOCS.read_text("utf-8")
     parts = re.split(r"^### (.+)$", page, flags=re.MULTILINE)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    rows = [*TREE, *BANDS, *LEVELS]
+    rows: list[Any] = [*TREE, *BANDS, *LEVELS]
     asked = {row.reason for row in ADVICE} | {NO_MAP_HELPS.reason, ALL_OK, NO_RULE}
     assert set(sections) == {row.reason for row in rows} | asked | {"amber", "grey"}
     missing = [f"{row.reason}: {c}" for row in rows for c in row.conditions if f"`{c}`" not in sections[row.reason]]

@@ -333,16 +333,16 @@ def test_the_last_two_days_of_a_week_are_those_that_a_band_looks_at(store: Store
 
     def advised(*eces: tuple[str, float]) -> list[str]:
         with Store.from_url(f"sqlite:///{tmp_path}/{len(list(tmp_path.iterdir()))}.sqlite") as other:
-            verdicts = store.verdicts(schedule="weekly", window_start=week.start)
-            other.save_evaluation(week, ["tickets"], store.estimates(window_start=week.start), verdicts, [], NOW)
+            verdicts = store.verdicts(schedule="weekly", window_start=last.start)
+            other.save_evaluation(last, ["tickets"], store.estimates(window_start=last.start), verdicts, [], NOW)
             for name, ece in eces:
                 made = daily(name, ece)
                 other.save_evaluation(made.window, ["tickets"], [made], [], [], NOW)
-            detail = collect_report(other, CONFIG, week, NOW).subjects[2].detail
+            detail = collect_report(other, CONFIG, last, NOW).subjects[2].detail
         assert detail is not None
         return [one.reason for one in detail.conclusion.bands]
 
-    week = SPANS[-1]
+    last = SPANS[-1]
     assert "ece_high_two_days" in advised(("2026-11-14", 0.09), ("2026-11-15", 0.1))
     assert "ece_high_two_days" not in advised(("2026-11-13", 0.09), ("2026-11-14", 0.1))
     assert "ece_high_two_days" not in advised(("2026-11-14", 0.07), ("2026-11-15", 0.1))
