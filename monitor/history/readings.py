@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
-from monitor.config.model import Config
-from monitor.core.records import RejectedCell, RejectedRows, RejectReason, Schedule, Window
+from monitor.core.records import RejectedCell, RejectedRows, Schedule, Window
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time, put
@@ -43,16 +42,6 @@ class StoredReading:
     digest: str = ""
     cells: tuple[RejectedCell, ...] = ()
     rejected: Rejections = field(default_factory=Rejections)
-
-
-def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
-    """What the rejected rows of a kept reading mean by this configuration."""
-    from monitor.core.rejection import Read, rejections  # noqa: PLC0415 - brings NumPy, which a stop never needs
-
-    repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
-    labelled = config.sources[kept.source].kind != "regression"
-    read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)
-    return rejections(read, baselines, config.evaluation.max_rejected)
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:

@@ -14,9 +14,9 @@ from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
 from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
 from monitor.evaluation.evaluate import ByLabel, SourceData, WindowCounts, estimates_of, windows_needed
+from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
-from monitor.history.readings import rejected_in
 from monitor.history.store import StoredReading
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 

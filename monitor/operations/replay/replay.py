@@ -14,9 +14,9 @@ from monitor.core.baseline import Baseline
 from monitor.core.records import ShiftResult, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
+from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.evaluation.shift.counts_tests import source_shifts
-from monitor.history.readings import rejected_in
 from monitor.operations.replay.inputs import (
     History,
     KnownWindow,

@@ -1,0 +1,20 @@
+"""What rejected rows mean by one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor.config.model import Config
+from monitor.core.baseline import Baseline
+from monitor.core.records import RejectReason
+from monitor.core.rejection import Read, rejections
+from monitor.core.rejection_records import Rejections
+from monitor.history.readings import StoredReading
+
+
+def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
+    """What the rejected rows of a kept reading mean by this configuration."""
+    repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
+    labelled = config.sources[kept.source].kind != "regression"
+    read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)
+    return rejections(read, baselines, config.evaluation.max_rejected)
