@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import cast
@@ -125,6 +126,36 @@ def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_an
     assert [p.name for p in page.parent.iterdir()] == ["drift-mail.html"]
     assert re.findall(r"<(?:script|img|iframe)[^>]*\bsrc\s*=\s*[\"']?(?:https?:)?//", text) == []
     assert re.findall(r"<link[^>]*\bhref\s*=\s*[\"']?(?:https?:)?//", text) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_distances_are_those_of_evidently(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    current, reference = (
+        pd.DataFrame({
+            "language": rng.choice(["en", "es", "fr", "it"][: 2 + seed], rows),
+            "body_length": np.where(rng.random(rows) < 0.1, np.nan, rng.lognormal(5 + moved, 1, rows)),
+            "attachments": rng.poisson(1 + moved, rows), "always": 1.0,
+            "urgent": np.where(rng.random(rows) < 0.2, None, rng.random(rows) < 0.3 + moved),
+        })
+        for rows, moved in ((700, 0.1 * seed), (1_300, 0.0))
+    )  # fmt: skip
+    results = found(current, reference)
+    ours = {r.column: r.statistic for name, r in results.items() if name.startswith("evidently:")}
+    numbers, texts = ["body_length", "attachments", "always"], ["language", "urgent"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own deprecations
+        from evidently import DataDefinition, Dataset, Report
+        from evidently.presets import DataDriftPreset
+
+        definition = DataDefinition(numerical_columns=numbers, categorical_columns=texts)
+        now, then = (
+            Dataset.from_pandas(frame.assign(urgent=frame["urgent"].map(str, na_action="ignore")), definition)
+            for frame in (current, reference)
+        )
+        report = Report([DataDriftPreset(num_method="wasserstein", cat_method="jensenshannon")]).run(now, then)
+    theirs = {m["config"]["column"]: m["value"] for m in report.dict()["metrics"] if "column" in m["config"]}
+    assert ours == pytest.approx(theirs, abs=1e-12)
 
 
 def test_names_fit_the_history() -> None:
