@@ -70,7 +70,20 @@ def start_postgres(data: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch, one_worker_at_a_time("postgres"):
         patch.setattr(postgres_server, "pgexec", patient)
         patch.setenv("PGCTLTIMEOUT", str(POSTGRES_START_S))  # how long pg_ctl itself waits
-        return get_server(data, cleanup_mode="stop")
+        server = get_server(data, cleanup_mode="stop")
+    _forget_at_power_failure(str(server.get_uri()))
+    return server
+
+
+def _forget_at_power_failure(url: str) -> None:
+    """No waiting for the disk: no test takes the machine's power away, and the end took 20 s of writing."""
+    engine = sa.create_engine(
+        sa.make_url(url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
+    )
+    with engine.connect() as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
+        connection.exec_driver_sql("SELECT pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")
