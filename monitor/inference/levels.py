@@ -32,7 +32,6 @@ from monitor.metrics.discrimination import (
     with_unseen_miss_on_top,
     with_unseen_pair,
 )
-from monitor.metrics.standard_errors import loss_moments
 
 Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread
 
@@ -145,8 +144,9 @@ def _nll(counts: Counts) -> Law | None:
 def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most: float) -> Law | None:
     if losses is None or value is None:
         return None
-    found = loss_moments(losses, value)
-    return Mean(value, found.se, found.skew, losses.rise / rows, value / rows, most)
+    variance, third = losses.cumulants()
+    skew = third / variance**1.5 if variance > 0 else 0.0
+    return Mean(value, math.sqrt(variance), skew, losses.rise / rows, value / rows, most)
 
 
 @lru_cache(maxsize=8)

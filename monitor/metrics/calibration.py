@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -329,85 +328,19 @@ CALIBRATION_BANDS = (
     Band(0.20, 1.0, "severely miscalibrated"),
 )
 
-ON_GROUPS: Mapping[str, Core] = MappingProxyType(
-    {
-        "brier_reliability": reliability_core,
-        "brier_resolution": resolution_core,
-        "brier_uncertainty": uncertainty_core,
-        "class_weighted_nll": class_weighted_nll_core,
-    }
-)
+ON_GROUPS: Mapping[str, Core] = {
+    "brier_reliability": reliability_core,
+    "brier_resolution": resolution_core,
+    "brier_uncertainty": uncertainty_core,
+    "class_weighted_nll": class_weighted_nll_core,
+}
 """Metrics that a bootstrap may draw many samples of at once; of ``needs="bins"``, each bin is a group."""
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "brier_reliability": (0.0, 1.0),
-        "brier_resolution": (0.0, 0.25),
-        "brier_uncertainty": (0.0, 0.25),
-        "class_weighted_nll": (0.0, -math.log(EPSILON)),
-    }
-)
-"""What values are possible, where that is not [0, 1]."""
-
 REGISTERED: tuple[Metric, ...] = (
-    Metric(
-        name="ace",
-        summary="Adaptive calibration error: the ECE over equal-frequency bins, whatever binning is configured",
-        direction="lower",
-        bands=CALIBRATION_BANDS,
-        reference="Nixon et al. 2019",
-        docs_anchor="ace",
-        needs="counts",
-        point=ace,
-    ),
-    Metric(
-        name="equal_width_ece",
-        summary="Equal-width calibration error: the ECE over bins of equal width, whatever binning is configured",
-        direction="lower",
-        bands=CALIBRATION_BANDS,
-        reference="Naeini, Cooper & Hauskrecht 2015; Guo, Pleiss, Sun & Weinberger 2017",
-        docs_anchor="equal_width_ece",
-        needs="counts",
-        point=equal_width_ece,
-    ),
-    Metric(
-        name="brier_reliability",
-        summary="Reliability: the part of the Brier score that recalibration could gain",
-        direction="lower",
-        bands=(),
-        reference="Murphy 1973",
-        docs_anchor="brier_reliability",
-        needs="bins",
-        point=lambda bins: on_bins(reliability_core, bins),
-    ),
-    Metric(
-        name="brier_resolution",
-        summary="Resolution: how far the hit rates of the bins lie apart, the part of the Brier score that scores earn",
-        direction="higher",
-        bands=(),
-        reference="Murphy 1973",
-        docs_anchor="brier_resolution",
-        needs="bins",
-        point=lambda bins: on_bins(resolution_core, bins),
-    ),
-    Metric(
-        name="brier_uncertainty",
-        summary="Uncertainty: the Brier score of always saying the prevalence",
-        direction="none",
-        bands=(),
-        reference="Murphy 1973",
-        docs_anchor="brier_uncertainty",
-        needs="counts",
-        point=lambda counts: on_counts(uncertainty_core, counts),
-    ),
-    Metric(
-        name="class_weighted_nll",
-        summary="Class-weighted log loss: the log loss with an actual positive weighing five times a negative",
-        direction="lower",
-        bands=(),
-        reference="King & Zeng 2001",
-        docs_anchor="class_weighted_nll",
-        needs="counts",
-        point=class_weighted_nll,
-    ),
+    Metric("ace", "Adaptive calibration error", ace, "lower", CALIBRATION_BANDS),
+    Metric("equal_width_ece", "Equal-width calibration error", equal_width_ece, "lower", CALIBRATION_BANDS),
+    Metric("brier_reliability", "Reliability", lambda bins: on_bins(reliability_core, bins), "lower", needs="bins"),
+    Metric("brier_resolution", "Resolution", lambda bins: on_bins(resolution_core, bins), "higher", needs="bins"),
+    Metric("brier_uncertainty", "Uncertainty", lambda counts: on_counts(uncertainty_core, counts), "none"),
+    Metric("class_weighted_nll", "Class-weighted log loss", class_weighted_nll, "lower"),
 )

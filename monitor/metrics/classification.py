@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from monitor.core.counts import Counts, Floats
-from monitor.metrics.definition import Metric
+from monitor.metrics.definition import Direction, Metric
 from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
 
 POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five wrong alarms
@@ -50,90 +49,54 @@ def false_negative_rate(counts: Counts) -> float | None:
     return None if share is None else share.value
 
 
+def share_of(counts: Counts, part: Floats) -> Share | None:
+    """The share of the counts' weight that ``part`` adds up to, with their effective rows; None without rows."""
+    total = float(counts.w.sum())
+    return Share(_within_one(float(part.sum()) / total), counts.effective_rows) if total > 0 else None
+
+
+def others(share: Share | None) -> Share | None:
+    """The share of the other rows; None of None."""
+    return None if share is None else Share(1 - share.value, share.rows)
+
+
 def right(counts: Counts) -> Share | None:
     """The share of right decisions with its effective rows; None without rows."""
-    total = float(counts.w.sum())
-    if total <= 0:
-        return None
-    hits = counts.wy if counts.score_is == "confidence_in_prediction" else _where_predicted(counts)
-    return Share(_within_one(float(hits.sum()) / total), counts.effective_rows)
+    return share_of(counts, counts.wy if counts.score_is == "confidence_in_prediction" else _where_predicted(counts))
 
 
 def missed(counts: Counts) -> Share | None:
-    """The share of missed positives with the effective number of positives; None without one.
-
-    The squared weights of a group's positives are taken as their share of the group's.
-    """
+    """The share of missed positives with the effective number of positives; None without one."""
     actual = _actual(counts)
-    total = float(actual.sum())
-    if total <= 0:
-        return None
-    held = counts.w > 0
-    squares = float((counts.w2[held] * actual[held] / counts.w[held]).sum())
-    value = float(actual[~counts.predicted].sum()) / total
-    return Share(_within_one(value), total**2 / squares / counts.design_effect)
+    return _share_among(counts, actual, actual[~counts.predicted])
 
 
 def predicted_right(counts: Counts) -> Share | None:
     """The precision as a share of the predicted rows; None where nothing was predicted."""
     chosen = counts.where("predicted")
-    total = float(chosen.w.sum())
-    return Share(_within_one(float(chosen.wy.sum()) / total), chosen.effective_rows) if total > 0 else None
+    return share_of(chosen, chosen.wy)
 
 
 def positives_found(counts: Counts) -> Share | None:
     """The recall as a share of the actual positives; None without one."""
-    share = missed(counts)
-    return None if share is None else Share(1 - share.value, share.rows)
+    return others(missed(counts))
 
 
 def agreed(counts: Counts) -> Share | None:
     """The Jaccard index: the share of true positives among all rows that are positive or predicted; None without one.
 
-    F1 is 2 J / (1 + J) of this share, so that F1 has the exact limits of a share. The squared weights of a group's
-    positives are taken as their share of the group's.
+    F1 is 2 J / (1 + J) of this share, so that F1 has the exact limits of a share.
     """
     counts = counts.take(counts.w > 0)
-    either = np.where(counts.predicted, counts.w, _actual(counts))
-    total = float(either.sum())
-    if total <= 0:
-        return None
-    both = float(_actual(counts)[counts.predicted].sum())
-    squares = float((counts.w2 * either / counts.w).sum())
-    return Share(_within_one(both / total), total**2 / squares / counts.design_effect)
+    actual = _actual(counts)
+    return _share_among(counts, np.where(counts.predicted, counts.w, actual), actual[counts.predicted])
 
 
-def precision(counts: Counts) -> float | None:
-    """Share of the predicted rows that are positive, in [0, 1]; None where nothing was predicted.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> precision(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
-    0.5
-    """
-    share = predicted_right(counts)
-    return None if share is None else share.value
-
-
-def recall(counts: Counts) -> float | None:
-    """Share of the actual positives that were predicted, in [0, 1]; None without a positive.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(recall(counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.1], [1, 0, 0, 1, 1])), 6)
-    0.333333
-    """
-    share = positives_found(counts)
-    return None if share is None else share.value
-
-
-def f1(counts: Counts) -> float | None:
-    """Harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); None without a positive and a prediction.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(f1(counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.1], [1, 0, 0, 1, 1])), 6)
-    0.4
-    """
-    share = agreed(counts)
-    return None if share is None else f1_of(share.value)
+def alarmed(counts: Counts) -> Share | None:
+    """The share of predicted ones among the actual negatives, with their effective number; None without one."""
+    counts = counts.take(counts.w > 0)
+    negative = counts.w - np.minimum(_actual(counts), counts.w)
+    return _share_among(counts, negative, negative[counts.predicted])
 
 
 def f1_of(jaccard: float) -> float:
@@ -144,6 +107,19 @@ def f1_of(jaccard: float) -> float:
 def jaccard_of(f1_score: float) -> float:
     """The Jaccard index from F1."""
     return f1_score / (2 - f1_score)
+
+
+def _share_among(counts: Counts, among: Floats, part: Floats) -> Share | None:
+    """The share of the weight ``among`` (K,) that ``part`` adds up to, with its effective rows; None without any.
+
+    The squared weights of a group's chosen rows are taken as their share of the group's.
+    """
+    total = float(among.sum())
+    if total <= 0:
+        return None
+    held = counts.w > 0
+    squares = float((counts.w2[held] * among[held] / counts.w[held]).sum())
+    return Share(_within_one(float(part.sum()) / total), total**2 / squares / counts.design_effect)
 
 
 def _actual(counts: Counts) -> Floats:
@@ -270,136 +246,50 @@ def matthews(found: Confusion) -> Floats:
     return np.clip(over(found.tp * found.tn - found.fp * found.fn, whole), -1.0, 1.0)
 
 
-def wrong(counts: Counts) -> Share | None:
-    """The share of wrong decisions with its effective rows; None without rows."""
-    share = right(counts)
-    return None if share is None else Share(1 - share.value, share.rows)
-
-
-def positive(counts: Counts) -> Share | None:
-    """The prevalence as a share of all rows; None without rows."""
-    total = float(counts.w.sum())
-    return Share(_within_one(float(_actual(counts).sum()) / total), counts.effective_rows) if total > 0 else None
-
-
-def alarmed(counts: Counts) -> Share | None:
-    """The share of predicted ones among the actual negatives, with their effective number; None without one."""
-    counts = counts.take(counts.w > 0)
-    negative = counts.w - np.minimum(_actual(counts), counts.w)
-    total = float(negative.sum())
-    if total <= 0:
-        return None
-    squares = float((counts.w2 * negative / counts.w).sum())
-    value = float(negative[counts.predicted].sum()) / total
-    return Share(_within_one(value), total**2 / squares / counts.design_effect)
-
-
-def left_alone(counts: Counts) -> Share | None:
-    """The specificity as a share of the actual negatives; None without one."""
-    share = alarmed(counts)
-    return None if share is None else Share(1 - share.value, share.rows)
-
-
 def _core(function: Callable[[Confusion], Floats]) -> Core:
     return lambda groups: function(confusion_of(groups))
 
 
-ON_GROUPS: Mapping[str, Core] = MappingProxyType(
-    {
-        "error_rate": _core(error_rate),
-        "precision": _core(lambda found: over(found.tp, found.tp + found.fp)),
-        "recall": _core(true_positive_rate),
-        "f1": _core(lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn)),
-        "false_positive_rate": _core(false_positive_rate),
-        "specificity": _core(specificity),
-        "balanced_accuracy": _core(balanced_accuracy),
-        "balanced_error": _core(balanced_error),
-        "class_weighted_error": _core(class_weighted_error),
-        "prevalence": _core(prevalence),
-        "matthews_correlation": _core(matthews),
-    }
-)
+ON_GROUPS: Mapping[str, Core] = {
+    "error_rate": _core(error_rate),
+    "precision": _core(lambda found: over(found.tp, found.tp + found.fp)),
+    "recall": _core(true_positive_rate),
+    "f1": _core(lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn)),
+    "false_positive_rate": _core(false_positive_rate),
+    "specificity": _core(specificity),
+    "balanced_accuracy": _core(balanced_accuracy),
+    "balanced_error": _core(balanced_error),
+    "class_weighted_error": _core(class_weighted_error),
+    "prevalence": _core(prevalence),
+    "matthews_correlation": _core(matthews),
+}
 """Metrics that a bootstrap may draw many samples of at once; groups summed by prediction are all they need."""
 
-SHARES: Mapping[str, Callable[[Counts], Share | None]] = MappingProxyType(
-    {
-        "error_rate": wrong,
-        "precision": predicted_right,
-        "recall": positives_found,
-        "false_positive_rate": alarmed,
-        "specificity": left_alone,
-        "prevalence": positive,
-    }
-)
+SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
+    "error_rate": lambda counts: others(right(counts)),
+    "precision": predicted_right,
+    "recall": positives_found,
+    "false_positive_rate": alarmed,
+    "specificity": lambda counts: others(alarmed(counts)),
+    "prevalence": lambda counts: share_of(counts, _actual(counts)),
+}
 """Metrics that are a share of rows: they have exact binomial limits."""
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"matthews_correlation": (-1.0, 1.0)})
-"""What values are possible, where that is not [0, 1]."""
 
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "error": "error_rate",
-        "true_positive_rate": "recall",
-        "tpr": "recall",
-        "sensitivity": "recall",
-        "fpr": "false_positive_rate",
-        "fnr": "false_negative_rate",
-        "true_negative_rate": "specificity",
-        "tnr": "specificity",
-        "mcc": "matthews_correlation",
-    }
-)
-"""Other names of the field for metrics that are registered under one."""
+def _registered(name: str, title: str, direction: Direction) -> Metric:
+    return Metric(name, title, lambda counts: on_counts(ON_GROUPS[name], counts), direction)
 
-
-def _registered(name: str, summary: str, reference: str, *, higher: bool | None = False) -> Metric:
-    core = ON_GROUPS[name]
-    return Metric(
-        name=name,
-        summary=summary,
-        direction="none" if higher is None else "higher" if higher else "lower",
-        bands=(),
-        reference=reference,
-        docs_anchor=name,
-        needs="counts",
-        point=lambda counts: on_counts(core, counts),
-    )
-
-
-_EXACT = "Clopper & Pearson 1934 (interval)"
 
 REGISTERED: tuple[Metric, ...] = (
-    _registered("error_rate", "Error rate: the share of decisions that were wrong", _EXACT),
-    _registered("precision", "Precision: the share of the predicted rows that are positive", _EXACT, higher=True),
-    _registered("recall", "Recall: the share of the actual positives that were predicted", _EXACT, higher=True),
-    _registered("f1", "F1: the harmonic mean of precision and recall", "van Rijsbergen 1979", higher=True),
-    _registered(
-        "false_positive_rate", "False-positive rate: the share of the actual negatives that were predicted", _EXACT
-    ),
-    _registered(
-        "specificity", "Specificity: the share of the actual negatives that were not predicted", _EXACT, higher=True
-    ),
-    _registered(
-        "balanced_accuracy",
-        "Balanced accuracy: the mean of the true-positive and the true-negative rate",
-        "Brodersen, Ong, Stephan & Buhmann 2010",
-        higher=True,
-    ),
-    _registered(
-        "balanced_error",
-        "Balanced error: the mean of the false-negative and the false-positive rate",
-        "Brodersen, Ong, Stephan & Buhmann 2010",
-    ),
-    _registered(
-        "class_weighted_error",
-        "Class-weighted error: the error rate with an actual positive weighing five times a negative",
-        "Elkan 2001",
-    ),
-    _registered("prevalence", "Prevalence: the share of rows that are actual positives", _EXACT, higher=None),
-    _registered(
-        "matthews_correlation",
-        "Matthews' correlation: the correlation of decision and truth",
-        "Matthews 1975; Chicco & Jurman 2020",
-        higher=True,
-    ),
+    _registered("error_rate", "Error rate", "lower"),
+    _registered("precision", "Precision", "higher"),
+    _registered("recall", "Recall", "higher"),
+    _registered("f1", "F1", "higher"),
+    _registered("false_positive_rate", "False-positive rate", "lower"),
+    _registered("specificity", "Specificity", "higher"),
+    _registered("balanced_accuracy", "Balanced accuracy", "higher"),
+    _registered("balanced_error", "Balanced error", "lower"),
+    _registered("class_weighted_error", "Class-weighted error", "lower"),
+    _registered("prevalence", "Prevalence", "none"),
+    _registered("matthews_correlation", "Matthews' correlation", "higher"),
 )

@@ -7,9 +7,8 @@ missed positive usually costs more than a wrong alarm: five times as much, unles
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -34,11 +33,6 @@ class Costs:
     def __post_init__(self) -> None:
         if not all(math.isfinite(cost) and cost >= 0 for cost in astuple(self)):
             raise ValueError(f"costs must be finite numbers of at least 0, not {astuple(self)}")
-
-    @property
-    def most(self) -> float:
-        """The dearest decision."""
-        return max(self.false_negative, self.false_positive, self.true_positive, self.true_negative)
 
     @property
     def indifference(self) -> float | None:
@@ -79,16 +73,6 @@ def expected_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
     0.45
     """
     return on_counts(expected_cost_core(costs), counts)
-
-
-def cost_metric(costs: Costs) -> Callable[[Counts], float | None]:
-    """:func:`misclassification_cost` with these costs, as the ``point`` of a metric."""
-    return lambda counts: misclassification_cost(counts, costs)
-
-
-def expected_cost_metric(costs: Costs) -> Callable[[Counts], float | None]:
-    """:func:`expected_cost` with these costs, as the ``point`` of a metric."""
-    return lambda counts: expected_cost(counts, costs)
 
 
 def cost_core(costs: Costs) -> Core:
@@ -168,35 +152,13 @@ def _from_top(index: np.ndarray[tuple[int], np.dtype[np.intp]], values: Floats) 
     return np.concatenate(([0.0], np.cumsum(sums[::-1])))
 
 
-ON_GROUPS: Mapping[str, Core] = MappingProxyType(
-    {"misclassification_cost": cost_core(DEFAULT), "expected_cost": expected_cost_core(DEFAULT)}
-)
+ON_GROUPS: Mapping[str, Core] = {
+    "misclassification_cost": cost_core(DEFAULT),
+    "expected_cost": expected_cost_core(DEFAULT),
+}
 """Metrics that a bootstrap may draw many samples of at once, with the default costs."""
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {"misclassification_cost": (0.0, DEFAULT.most), "expected_cost": (0.0, DEFAULT.most)}
-)
-"""What values are possible with the default costs, where that is not [0, 1]."""
-
 REGISTERED: tuple[Metric, ...] = (
-    Metric(
-        name="misclassification_cost",
-        summary="Misclassification cost: what wrong decisions cost a row, a missed positive five times a wrong alarm",
-        direction="lower",
-        bands=(),
-        reference="Elkan 2001",
-        docs_anchor="misclassification_cost",
-        needs="counts",
-        point=misclassification_cost,
-    ),
-    Metric(
-        name="expected_cost",
-        summary="Expected misclassification cost: what the decisions should cost a row if the scores were right",
-        direction="lower",
-        bands=(),
-        reference="Elkan 2001",
-        docs_anchor="expected_cost",
-        needs="counts",
-        point=expected_cost,
-    ),
+    Metric("misclassification_cost", "Misclassification cost", misclassification_cost, "lower"),
+    Metric("expected_cost", "Expected misclassification cost", expected_cost, "lower"),
 )

@@ -38,24 +38,22 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. ``direction`` says which values are better ("none": neither, as of lambda_v or a prevalence).
+    """One metric; ``name`` is also the heading of its section in docs/metrics.md, with formula, limits and reference.
 
-    ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN. ``needs`` says of what:
+    ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN. ``direction`` says which
+    values are better ("none": neither, as of lambda_v or a prevalence). ``needs`` says what it is computed from:
     ``counts``: :class:`~monitor.core.counts.Counts`; ``bins``: :class:`~monitor.core.counts.BinCounts`; ``ranked``: the
     :class:`~monitor.core.counts.Counts` of the ``rank`` highest-scored labels of each item; ``rows``:
     :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`.
-    ``bands`` stand best first; on a border the better one holds.
-    ``docs_anchor`` is the heading of its section in docs/metrics.md.
+    ``bands`` come best first; on a border the better one holds.
     """
 
     name: str
-    summary: str
-    direction: Direction
-    bands: tuple[Band, ...]
-    reference: str
-    docs_anchor: str
-    needs: Needs
+    title: str
     point: Callable[[Any], float | None]
+    direction: Direction
+    bands: tuple[Band, ...] = ()
+    needs: Needs = "counts"
     rank: int | None = None
 
     @property
@@ -67,7 +65,7 @@ class Metric:
         """What the value means, by the bands; None where there is no value or no band for it.
 
         >>> bands = (Band(0.0, 0.05, "well calibrated"), Band(0.05, 0.10, "somewhat off"))
-        >>> metric = Metric("ece", "", "lower", bands, "", "ece", "bins", lambda bins: 0.0)
+        >>> metric = Metric("ece", "Expected calibration error", lambda bins: 0.0, "lower", bands, "bins")
         >>> metric.reading(0.05), metric.reading(0.07), metric.reading(0.2)
         ('well calibrated', 'somewhat off', None)
         """

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -399,38 +398,20 @@ def factor_correlations(factor: str, parts: Mapping[str, Mapping[str, Counts]]) 
     return FactorCorrelations(factor, tuple(parts), values, correlation, rows)
 
 
-ON_GROUPS: Mapping[str, Core] = MappingProxyType({"cohens_d": cohens_d_core, "point_biserial": point_biserial_core})
+AUC_BANDS = (Band(0.9, 1.0, "strong"), Band(0.8, 0.9, "acceptable"), Band(0.0, 0.8, "weak: retrain"))
+
+_D_BANDS = (
+    Band(0.8, math.inf, "large"),
+    Band(0.5, 0.8, "medium"),
+    Band(0.2, 0.5, "small"),
+    Band(-math.inf, 0.2, "negligible"),
+)
+_R_BANDS = (Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak"))
+
+ON_GROUPS: Mapping[str, Core] = {"cohens_d": cohens_d_core, "point_biserial": point_biserial_core}
 """Metrics that a bootstrap may draw many samples of at once."""
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {"cohens_d": (-math.inf, math.inf), "point_biserial": (-1.0, 1.0)}
-)
-"""What values are possible, where that is not [0, 1]."""
-
 REGISTERED: tuple[Metric, ...] = (
-    Metric(
-        name="cohens_d",
-        summary="Cohen's d: how many standard deviations hits score above misses",
-        direction="higher",
-        bands=(
-            Band(0.8, math.inf, "large"),
-            Band(0.5, 0.8, "medium"),
-            Band(0.2, 0.5, "small"),
-            Band(-math.inf, 0.2, "negligible"),
-        ),
-        reference="Cohen 1988",
-        docs_anchor="cohens_d",
-        needs="counts",
-        point=cohens_d,
-    ),
-    Metric(
-        name="point_biserial",
-        summary="Point-biserial correlation: the correlation of score and outcome",
-        direction="higher",
-        bands=(Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak")),
-        reference="Tate 1954",
-        docs_anchor="point_biserial",
-        needs="counts",
-        point=point_biserial,
-    ),
+    Metric("cohens_d", "Cohen's d", cohens_d, "higher", _D_BANDS),
+    Metric("point_biserial", "Point-biserial correlation", point_biserial, "higher", _R_BANDS),
 )

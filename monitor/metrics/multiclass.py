@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics.calibration import bessel
-from monitor.metrics.definition import Band, Metric
+from monitor.metrics.definition import Metric
+from monitor.metrics.discrimination import AUC_BANDS
 from monitor.metrics.groups import number, over
 from monitor.metrics.row_sums import RowStatistic, hard_confusion, scores
 
@@ -192,23 +193,18 @@ def _areas_of(rows: ProbabilityRows, placements: Mapping[int, _Placed]) -> Class
     return ClassAreas(rows.labels, pairs, rest, share)
 
 
-def auc_one_vs_one(rows: ProbabilityRows) -> float | None:
-    """Hand & Till's area: the mean over ordered pairs of classes of P(higher on the own class). In [0, 1].
+def area_averages(areas: ClassAreas) -> dict[str, float | None]:
+    """The averages of areas by their registered names, in [0, 1]; None unless two classes occur.
 
-    None unless two classes occur; classes without an item are left out.
+    ``auc_ovo`` is Hand & Till's: the mean over ordered pairs of classes of P(higher on the own class). The others are
+    means over classes of the area against the rest: of equal weight, or each by its share of items. Classes without an
+    item are left out.
     """
-    return _mean_of(class_areas(rows).pairs)
-
-
-def auc_macro(rows: ProbabilityRows) -> float | None:
-    """The mean over classes of the area against the rest, in [0, 1]; None unless two classes occur."""
-    return _mean_of(class_areas(rows).rest)
-
-
-def auc_weighted(rows: ProbabilityRows) -> float | None:
-    """The mean over classes of the area against the rest, each by its share of items; None unless two occur."""
-    areas = class_areas(rows)
-    return number(_average(areas.rest, areas.share))
+    return {
+        "auc_ovo": _mean_of(areas.pairs),
+        "auc_ovr_macro": _mean_of(areas.rest),
+        "auc_ovr_weighted": number(_average(areas.rest, areas.share)),
+    }
 
 
 def _mean_of(areas: Floats) -> float | None:
@@ -228,13 +224,11 @@ def area_estimates(rows: ProbabilityRows) -> dict[str, AreaEstimate]:
     if not np.isfinite(areas.rest).any():
         return {}
     held = np.flatnonzero(areas.share > 0)
-    one, weighted = _influences(rows, areas, placements)
-    values = (_mean_of(areas.pairs), _mean_of(areas.rest), number(_average(areas.rest, areas.share)))
-    influences = (one[0], one[1], weighted)
+    influences = _influences(rows, areas, placements)
     parts = (np.full(len(held), 1 / len(held)),) * 2 + (areas.share[held],)
     sizes = _effective(rows, held)
-    found = zip(_AREA_NAMES, values, influences, parts, strict=True)
-    return {name: _estimate(value, moves, part, sizes) for name, value, moves, part in found if value is not None}
+    found = zip(area_averages(areas).items(), influences, parts, strict=True)
+    return {name: _estimate(value, moves, part, sizes) for (name, value), moves, part in found if value is not None}
 
 
 def _estimate(value: float, influence: Floats, part: Floats, sizes: Floats) -> AreaEstimate:
@@ -251,8 +245,8 @@ def _effective(rows: ProbabilityRows, held: Places) -> Floats:
 
 def _influences(
     rows: ProbabilityRows, areas: ClassAreas, placements: Mapping[int, _Placed]
-) -> tuple[tuple[Floats, Floats], Floats]:
-    """How each item moves the three averages, shape (N,): ((one against one, macro), weighted)."""
+) -> tuple[Floats, Floats, Floats]:
+    """How each item moves the three averages, shape (N,), in their order."""
     weight, held = rows.weight, np.array(list(placements), dtype=np.intp)
     actual = weight[:, None] * rows.truth
     total, everything = actual.sum(axis=0), float(actual.sum())
@@ -274,7 +268,7 @@ def _influences(
         spread = shares - mine
         one += above * spread - share @ rivals + mine * (placed.below(spread) - float(rivals.sum()))
     stretch = rows.truth[:, held] @ np.sqrt([bessel(size) for size in _effective(rows, held)])
-    return (one / (len(held) * (len(held) - 1)) * stretch, macro * stretch), weighted * stretch
+    return one / (len(held) * (len(held) - 1)) * stretch, macro * stretch, weighted * stretch
 
 
 def _placements(rows: ProbabilityRows) -> dict[int, _Placed]:
@@ -313,76 +307,35 @@ class _Placed:
         return np.asarray((np.cumsum(at) - at / 2)[self.place])
 
 
-def _of_matrix(name: str, of: Measure, least: float = 0.0) -> RowStatistic:
-    return RowStatistic(name, (hard_confusion,), of, least)
+def _of_matrix(name: str, title: str, of: Measure) -> RowStatistic:
+    return RowStatistic(name, title, "higher", (hard_confusion,), of)
 
 
 STATISTICS: tuple[RowStatistic, ...] = (
-    _of_matrix("top1_accuracy", accuracy),
-    _of_matrix("macro_precision", macro_precision),
-    _of_matrix("macro_recall", macro_recall),
-    _of_matrix("macro_f1", macro_f1),
-    _of_matrix("weighted_precision", weighted_precision),
-    _of_matrix("weighted_recall", weighted_recall),
-    _of_matrix("weighted_f1", weighted_f1),
-    _of_matrix("micro_f1", micro_f1),
-    _of_matrix("kappa", kappa, -1.0),
-    _of_matrix("multiclass_mcc", matthews, -1.0),
+    _of_matrix("top1_accuracy", "Top-1 accuracy", accuracy),
+    _of_matrix("macro_precision", "Macro precision", macro_precision),
+    _of_matrix("macro_recall", "Macro recall", macro_recall),
+    _of_matrix("macro_f1", "Macro F1", macro_f1),
+    _of_matrix("weighted_precision", "Weighted precision", weighted_precision),
+    _of_matrix("weighted_recall", "Weighted recall", weighted_recall),
+    _of_matrix("weighted_f1", "Weighted F1", weighted_f1),
+    _of_matrix("micro_f1", "Micro F1", micro_f1),
+    _of_matrix("kappa", "Cohen's kappa", kappa),
+    _of_matrix("multiclass_mcc", "Matthews correlation", matthews),
 )
-_AREA_NAMES = ("auc_ovo", "auc_ovr_macro", "auc_ovr_weighted")
-AREAS: tuple[str, ...] = _AREA_NAMES
-
-_AUC_BANDS = (Band(0.9, 1.0, "strong"), Band(0.8, 0.9, "acceptable"), Band(0.0, 0.8, "weak: retrain"))
-_SOKOLOVA = "Sokolova & Lapalme 2009"
-_SUMMARIES = {
-    "top1_accuracy": ("Top-1 accuracy: the share of items whose highest score is on the true label", "Fawcett 2006"),
-    "macro_precision": ("Macro precision: the mean over classes of the precision", _SOKOLOVA),
-    "macro_recall": ("Macro recall: the mean over classes of the recall, the balanced accuracy", _SOKOLOVA),
-    "macro_f1": ("Macro F1: the mean over classes of F1", "Opitz & Burst 2019"),
-    "weighted_precision": ("Weighted precision: the mean of the precision, classes by their items", _SOKOLOVA),
-    "weighted_recall": ("Weighted recall: the mean of the recall, classes by their items", _SOKOLOVA),
-    "weighted_f1": ("Weighted F1: the mean of F1, classes by their items", _SOKOLOVA),
-    "micro_f1": ("Micro F1: F1 of all classes together, for one label an item the accuracy", _SOKOLOVA),
-    "kappa": ("Cohen's kappa: agreement of truth and prediction beyond chance", "Cohen 1960"),
-    "multiclass_mcc": ("Matthews correlation: that of truth and prediction over all classes", "Gorodkin 2004"),
+AREAS: Mapping[str, str] = {
+    "auc_ovo": "One-vs-one AUC",
+    "auc_ovr_macro": "One-vs-rest AUC",
+    "auc_ovr_weighted": "Weighted one-vs-rest AUC",
 }
+"""The averages of areas, which have a closed form of their spread, and their titles."""
 
 
-def _metric(statistic: RowStatistic) -> Metric:
-    summary, reference = _SUMMARIES[statistic.name]
-    return Metric(statistic.name, summary, "higher", (), reference, statistic.name, "rows", statistic.point)
+def _area(name: str, title: str) -> Metric:
+    return Metric(name, title, lambda rows: area_averages(class_areas(rows))[name], "higher", AUC_BANDS, "rows")
 
 
 REGISTERED: tuple[Metric, ...] = (
-    *(_metric(statistic) for statistic in STATISTICS),
-    Metric(
-        name="auc_ovo",
-        summary="One-vs-one AUC: how often an item scores higher on its class than one of another class does",
-        direction="higher",
-        bands=_AUC_BANDS,
-        reference="Hand & Till 2001",
-        docs_anchor="auc_ovo",
-        needs="rows",
-        point=auc_one_vs_one,
-    ),
-    Metric(
-        name="auc_ovr_macro",
-        summary="One-vs-rest AUC: the mean over classes of the area under the ROC curve against all others",
-        direction="higher",
-        bands=_AUC_BANDS,
-        reference="Provost & Domingos 2000; Fawcett 2006",
-        docs_anchor="auc_ovr_macro",
-        needs="rows",
-        point=auc_macro,
-    ),
-    Metric(
-        name="auc_ovr_weighted",
-        summary="Weighted one-vs-rest AUC: the mean of the areas against all others, classes by their items",
-        direction="higher",
-        bands=_AUC_BANDS,
-        reference="Provost & Domingos 2000; Fawcett 2006",
-        docs_anchor="auc_ovr_weighted",
-        needs="rows",
-        point=auc_weighted,
-    ),
+    *(statistic.metric("rows") for statistic in STATISTICS),
+    *(_area(name, title) for name, title in AREAS.items()),
 )

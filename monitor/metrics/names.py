@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, log, sqrt
-from types import MappingProxyType
 
 from monitor.metrics.definition import Needs
 
@@ -34,19 +33,15 @@ _NAMES: Mapping[Needs, str] = {
     "regression": ("mse rmse mae r_squared normal_nll interval_coverage"),
 }
 
-NEEDS: Mapping[str, Needs] = MappingProxyType(
-    {name: needs for needs, names in _NAMES.items() for name in names.split()}
-)
+NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for name in names.split()}
 """Every metric, and what it needs."""
 
-GIVES: Mapping[str, frozenset[Needs]] = MappingProxyType(
-    {
-        "multilabel": frozenset({"counts", "bins"}),
-        "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
-        "top_k": frozenset({"counts", "bins", "ranked"}),
-        "regression": frozenset({"regression"}),
-    }
-)
+GIVES: Mapping[str, frozenset[Needs]] = {
+    "multilabel": frozenset({"counts", "bins"}),
+    "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
+    "top_k": frozenset({"counts", "bins", "ranked"}),
+    "regression": frozenset({"regression"}),
+}
 """Kind of a source -> what its metrics may need."""
 
 WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
@@ -55,63 +50,57 @@ WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
 TOTALS: frozenset[str] = frozenset({"excess_errors"})
 """Metrics of counts that grow with the rows: of one window alone, and with no baseline, which holds more of them."""
 
-CONTRACT: tuple[str, ...] = (
-    "ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate",
-)  # fmt: skip
-"""The metrics that stand in every JSON document of a run."""
+CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
+"""The metrics that are in every JSON document of a run."""
 
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "auc": "roc_auc",
-        "auroc": "roc_auc",
-        "auprc": "pr_auc",
-        "average_precision": "pr_auc",
-        "log_loss": "nll",
-        "miss_rate": "false_negative_rate",
-        "error": "error_rate",
-        "true_positive_rate": "recall",
-        "tpr": "recall",
-        "sensitivity": "recall",
-        "fpr": "false_positive_rate",
-        "fnr": "false_negative_rate",
-        "true_negative_rate": "specificity",
-        "tnr": "specificity",
-        "mcc": "matthews_correlation",
-    }
-)
+ALIASES: Mapping[str, str] = {
+    "auc": "roc_auc",
+    "auroc": "roc_auc",
+    "auprc": "pr_auc",
+    "average_precision": "pr_auc",
+    "log_loss": "nll",
+    "miss_rate": "false_negative_rate",
+    "error": "error_rate",
+    "true_positive_rate": "recall",
+    "tpr": "recall",
+    "sensitivity": "recall",
+    "fpr": "false_positive_rate",
+    "fnr": "false_negative_rate",
+    "true_negative_rate": "specificity",
+    "tnr": "specificity",
+    "mcc": "matthews_correlation",
+}
 """Words from other tools, and what they are called here."""
 
 _NLL = (0.0, -log(1e-15))
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "nll": _NLL,
-        "shortfall": (-1.0, 1.0),
-        "mutual_information": (0.0, log(2)),
-        "nll_at_1": _NLL,
-        "nll_at_3": _NLL,
-        "nll_at_5": _NLL,
-        "score_entropy": (0.0, inf),
-        "class_entropy": (0.0, inf),
-        "class_mutual_information": (0.0, inf),
-        "kappa": (-1.0, 1.0),
-        "multiclass_mcc": (-1.0, 1.0),
-        "certainty_divergence": (0.0, sqrt(2)),
-        "mse": (0.0, inf),
-        "rmse": (0.0, inf),
-        "mae": (0.0, inf),
-        "r_squared": (-inf, 1.0),
-        "normal_nll": (-inf, inf),
-        "brier_resolution": (0.0, 0.25),
-        "brier_uncertainty": (0.0, 0.25),
-        "class_weighted_nll": _NLL,
-        "cohens_d": (-inf, inf),
-        "point_biserial": (-1.0, 1.0),
-        "matthews_correlation": (-1.0, 1.0),
-        "misclassification_cost": (0.0, inf),
-        "expected_cost": (0.0, inf),
-        "excess_errors": (-inf, inf),
-    }
-)
+RANGES: Mapping[str, tuple[float, float]] = {
+    "nll": _NLL,
+    "shortfall": (-1.0, 1.0),
+    "mutual_information": (0.0, log(2)),
+    "nll_at_1": _NLL,
+    "nll_at_3": _NLL,
+    "nll_at_5": _NLL,
+    "score_entropy": (0.0, inf),
+    "class_entropy": (0.0, inf),
+    "class_mutual_information": (0.0, inf),
+    "kappa": (-1.0, 1.0),
+    "multiclass_mcc": (-1.0, 1.0),
+    "certainty_divergence": (0.0, sqrt(2)),
+    "mse": (0.0, inf),
+    "rmse": (0.0, inf),
+    "mae": (0.0, inf),
+    "r_squared": (-inf, 1.0),
+    "normal_nll": (-inf, inf),
+    "brier_resolution": (0.0, 0.25),
+    "brier_uncertainty": (0.0, 0.25),
+    "class_weighted_nll": _NLL,
+    "cohens_d": (-inf, inf),
+    "point_biserial": (-1.0, 1.0),
+    "matthews_correlation": (-1.0, 1.0),
+    "misclassification_cost": (0.0, inf),
+    "expected_cost": (0.0, inf),
+    "excess_errors": (-inf, inf),
+}
 """What values are possible, where that is not [0, 1]. A source may say what its mistakes cost."""
 
 

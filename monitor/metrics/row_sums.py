@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.rows import Floats, ProbabilityRows
+from monitor.metrics.definition import Direction, Metric, Needs
+from monitor.metrics.names import range_of
 
 Sums = Callable[[Any, int], Floats]
 """(rows, blocks) -> sums over the items of each block, shape (blocks, ...). Blocks are equally many items in a row:
@@ -25,16 +27,25 @@ Sums = Callable[[Any, int], Floats]
 class RowStatistic:
     """A metric of whole rows: the function ``of`` the sums, over any leading axis, NaN where it is not defined.
 
-    ``least`` and ``most`` are the range of its values; ``biased`` says that its textbook value is on average too large
-    (or too small) where items are few, so that estimates are to be debiased.
+    ``title`` and ``direction`` are those of its :class:`~monitor.metrics.definition.Metric`. ``biased`` says that its
+    textbook value is on average too large (or too small) where items are few, so that estimates are to be debiased.
     """
 
     name: str
+    title: str
+    direction: Direction
     sums: tuple[Sums, ...]
     of: Callable[..., Floats]
-    least: float = 0.0
-    most: float = 1.0
     biased: bool = False
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value that it can have."""
+        return range_of(self.name)
+
+    def metric(self, needs: Needs) -> Metric:
+        """Its row in the registry."""
+        return Metric(self.name, self.title, self.point, self.direction, needs=needs)
 
     def point(self, rows: Any) -> float | None:
         """The value over all rows; None where they do not define it."""
@@ -43,7 +54,8 @@ class RowStatistic:
     def value(self, *sums: Floats) -> float | None:
         """The value of sums over all items, without the axis of blocks; None where they do not define it."""
         value = float(self.of(*sums))
-        return min(max(value, self.least), self.most) if math.isfinite(value) else None
+        least, most = self.range
+        return min(max(value, least), most) if math.isfinite(value) else None
 
 
 def scores(rows: ProbabilityRows) -> Floats:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
-from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
+from monitor.core.counts import CELLS, Bools, Counts, Floats
 from monitor.core.records import ScoreIs
-from monitor.metrics.classification import Share
+from monitor.metrics.classification import Share, share_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, on_counts, over
 
@@ -113,14 +112,9 @@ def _by_score(groups: Groups) -> tuple[Floats, Floats]:
     cell, hit, miss = groups.cell[chosen], groups.hit[..., chosen], groups.miss[..., chosen]
     if len(cell) == 0:
         return miss, miss
-    starts = _starts(cell)
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(cell) > 0)))  # cells are in order
     wrong, right = (np.add.reduceat(part, starts, axis=-1)[..., ::-1] for part in (miss, hit))
     return wrong, wrong + right
-
-
-def _starts(cell: Ints) -> Ints:
-    """Where each distinct cell begins; cells are in order."""
-    return np.flatnonzero(np.concatenate(([True], np.diff(cell) > 0)))
 
 
 def _chosen(predicted: Bools, score_is: ScoreIs) -> Bools:
@@ -187,31 +181,13 @@ def excess_errors(counts: Counts) -> float | None:
 def automated_right(counts: Counts) -> Share | None:
     """The accuracy of the automated part with its effective rows; None where nothing was automated."""
     chosen = counts.where("automated")
-    total = float(chosen.w.sum())
-    return Share(_within_one(float(chosen.wy.sum()) / total), chosen.effective_rows) if total > 0 else None
+    return share_of(chosen, chosen.wy)
 
 
 def left_to_people(counts: Counts) -> Share | None:
     """The share of the predicted rows that were not automated, with its effective rows; None without a prediction."""
     chosen = counts.where("predicted")
-    total = float(chosen.w.sum())
-    if total <= 0:
-        return None
-    return Share(_within_one(float(chosen.w[~chosen.automated].sum()) / total), chosen.effective_rows)
-
-
-def automated_accuracy_core(groups: Groups) -> Floats:
-    """The accuracy of the automated part."""
-    acted = groups.automated.astype(np.float64)
-    right, wrong = groups.hit @ acted, groups.miss @ acted
-    return over(right, right + wrong)
-
-
-def share_to_people_core(groups: Groups) -> Floats:
-    """The share of the predicted rows that were not automated."""
-    held = groups.hit + groups.miss
-    waits = groups.predicted & ~groups.automated
-    return over(held @ waits.astype(np.float64), held @ groups.predicted.astype(np.float64))
+    return share_of(chosen, chosen.w[~chosen.automated])
 
 
 def excess_errors_core(groups: Groups) -> Floats:
@@ -222,81 +198,22 @@ def excess_errors_core(groups: Groups) -> Floats:
     return np.where(held > 0, observed - promised, np.nan)
 
 
-def _within_one(share: float) -> float:
-    return min(max(share, 0.0), 1.0)
-
-
-ON_GROUPS: Mapping[str, Core] = MappingProxyType(
-    {
-        "aurc": aurc_core,
-        "e_aurc": e_aurc_core,
-        "automated_accuracy": automated_accuracy_core,
-        "share_to_people": share_to_people_core,
-        "excess_errors": excess_errors_core,
-    }
-)
+ON_GROUPS: Mapping[str, Core] = {"aurc": aurc_core, "e_aurc": e_aurc_core, "excess_errors": excess_errors_core}
 """Metrics that a bootstrap may draw many samples of at once."""
 
-SHARES: Mapping[str, Callable[[Counts], Share | None]] = MappingProxyType(
-    {"automated_accuracy": automated_right, "share_to_people": left_to_people}
-)
+SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
+    "automated_accuracy": automated_right,
+    "share_to_people": left_to_people,
+}
 """Metrics that are a share of rows: they have exact binomial limits."""
 
 OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"})
 """Metrics that look at the automated rows alone, whatever rows they are given."""
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"excess_errors": (-np.inf, np.inf)})
-"""What values are possible, where that is not [0, 1]."""
-
 REGISTERED: tuple[Metric, ...] = (
-    Metric(
-        name="aurc",
-        summary="Area under the risk-coverage curve: the mean error among the most confident rows, over all shares",
-        direction="lower",
-        bands=(),
-        reference="Geifman & El-Yaniv 2017",
-        docs_anchor="aurc",
-        needs="counts",
-        point=aurc,
-    ),
-    Metric(
-        name="e_aurc",
-        summary="Excess area under the risk-coverage curve: what a better order of the same decisions could gain",
-        direction="lower",
-        bands=(),
-        reference="Geifman, Uziel & El-Yaniv 2019",
-        docs_anchor="e_aurc",
-        needs="counts",
-        point=e_aurc,
-    ),
-    Metric(
-        name="automated_accuracy",
-        summary="Accuracy of the automated part: the share of what acted alone that was right",
-        direction="higher",
-        bands=(),
-        reference="Clopper & Pearson 1934 (interval)",
-        docs_anchor="automated_accuracy",
-        needs="counts",
-        point=automated_accuracy,
-    ),
-    Metric(
-        name="share_to_people",
-        summary="Share sent to people: the part of the predicted rows that did not act alone",
-        direction="lower",
-        bands=(),
-        reference="Clopper & Pearson 1934 (interval)",
-        docs_anchor="share_to_people",
-        needs="counts",
-        point=share_to_people,
-    ),
-    Metric(
-        name="excess_errors",
-        summary="Excess errors: how many more automated rows were wrong than their scores claimed",
-        direction="lower",
-        bands=(),
-        reference="Clopper & Pearson 1934 (interval)",
-        docs_anchor="excess_errors",
-        needs="counts",
-        point=excess_errors,
-    ),
+    Metric("aurc", "Area under the risk-coverage curve", aurc, "lower"),
+    Metric("e_aurc", "Excess area under the risk-coverage curve", e_aurc, "lower"),
+    Metric("automated_accuracy", "Accuracy of the automated part", automated_accuracy, "higher"),
+    Metric("share_to_people", "Share sent to people", share_to_people, "lower"),
+    Metric("excess_errors", "Excess errors", excess_errors, "lower"),
 )

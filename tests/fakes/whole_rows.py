@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from monitor.core.counts import Bools, Counts, counts_from_rows
 from monitor.core.rows import ProbabilityRows
 
 LABELS = ("ask", "bug", "invoice", "spam")
@@ -56,3 +57,27 @@ def as_plain_items(rows: ProbabilityRows) -> tuple[np.ndarray, np.ndarray, np.nd
     """(label, scores, weight) with each item once for every label of which it has a share."""
     item, label = np.nonzero(rows.truth)
     return label, rows.probability[item], rows.weight[item] * rows.truth[item, label]
+
+
+def within_rank(rows: ProbabilityRows, k: int) -> Bools:
+    """Which scores are among their item's k highest, shape (N, K): of equal scores the label first by name comes first.
+
+    Labels that were not scored have no rank.
+    """
+    order = sorted(range(len(rows.labels)), key=rows.labels.__getitem__)
+    left = np.where(np.isnan(rows.probability), -1.0, rows.probability)[:, order]
+    chosen = np.zeros(left.shape, dtype=bool)
+    every = np.arange(len(left))
+    for _ in range(min(k, left.shape[1])):
+        best = left.argmax(axis=1)
+        scored = left[every, best] >= 0
+        chosen[every[scored], best[scored]] = True
+        left[every, best] = -1.0
+    return np.asarray(chosen[:, np.argsort(order)])
+
+
+def ranked_counts(rows: ProbabilityRows, k: int) -> Counts:
+    """The counts of each item's k highest scores, as the warehouse makes them."""
+    chosen = within_rank(rows, k)
+    weight = np.broadcast_to(rows.weight[:, None], chosen.shape)[chosen]
+    return counts_from_rows(rows.probability[chosen], rows.truth[chosen], weight=weight)

@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from monitor.core.counts import Counts, Floats, counts_from_groups, counts_from_rows
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.metrics.groups import Core, Groups, groups_of, number
-from monitor.metrics.standard_errors import moments
+from tests.fakes.standard_errors import moments
 
 
 def rows(seed: int, n: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray]:

@@ -15,17 +15,25 @@ from monitor.core.records import Interval
 from monitor.inference.change import mover
 from monitor.inference.levels import increase_detectable, increase_test, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
-from monitor.metrics.classification import f1, precision, recall
+from monitor.metrics.classification import Share, agreed, f1_of, positives_found, predicted_right
 from monitor.metrics.registry import METRICS
-from monitor.metrics.standard_errors import moments
 from tests.fakes.one_table import level_detectable, level_p
+from tests.fakes.standard_errors import moments
 
 IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
 POINTS = {name: METRICS[name].point for name in IN_CLOSED_FORM}
-POINTS |= {"precision": precision, "recall": recall, "f1": f1}
+POINTS |= {
+    "precision": lambda counts: share(predicted_right(counts)),
+    "recall": lambda counts: share(positives_found(counts)),
+    "f1": lambda counts: None if (found := agreed(counts)) is None else f1_of(found.value),
+}
 NAMES = list(POINTS)
 HIGHER = ("roc_auc", "pr_auc", "accuracy", "precision", "recall", "f1")
 DOUBT = 1e-3 / len(NAMES)  # how seldom chance alone may fail one of a test's comparisons, one a metric
+
+
+def share(found: Share | None) -> float | None:
+    return None if found is None else found.value
 
 
 def at_most(tries: int, chance: float) -> float:

@@ -24,11 +24,12 @@ from monitor.metrics import cost
 from monitor.metrics.calibration import brier, equal_width_ece
 from monitor.metrics.cost import misclassification_cost
 from monitor.metrics.definition import MetricSpec
-from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, given_by, range_of
+from monitor.metrics.registry import CONTRACT, GIVES, METRICS, ON_GROUPS, range_of
 from tests.fakes.one_table import level_detectable, level_p
 
 WEEK = week("2026-W46", ZoneInfo("UTC"))
-OF_COUNTS = [name for name in given_by("multilabel") if name not in CONTRACT]
+OF_LABELS = [metric.name for metric in METRICS.values() if metric.needs in GIVES["multilabel"]]
+OF_COUNTS = [name for name in OF_LABELS if name not in CONTRACT]
 DRAWN = [name for name in OF_COUNTS if name not in ("ace", "equal_width_ece")]
 
 
@@ -157,7 +158,7 @@ def test_all_metrics_of_one_sample_share_their_draws(monkeypatch: pytest.MonkeyP
     labels: dict[str | None, Counts] = {f"l{i}": sample(rng, 300) for i in range(6)}
     labels[None] = pool(list(labels.values()))
     found = estimates_of(SourceData("t", WindowCounts(WEEK, labels)), config())
-    assert {e.metric for e in found if e.subject.label == "l3"} >= set(given_by("multilabel"))
+    assert {e.metric for e in found if e.subject.label == "l3"} >= set(OF_LABELS)
     assert len(drawn) == 2 * 7  # a sample by decision, and one in bins
 
 
@@ -172,7 +173,7 @@ def test_of_very_many_labels_only_what_rules_name_is_computed_beside_the_contrac
     settings = settings.model_copy(update={"rules": (*settings.rules, rule)})
     found = estimates_of(SourceData("t", WindowCounts(WEEK, labels)), settings)
     assert {e.metric for e in found if e.subject.label == "l7"} == {*CONTRACT, "f1"}
-    assert {e.metric for e in found if e.subject.label is None} == set(given_by("multilabel"))
+    assert {e.metric for e in found if e.subject.label is None} == set(OF_LABELS)
 
 
 def test_a_metric_of_cost_takes_the_costs_of_its_label_then_of_its_source() -> None:

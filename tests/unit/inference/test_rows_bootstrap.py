@@ -12,7 +12,6 @@ import pytest
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.inference.rows_bootstrap import STATISTICS, row_spreads, take
 from monitor.metrics import certainty, information, multiclass, regression
-from monitor.metrics.row_sums import RowStatistic
 from tests.fakes.whole_rows import classifier, rows_of
 
 REGISTERED = (*multiclass.REGISTERED, *certainty.REGISTERED, *information.REGISTERED, *regression.REGISTERED)
@@ -166,6 +165,6 @@ def test_the_sums_of_a_statistic_are_read_once_whatever_the_number_of_draws(monk
         calls.append(len(rows.weight))
         return sums(rows, blocks)  # type: ignore[operator]
 
-    monkeypatch.setitem(STATISTICS, "macro_f1", RowStatistic("macro_f1", (partial(counted),), statistic.of))
+    monkeypatch.setitem(STATISTICS, "macro_f1", replace(statistic, sums=(partial(counted),)))
     row_spreads(classifier(23, 4000), ["macro_f1"], rng(), resamples=500)
     assert sum(calls) == 4000 + 4  # the items, and one unseen item a class

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from monitor.metrics import calibration, cost, names, registry, top_k
 
@@ -15,12 +14,22 @@ def test_the_names_and_needs_are_those_of_the_registry() -> None:
     assert not set(names.ALIASES) & set(names.NEEDS)
 
 
-def test_the_ranges_are_those_that_the_modules_of_metrics_say() -> None:
-    nll = (0.0, -math.log(calibration.EPSILON))
-    said: dict[str, Any] = {"nll": nll, "shortfall": (-1.0, 1.0)} | {f"nll_at_{rank}": nll for rank in top_k.RANKS}
-    for module in registry._MODULES:
-        said |= {each.name: (each.least, each.most) for each in getattr(module, "STATISTICS", ())}
-        said |= getattr(module, "RANGES", {})
+def test_no_two_metrics_have_one_name() -> None:
+    every = [metric.name for module in registry._MODULES for metric in module.REGISTERED]
+    assert sorted([*names.CONTRACT, *every]) == sorted(registry.METRICS)
+
+
+def test_ranges_other_than_0_to_1_are_those_of_the_formulas() -> None:
+    ranges = {
+        (0.0, -math.log(calibration.EPSILON)): ["nll", "class_weighted_nll", *(f"nll_at_{k}" for k in top_k.RANKS)],
+        (-1.0, 1.0): ["shortfall", "kappa", "multiclass_mcc", "matthews_correlation", "point_biserial"],
+        (0.0, math.inf): ["score_entropy", "class_entropy", "class_mutual_information", "mse", "rmse", "mae"],
+        (0.0, 0.25): ["brier_resolution", "brier_uncertainty"],
+        (0.0, math.sqrt(2)): ["certainty_divergence"],
+        (0.0, math.log(2)): ["mutual_information"],
+        (-math.inf, 1.0): ["r_squared"],
+        (-math.inf, math.inf): ["normal_nll", "cohens_d", "excess_errors"],
+    }
+    said = {name: found for found, every in ranges.items() for name in every}
     said |= dict.fromkeys(cost.ON_GROUPS, (0.0, math.inf))  # a source may say what its mistakes cost
-    assert {name: names.range_of(name) for name in said} == said
-    assert set(names.RANGES) <= set(said) | {"mutual_information"}
+    assert dict(names.RANGES) == said

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.rows import ProbabilityRows
+from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics import multiclass
-from monitor.metrics.certainty import REGISTERED, certainty
+from monitor.metrics.certainty import REGISTERED, certain_share, certainty_ratio, divergence, uncertain_part
+from monitor.metrics.groups import number
+from monitor.metrics.row_sums import certain_confusion, hard_confusion, soft_confusion
 from tests.fakes.whole_rows import any_rows, rows_of
 
 POINTS = {metric.name: metric.point for metric in REGISTERED}
@@ -23,6 +27,30 @@ MEASURES = (
     multiclass.kappa,
     multiclass.matthews,
 )
+
+
+@dataclass
+class Certainty:
+    """The paper's four matrices (K, K), true labels in rows, a measure of each, and what is made of them."""
+
+    predicted: Floats
+    expected: Floats
+    certain: Floats
+    uncertain: Floats
+    of_predicted: float | None
+    of_expected: float | None
+    of_certain: float | None
+    of_uncertain: float | None
+    ratio: float | None
+    share: float | None
+    divergence: float | None
+
+
+def certainty(rows: ProbabilityRows, measure: multiclass.Measure = multiclass.accuracy) -> Certainty:
+    hard, soft, certain = (sums(rows, 1)[0] for sums in (hard_confusion, soft_confusion, certain_confusion))
+    matrices = (hard, soft, certain, uncertain_part(soft, certain))
+    made = (certainty_ratio(soft, certain, measure), certain_share(soft, certain), divergence(hard, soft))
+    return Certainty(*matrices, *(number(value) for value in (*map(measure, matrices), *made)))
 
 
 def the_paper_s_rows() -> ProbabilityRows:

@@ -13,15 +13,7 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import counts_from_rows, empty_counts
 from monitor.core.rows import ProbabilityRows
-from monitor.metrics.information import (
-    REGISTERED,
-    class_entropy,
-    class_mutual_information,
-    mutual_information,
-    mutual_information_of,
-    outcome_entropy,
-    score_entropy,
-)
+from monitor.metrics.information import REGISTERED, entropy, mutual_information, mutual_information_of
 from monitor.metrics.multiclass import confusion_matrix
 from tests.fakes.whole_rows import any_rows, rows_of
 
@@ -30,11 +22,10 @@ POINTS = {metric.name: metric.point for metric in REGISTERED}
 
 @settings(max_examples=60)
 @given(rows=any_rows(soft=True))
-def test_entropies_of_rows_are_those_of_scipy_in_either_unit(rows: ProbabilityRows) -> None:
-    for unit, base in (("nats", math.e), ("bits", 2)):
-        of_items = [stats.entropy(score, base=base) for score in rows.probability]
-        assert score_entropy(rows, unit) == pytest.approx(np.average(of_items, weights=rows.weight), abs=1e-12)
-        assert class_entropy(rows, unit) == pytest.approx(stats.entropy(rows.weight @ rows.truth, base=base), abs=1e-12)
+def test_entropies_of_rows_are_those_of_scipy(rows: ProbabilityRows) -> None:
+    of_items = [stats.entropy(score) for score in rows.probability]
+    assert POINTS["score_entropy"](rows) == pytest.approx(np.average(of_items, weights=rows.weight), abs=1e-12)
+    assert POINTS["class_entropy"](rows) == pytest.approx(stats.entropy(rows.weight @ rows.truth), abs=1e-12)
 
 
 @settings(max_examples=60)
@@ -52,7 +43,6 @@ def test_mutual_information_of_classes_is_the_divergence_of_the_table_from_indep
 def test_mutual_information_of_classes_is_that_of_scikit_learn(rows: ProbabilityRows) -> None:
     expected = sk.mutual_info_score(None, None, contingency=confusion_matrix(rows))
     assert POINTS["class_mutual_information"](rows) == pytest.approx(expected, abs=1e-12)
-    assert class_mutual_information(rows, "bits") == pytest.approx(expected / math.log(2), abs=1e-12)
 
 
 @settings(max_examples=60)
@@ -73,12 +63,11 @@ def test_mutual_information_of_counts_is_that_of_the_repeated_rows(
     assert mutual_information(counts) == pytest.approx(sk.mutual_info_score(*repeated), abs=1e-12)
 
 
-def test_known_values_in_nats_and_bits() -> None:
+def test_known_values_in_nats() -> None:
     even = rows_of([[0.5, 0.5], [1.0, 0.0]], [0, 1])
-    assert score_entropy(even, "bits") == pytest.approx(0.5)
-    assert class_entropy(even) == pytest.approx(math.log(2))
-    assert outcome_entropy(counts_from_rows([0.9, 0.9], [1, 0]), "bits") == pytest.approx(1.0)
-    assert outcome_entropy(counts_from_rows([0.9, 0.9], [0.25, 0.25])) == pytest.approx(stats.entropy([0.25, 0.75]))
+    assert POINTS["score_entropy"](even) == pytest.approx(0.5 * math.log(2))
+    assert POINTS["class_entropy"](even) == pytest.approx(math.log(2))
+    assert entropy(np.array([[1.0, 1.0], [0.5, 1.5]])) == pytest.approx([math.log(2), stats.entropy([0.25, 0.75])])
     perfect = np.diag([5.0, 3.0])
     assert mutual_information_of(perfect) == pytest.approx(stats.entropy([5, 3]))
     assert mutual_information_of(np.outer([1.0, 2.0], [3.0, 4.0])) == pytest.approx(0.0, abs=1e-15)
@@ -86,11 +75,11 @@ def test_known_values_in_nats_and_bits() -> None:
 
 def test_scores_that_do_not_add_up_to_one_are_scaled_and_items_without_a_score_left_out() -> None:
     rows = rows_of([[0.2, 0.2, np.nan], [np.nan, np.nan, np.nan]], [0, 1])
-    assert score_entropy(rows, "bits") == pytest.approx(1.0)
+    assert POINTS["score_entropy"](rows) == pytest.approx(math.log(2))
 
 
 def test_without_rows_nothing_is_defined() -> None:
     nothing = rows_of(np.empty((0, 2)), np.empty((0, 2)))
     assert mutual_information(empty_counts()) is None
-    assert outcome_entropy(empty_counts()) is None
-    assert (score_entropy(nothing), class_entropy(nothing), class_mutual_information(nothing)) == (None, None, None)
+    of_rows = ("score_entropy", "class_entropy", "class_mutual_information")
+    assert [POINTS[name](nothing) for name in of_rows] == [None, None, None]

@@ -140,7 +140,7 @@ def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items() -
 @given(rows=any_rows(soft=True), chosen=st.integers(0, 2))
 def test_heavier_weights_of_an_item_move_the_areas_as_its_influence_says(rows: ProbabilityRows, chosen: int) -> None:
     step, held = 1e-6, np.arange(3)
-    (one, macro), weighted = multiclass._influences(rows, class_areas(rows), multiclass._placements(rows))
+    one, macro, weighted = multiclass._influences(rows, class_areas(rows), multiclass._placements(rows))
     stretch = rows.truth @ np.sqrt([1 + 1 / max(n - 1, 0.5) for n in multiclass._effective(rows, held)])
     heavier = rows.weight.copy()
     heavier[chosen] += step * heavier[chosen]

@@ -15,7 +15,7 @@ from monitor.metrics.discrimination import (
     with_unseen_hit,
     with_unseen_pair,
 )
-from monitor.metrics.standard_errors import moments
+from tests.fakes.standard_errors import moments
 
 
 def rows(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from monitor.core.counts import counts_from_rows, empty_counts
 from monitor.core.rows import ProbabilityRows
 from monitor.metrics.calibration import ace_bins, ece, equal_width_bins
 from monitor.metrics.registry import METRICS
-from monitor.metrics.top_k import ON_RANKED, RANKS, REGISTERED, ranked_counts, within_rank
-from tests.fakes.whole_rows import any_rows, classifier, rows_of
+from monitor.metrics.top_k import ON_RANKED, RANKS, REGISTERED
+from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
 POINTS = {metric.name: metric.point for metric in REGISTERED}
 
