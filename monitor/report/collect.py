@@ -98,8 +98,11 @@ def collect_report(
 def _gather(store: Store, config: Config, window: Window, now: datetime, history: int) -> _Material:
     shown = (*reversed(windows.before(window, history - 1, config.zone)), window)
     first = shown[0].start
-    shown_series = _series(config.rules_for(window.schedule))
-    estimates = tuple(e for series in shown_series for e in _of_series(store, window, series, first))
+    estimates = tuple(
+        e
+        for metric, where in _series(config.rules_for(window.schedule))
+        for e in store.estimates(metric=metric, where=where, schedule=window.schedule, between=(first, window.start))
+    )
     here = store.estimates(schedule=window.schedule, window_start=window.start, segments=True)
     seen = min((e.window.start for e in estimates), default=window.start)
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in config.sources}
@@ -152,24 +155,17 @@ def _last_of(config: Config, window: Window, end: datetime) -> Window:
     return windows.containing(window.schedule, end - timedelta(seconds=1), config.zone)
 
 
-def _of_series(store: Store, window: Window, series: Series, first: datetime) -> tuple[Estimate, ...]:
-    metric, where = series
-    return tuple(store.estimates(metric=metric, where=where, schedule=window.schedule, between=(first, window.start)))
-
-
 def _last_days(
     store: Store, config: Config, window: Window
 ) -> tuple[Mapping[Subject, float | None], Mapping[Subject, float | None]]:
     """The debiased ECE of every label on the day before the window's last, and on the last."""
     last = windows.previous(windows.containing("daily", window.end, config.zone), config.zone)
-    yesterday, today = (
-        {
-            e.subject: e.interval.value
-            for e in store.estimates(metric="ece", where="all", schedule="daily", window_start=day.start)
-        }
-        for day in (windows.previous(last, config.zone), last)
-    )
-    return yesterday, today
+
+    def of(day: Window) -> dict[Subject, float | None]:
+        found = store.estimates(metric="ece", where="all", schedule="daily", window_start=day.start)
+        return {e.subject: e.interval.value for e in found}
+
+    return of(windows.previous(last, config.zone)), of(last)
 
 
 def _by_subject(found: Iterable[_About]) -> dict[Subject, list[_About]]:
@@ -191,7 +187,7 @@ def _subjects(material: _Material) -> list[Subject]:
 def _subject_report(material: _Material, subject: Subject, target: float) -> SubjectReport:
     verdicts = material.verdicts.get(subject, ())
     current = tuple(v for v in verdicts if v.window.start == material.window.start)
-    baseline = _baseline(material.baselines.get((subject.source, subject.label), ()), current)
+    baseline = _baseline(material, subject, current)
     report = SubjectReport(
         subject=subject,
         trends=tuple(_trends(material, subject, verdicts, baseline)),
@@ -207,31 +203,24 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
 
 
 def _known(material: _Material, report: SubjectReport) -> LabelContext:
-    subject, source = report.subject, material.config.sources.get(report.subject.source)
-    yesterday, today = (day.get(subject) for day in material.days)
-    state = report.state
-    enough = report.rows >= material.config.evaluation.min_samples
+    subject, state, evaluation = report.subject, report.state, material.config.evaluation
+    source, reading = material.config.sources.get(subject.source), material.readings.get(subject.source)
+    pairs = None  # (item, label), of all labels of the source
+    if reading is not None:
+        pairs = sum(counts.rows for label, counts in reading.labels.items() if label is not None) or reading.rows
     return LabelContext(
         automate_at=1.0 if source is None else source.automate_from(subject.label),
-        evaluated=state.evaluated or (state.state is State.NO_RULE and enough),
-        confidence=material.config.evaluation.confidence,
+        evaluated=state.evaluated or (state.state is State.NO_RULE and report.rows >= evaluation.min_samples),
+        confidence=evaluation.confidence,
         ece_rise=report.change.change,
         mce_rise=report.change_of("mce").change,
-        days=(yesterday, today),
+        days=(material.days[0].get(subject), material.days[1].get(subject)),
         verdicts=report.verdicts,
         on=_time_on(material, subject),
         schedule=material.window.schedule,
-        pairs=_pairs(material, subject.source),
+        pairs=pairs,
         new_version=_new_version(material, report),
     )
-
-
-def _pairs(material: _Material, source: str) -> int | None:
-    """The (item, label) pairs of all labels of a source in the window."""
-    reading = material.readings.get(source)
-    if reading is None:
-        return None
-    return sum(counts.rows for label, counts in reading.labels.items() if label is not None) or reading.rows
 
 
 def _new_version(material: _Material, report: SubjectReport) -> str:
@@ -246,59 +235,41 @@ def _new_version(material: _Material, report: SubjectReport) -> str:
 
 def _time_on(material: _Material, subject: Subject) -> TimeOn:
     """The share of the window in which automation was on; of a source as a whole, over the rows of its labels."""
-    window = material.window
+
+    def on(label: str) -> TimeOn:
+        return time_on(material.events, (subject.source, label), material.window.start, material.window.end)
+
     if subject.label is not None:
-        return time_on(material.events, (subject.source, subject.label), window.start, window.end)
+        return on(subject.label)
     reading = material.readings.get(subject.source)
     labels = {} if reading is None else reading.labels
-    return together(
-        (counts.where("automated").rows, time_on(material.events, (subject.source, label), window.start, window.end))
-        for label, counts in labels.items() if label is not None
-    )  # fmt: skip
+    weighed = ((counts.where("automated").rows, label) for label, counts in labels.items())
+    return together((rows, on(label)) for rows, label in weighed if label is not None)
 
 
-def _baseline(versions: Sequence[Baseline], verdicts: Iterable[Verdict]) -> Baseline | None:
+def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> Baseline | None:
     """The version that the window's verdicts were made with, else the newest."""
-    used = {v.baseline_version for v in verdicts if v.baseline_version is not None}
-    fitting = [b for b in versions if b.version in used] or list(versions)
-    return max(fitting, key=lambda b: b.version, default=None)
+    versions = material.baselines.get((subject.source, subject.label), ())
+    used = {v.baseline_version for v in verdicts}
+    return max([b for b in versions if b.version in used] or versions, key=lambda b: b.version, default=None)
 
 
-def _baseline_line(baseline: Baseline) -> BaselineLine:
-    return BaselineLine(
-        baseline.version,
-        baseline.start,
-        baseline.end,
-        baseline.first_window,
-        baseline.last_window,
-        baseline.counts.rows,
-    )
+def _baseline_line(b: Baseline) -> BaselineLine:
+    return BaselineLine(b.version, b.start, b.end, b.first_window, b.last_window, b.counts.rows)
 
 
 def _trends(
     material: _Material, subject: Subject, verdicts: Sequence[Verdict], baseline: Baseline | None
 ) -> Iterable[Trend]:
-    rules = _rules(material.config, material.window, subject)
+    source, config = material.config.sources.get(subject.source), material.config
+    critical = source is not None and source.is_critical(subject.label)
+    of_schedule = config.rules_for(material.window.schedule)
+    rules = [rule for rule in of_schedule if rule.applies_to(subject.source, subject.label, critical=critical)]
     estimates = material.estimates.get(subject, ())
     references = _references(material, subject, verdicts, baseline)
-    for metric, where in _series(rules):
-        yield trend_data(
-            metric,
-            where,
-            estimates,
-            verdicts,
-            windows=material.windows,
-            baseline=references.get((metric, where)),
-            rules=rules,
-        )
-
-
-def _rules(config: Config, window: Window, subject: Subject) -> list[Rule]:
-    source = config.sources.get(subject.source)
-    critical = source is not None and source.is_critical(subject.label)
-    return [
-        r for r in config.rules_for(window.schedule) if r.applies_to(subject.source, subject.label, critical=critical)
-    ]
+    for key in _series(rules):
+        reference = references.get(key)
+        yield trend_data(*key, estimates, verdicts, windows=material.windows, baseline=reference, rules=rules)
 
 
 def _series(rules: Sequence[Rule]) -> list[Series]:
@@ -325,7 +296,7 @@ def _references(
 
 def _counts(material: _Material, subject: Subject) -> Counts | None:
     reading = material.readings.get(subject.source)
-    counts: Counts | None = None if reading is None else reading.labels.get(subject.label)
+    counts = None if reading is None else reading.labels.get(subject.label)
     return counts if counts is not None and counts.rows else None
 
 
@@ -348,7 +319,7 @@ def _tables(material: _Material, subjects: Iterable[SubjectReport]) -> dict[str,
     for report in subjects:
         counts, subject = _counts(material, report.subject), report.subject
         if counts is not None:
-            baseline = _baseline(material.baselines.get((subject.source, subject.label), ()), report.verdicts)
+            baseline = _baseline(material, subject, report.verdicts)
             found[subject.name] = bin_counts(counts, _edges(material, counts, baseline))
     return found
 
@@ -377,26 +348,22 @@ def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -
 
 def _switch_then(material: _Material, subject: Subject) -> SwitchRow | None:
     """The switch at the end of the window's run, from its events; where no run is known, the switch of now."""
-    at = material.ran
+    at, source = material.ran, subject.source
     if at is None:
         return _switch_now(material, subject)
-
-    def then(label: str | None) -> SwitchState:
-        events = material.events.get((subject.source, label), ())
-        return switch_as_of(events, at, source=subject.source, label=label)
-
-    state = then(subject.label)
+    whole = switch_as_of(material.events.get((source, None), ()), at, source=source, label=None)
     if subject.label is None:
-        return None if state.changed_at is None else switch_line(state, at)
-    return switch_line(state, at, then(None))
+        return None if whole.changed_at is None else switch_line(whole, at)
+    own = switch_as_of(material.events.get((source, subject.label), ()), at, source=source, label=subject.label)
+    return switch_line(own, at, whole)
 
 
 def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:
-    state = material.switches.get((subject.source, subject.label))
-    if subject.label is None:
-        return None if state is None else switch_line(state, material.now)  # a source has one once somebody sets it
     whole = material.switches.get((subject.source, None))
-    return switch_line(state or SwitchState(subject.source, subject.label), material.now, whole)
+    if subject.label is None:
+        return None if whole is None else switch_line(whole, material.now)  # a source has one once somebody sets it
+    own = material.switches.get((subject.source, subject.label), SwitchState(subject.source, subject.label))
+    return switch_line(own, material.now, whole)
 
 
 def _notes(material: _Material) -> Iterable[str]:

@@ -7,8 +7,9 @@ describe, and advise nothing. Each row's reason is a heading of docs/conclusions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import ge, gt, le, lt
 from typing import Literal
 
 from monitor.core.records import Estimate, Outcome, Reason, Verdict
@@ -19,10 +20,9 @@ from monitor.recalibration.gain import Gain
 from monitor.recalibration.score_map import Method
 
 Level = Literal["red", "amber", "green", "grey"]
-Quantity = Literal[
-    "ece", "mce", "roc_auc", "ece_rise", "mce_rise", "ece_today", "ece_yesterday", "pairs", "threshold"
-]  # fmt: skip
+Quantity = Literal["ece", "mce", "roc_auc", "ece_rise", "mce_rise", "ece_today", "ece_yesterday", "pairs", "threshold"]
 Sign = Literal[">", "<", ">=", "<="]
+_SIGNS: Mapping[Sign, Callable[[float, float], bool]] = {">": gt, "<": lt, ">=": ge, "<=": le}
 Act = Literal[
     "automation_off", "block_scores", "retrain", "recalibrate", "find_missed", "investigate", "pin_baseline",
     "fix_source", "collect_more", "wait", "nothing",
@@ -68,11 +68,7 @@ class Condition:
     def holds(self, facts: Facts) -> bool:
         """Whether the facts meet it."""
         value: float | None = getattr(facts, self.quantity)
-        if value is None:
-            return False
-        return {
-            ">": value > self.limit, "<": value < self.limit, ">=": value >= self.limit, "<=": value <= self.limit,
-        }[self.sign]  # fmt: skip
+        return value is not None and _SIGNS[self.sign](value, self.limit)
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.sign} {self.limit:g}"
@@ -104,44 +100,42 @@ class LevelRow:
     conditions: tuple[Condition, ...]
 
 
-def _band(reason: str, sentence: str, *conditions: Condition, method: Method | None = None) -> BandRow:
-    return BandRow(reason, conditions, sentence, method)
-
-
 _TELLS_APART = Condition("roc_auc", ">=", 0.80)
 
+_WEAK = (Condition("roc_auc", "<", 0.80),)
+_WELL = (_TELLS_APART, Condition("ece", "<=", 0.05))
+_MODERATE = (_TELLS_APART, Condition("ece", "<=", 0.15))
+_FAR = (_TELLS_APART, Condition("ece", ">", 0.15))
 TREE: tuple[BandRow, ...] = (
-    _band("weak_discrimination", "ROC AUC below 0.80: the band of retraining", Condition("roc_auc", "<", 0.80)),
-    _band("well_calibrated", "ROC AUC at least 0.80 and ECE at most 0.05: well calibrated",
-          _TELLS_APART, Condition("ece", "<=", 0.05)),
-    _band("moderately_off", "ECE above 0.05, at most 0.15: the band of temperature scaling",
-          _TELLS_APART, Condition("ece", "<=", 0.15), method="temperature"),
-    _band("far_off", "ECE above 0.15: the band of isotonic regression",
-          _TELLS_APART, Condition("ece", ">", 0.15), method="isotonic"),
-)  # fmt: skip
+    BandRow("weak_discrimination", _WEAK, "ROC AUC below 0.80: the band of retraining"),
+    BandRow("well_calibrated", _WELL, "ROC AUC at least 0.80 and ECE at most 0.05: well calibrated"),
+    BandRow(
+        "moderately_off", _MODERATE, "ECE above 0.05, at most 0.15: the band of temperature scaling", "temperature"
+    ),
+    BandRow("far_off", _FAR, "ECE above 0.15: the band of isotonic regression", "isotonic"),
+)
 """The handbook's tree: the first row that fits."""
 
+_TWO_DAYS = (Condition("ece_today", ">", 0.08), Condition("ece_yesterday", ">", 0.08))
+_FEW = (Condition("pairs", "<", LEAST_PAIRS),)
+_KNOWN = (Condition("threshold", ">=", 0.0),)
 BANDS: tuple[BandRow, ...] = (
-    _band("ece_high_two_days", "ECE above 0.08 on the last two days",
-          Condition("ece_today", ">", 0.08), Condition("ece_yesterday", ">", 0.08)),
-    _band("mce_critical", "MCE above 0.20", Condition("mce", ">", 0.20)),
-    _band("ece_rose", "ECE more than 0.02 above the baseline", Condition("ece_rise", ">", 0.02)),
-    _band("mce_rose", "MCE more than 0.05 above the baseline", Condition("mce_rise", ">", 0.05)),
-    _band("few_pairs", "fewer than 10,000 pairs over all labels of this evaluation",
-          Condition("pairs", "<", LEAST_PAIRS)),
-    _band("threshold_known", "the target accuracy is shown from a score on", Condition("threshold", ">=", 0.0)),
-)  # fmt: skip
+    BandRow("ece_high_two_days", _TWO_DAYS, "ECE above 0.08 on the last two days"),
+    BandRow("mce_critical", (Condition("mce", ">", 0.20),), "MCE above 0.20"),
+    BandRow("ece_rose", (Condition("ece_rise", ">", 0.02),), "ECE more than 0.02 above the baseline"),
+    BandRow("mce_rose", (Condition("mce_rise", ">", 0.05),), "MCE more than 0.05 above the baseline"),
+    BandRow("few_pairs", _FEW, "fewer than 10,000 pairs over all labels of this evaluation"),
+    BandRow("threshold_known", _KNOWN, "the target accuracy is shown from a score on"),
+)
 """The handbook's other limits: every row that fits."""
 
+_GREEN = (Condition("ece", "<=", 0.05), Condition("roc_auc", ">=", 0.80), Condition("mce", "<=", 0.15))
 LEVELS: tuple[LevelRow, ...] = (
     LevelRow("red_ece", "red", (Condition("ece", ">", 0.15),)),
     LevelRow("red_auc", "red", (Condition("roc_auc", "<", 0.75),)),
     LevelRow("red_mce", "red", (Condition("mce", ">", 0.20),)),
-    LevelRow(
-        "green", "green",
-        (Condition("ece", "<=", 0.05), Condition("roc_auc", ">=", 0.80), Condition("mce", "<=", 0.15)),
-    ),
-)  # fmt: skip
+    LevelRow("green", "green", _GREEN),
+)
 """The level: the first row that fits, else amber; grey where nothing was evaluated, or no number is known."""
 
 Fits = Callable[[Verdict, Facts], bool]
@@ -175,27 +169,19 @@ def _by_action(action: str) -> Fits:
     return lambda verdict, _: action in verdict.actions
 
 
-def _by_metric(metrics: Iterable[str]) -> Fits:
-    named = frozenset(metrics)
-    return lambda verdict, _: verdict.metric in named and verdict.reason != Reason.TRAFFIC_MIX
+def _by_metric(metrics: Collection[str]) -> Fits:
+    return lambda verdict, _: verdict.metric in metrics and verdict.reason != Reason.TRAFFIC_MIX
 
 
 def _by_reason(*reasons: Reason) -> Fits:
     return lambda verdict, _: verdict.reason in reasons
 
 
-def _calibration(verdict: Verdict, _: Facts) -> bool:
-    return verdict.metric in _CALIBRATION and verdict.reason != Reason.TRAFFIC_MIX
-
-
 def _mix(*, new_version: bool) -> Fits:
     return lambda verdict, facts: verdict.reason == Reason.TRAFFIC_MIX and bool(facts.new_version) == new_version
 
 
-def _row(reason: str, outcome: Outcome, act: Act, sentence: str, fits: Fits) -> AdviceRow:
-    return AdviceRow(reason, outcome, act, sentence, fits)
-
-
+_row = AdviceRow
 ADVICE: tuple[AdviceRow, ...] = (
     _row("people_decide", "breach", "automation_off", "let people decide these items",
          _by_action("disable_automation")),
@@ -205,7 +191,7 @@ ADVICE: tuple[AdviceRow, ...] = (
          "search recent items for missed ones; then lower the decision threshold or retrain", _by_metric(_MISSES)),
     _row("ranking_poor", "breach", "retrain", "retrain: the scores do not tell hits from misses well enough",
          _by_metric(_RANKING)),
-    _row("scores_off", "breach", "recalibrate", "recalibrate", _calibration),
+    _row("scores_off", "breach", "recalibrate", "recalibrate", _by_metric(_CALIBRATION)),
     _row("something_changed", "breach", "investigate",
          "find out what changed since the baseline: a model version, a prompt, a channel",
          _by_reason(Reason.INCREASED)),
@@ -244,10 +230,8 @@ ADVICE: tuple[AdviceRow, ...] = (
 ``few_rows`` and ``not_confirmed`` are left out beside a breach.
 """
 
-NO_MAP_HELPS = AdviceRow(
-    "no_map_helps", "breach", "retrain", "retrain, or look at the segments: no recalibration helps on rows not seen",
-    _calibration,
-)  # fmt: skip
+_NO_MAP = "retrain, or look at the segments: no recalibration helps on rows not seen"
+NO_MAP_HELPS = AdviceRow("no_map_helps", "breach", "retrain", _NO_MAP, _by_metric(_CALIBRATION))
 """Takes the place of "recalibrate" where the cross-validated gains are known and none is worth it."""
 
 ALL_OK = "all_ok"
@@ -321,41 +305,33 @@ def advice_of(
     for row in ADVICE:
         fitting = [v for v in verdicts if v.outcome == row.outcome and row.fits(v, facts)]
         if fitting and not (breached and row.act in ("collect_more", "wait")):
-            found.append(_advice(row, fitting, facts, branch, choice))
-    return tuple(found) or (_nothing_to_do(verdicts),)
-
-
-def _nothing_to_do(verdicts: Sequence[Verdict]) -> Advice:
+            no_map_helps = row.act == "recalibrate" and choice is not None and choice.reason == "none_helps"
+            shown = NO_MAP_HELPS if no_map_helps else row
+            found.append(_advice(shown, fitting, _method(branch, choice), facts.new_version))
+    if found:
+        return tuple(found)
     state = state_of(verdicts)
     if state.state is State.NO_RULE:
-        return Advice("nothing", NO_RULE, "no rule: nothing is advised", f"docs/conclusions.md#{NO_RULE}")
-    return Advice("nothing", ALL_OK, "nothing to do", f"docs/conclusions.md#{ALL_OK}", (state.words,))
+        return (Advice("nothing", NO_RULE, "no rule: nothing is advised", f"docs/conclusions.md#{NO_RULE}"),)
+    return (Advice("nothing", ALL_OK, "nothing to do", f"docs/conclusions.md#{ALL_OK}", (state.words,)),)
 
 
-def _advice(
-    row: AdviceRow, verdicts: Sequence[Verdict], facts: Facts, branch: BandRow | None, choice: Choice | None
-) -> Advice:
-    if row.act == "recalibrate" and choice is not None and choice.reason == "none_helps":
-        row = NO_MAP_HELPS
-    basis = tuple(dict.fromkeys(f"{v.rule}: {outcome_text(v)}" for v in verdicts))
-    return Advice(row.act, row.reason, row.sentence + _more(row, verdicts, facts, branch, choice), row.docs, basis)
-
-
-def _more(
-    row: AdviceRow, verdicts: Sequence[Verdict], facts: Facts, branch: BandRow | None, choice: Choice | None
-) -> str:
-    """What the facts add to a row's sentence."""
+def _advice(row: AdviceRow, verdicts: Sequence[Verdict], method: str, new_version: str) -> Advice:
+    """A row with what the facts add to its sentence."""
+    more = ""
     if row.act == "recalibrate":
-        return _method(branch, choice)
-    if row.act == "block_scores":
-        ranges = [each for v in verdicts for each in v.detail.get("blocked", ())]
-        return f", {', '.join(f'{low:.2f} to {high:.2f}' for low, high in ranges)}" if ranges else ""
-    if row.reason == "version_changed":
-        return f": {facts.new_version}"
-    return ""
+        more = method
+    elif row.act == "block_scores":
+        ranges = [f"{low:.2f} to {high:.2f}" for v in verdicts for low, high in v.detail.get("blocked", ())]
+        more = f", {', '.join(ranges)}" if ranges else ""
+    elif row.reason == "version_changed":
+        more = f": {new_version}"
+    basis = tuple(dict.fromkeys(f"{v.rule}: {outcome_text(v)}" for v in verdicts))
+    return Advice(row.act, row.reason, row.sentence + more, row.docs, basis)
 
 
 def _method(branch: BandRow | None, choice: Choice | None) -> str:
+    """How to recalibrate, as the sentence goes on; "" where nothing is known."""
     if choice is not None and choice.method is not None:
         return f": {choice.sentence}"
     if branch is None or branch.method is None:

@@ -79,22 +79,20 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
     'off (never set)'
     """
     found = effective(state, at, whole=whole)
-    told = SwitchRow(
-        state.source, state.label, "on", found.blocked, state.lease_until, state.changed_at, state.actor, state.reason
-    )
-    return told if found.allowed else _off(told, state, at, whole)
 
+    def line(words: str, by: SwitchState = state) -> SwitchRow:
+        who = by.changed_at, by.actor, by.reason
+        return SwitchRow(state.source, state.label, words, found.blocked, state.lease_until, *who)
 
-def _off(told: SwitchRow, state: SwitchState, at: datetime, whole: SwitchState | None) -> SwitchRow:
-    """The line of what is off, with who turned it off and why: not who once turned it on."""
+    if found.allowed:
+        return line("on")
     if state.state != "on":
-        return replace(told, state="off (never set)" if state.state == "never_set" else "off")
+        return line("off (never set)" if state.state == "never_set" else "off")
+    # with who turned it off and why: not who once turned it on
     if not effective(state, at, whole=None).allowed:
-        return replace(told, state="off (lease ended)", changed_at=state.lease_until, actor="", reason="")
+        return line("off (lease ended)", SwitchState(state.source, None, changed_at=state.lease_until))
     by = whole if whole is not None and whole.state == "off" else SwitchState(state.source, None)
-    return replace(
-        told, state="off (the whole source is off)", changed_at=by.changed_at, actor=by.actor, reason=by.reason
-    )  # fmt: skip
+    return line("off (the whole source is off)", by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ class SubjectReport:
         return None if trend is None else trend.last
 
     def value(self, metric: str, where: Where = "all") -> float | None:
-        """The debiased value of one metric in the report's window."""
+        """The debiased value of one metric in the report's window, or None."""
         point = self.last(metric, where)
         return None if point is None else point.value
 
@@ -214,7 +212,11 @@ class ReportData:
     @property
     def by_attention(self) -> tuple[SubjectReport, ...]:
         """The subjects, those first that need somebody: by their state, worst first, then by name."""
-        return tuple(sorted(self.subjects, key=_attention))
+
+        def urgency(report: SubjectReport) -> tuple[tuple[int, int], str, str]:
+            return report.state.rank, report.subject.source, report.subject.label or ""
+
+        return tuple(sorted(self.subjects, key=urgency))
 
     @property
     def unit(self) -> str:
@@ -240,10 +242,6 @@ class ReportData:
     def breaches(self) -> tuple[Verdict, ...]:
         """All breaches of the window, the most severe first."""
         return state_of(self.verdicts).breaches
-
-
-def _attention(report: SubjectReport) -> tuple[tuple[int, int], str, str]:
-    return report.state.rank, report.subject.source, report.subject.label or ""
 
 
 def only(data: ReportData, source: str | None = None, label: str | None = None) -> ReportData:

@@ -237,20 +237,12 @@ def _rows_words(verdict: Verdict) -> str:
     return rows if needed is None else f"{rows} ({needed:,} are needed)"
 
 
+_GATES = (_readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result)
+_DECISIONS = (_beyond, _every_window, _sure, _behaviour, _could_be_seen)
 _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
-    "readable": _readable,
-    "accepted": _accepted,
-    "rows": _rows,
-    "outside_baseline": _outside_baseline,
-    "baseline": _baseline,
-    "comparable": _comparable,
-    "test_result": _test_result,
-    "beyond": _beyond,
-    "every_window": _every_window,
-    "sure": _sure,
-    "behaviour": _behaviour,
-    "could_be_seen": _could_be_seen,
+    words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
 }
+"""Each check's question and answer; a function has the name of its check."""
 
 
 # --- verdicts that were stored without their checks
@@ -297,10 +289,10 @@ def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
     if verdict.metric == "psi":
         known = _known(yes=breach, no=reason == Reason.TOO_FEW_ROWS)
         yield DecisionCheck("sure", detail.get("adequate", known), ("n", "rows_needed"))
-    elif verdict.p_adjusted is not None and "rate" in detail:
-        yield DecisionCheck("sure", verdict.p_adjusted < detail["rate"], ("p_value", "p_adjusted", "rate"))
     else:
         known = _known(yes=breach, no=unsure or verdict.p_adjusted is None)
+        if verdict.p_adjusted is not None and "rate" in detail:
+            known = verdict.p_adjusted < detail["rate"]
         yield DecisionCheck("sure", known, ("p_value", "p_adjusted", "rate"))
     if not breach:
         could = detail.get("adequate", reason != Reason.TOO_FEW_ROWS)

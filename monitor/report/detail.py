@@ -82,17 +82,22 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Label
         estimates, gains, ece_rise=known.ece_rise, mce_rise=known.mce_rise, days=known.days, threshold=chosen,
         pairs=known.pairs, new_version=known.new_version, evaluated=known.evaluated,
     )  # fmt: skip
-    metrics = tuple(e for e in estimates if e.metric not in METRIC_OF.values())
-    plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(sorted(metrics, key=_by_registry)), gains)
+
+    def place(e: Estimate) -> tuple[int, str, int]:
+        return _ORDER.get(e.metric, len(_ORDER)), e.metric, WHERES.index(e.where)
+
+    metrics = sorted((e for e in estimates if e.metric not in METRIC_OF.values()), key=place)
+    plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(metrics), gains)
     return plain if some is None else _with_rows(plain, some, operating, known)
 
 
 def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: LabelContext) -> Detail:
     chosen = None if operating is None else operating.threshold
     excess = excess_errors(counts, confidence=known.confidence)
-    harm = None if excess is None else Harm(
-        excess.excess, known.on, known.schedule, excess.low, excess.high, excess.observed, excess.promised, excess.rows
-    )  # fmt: skip
+    harm = None
+    if excess is not None:
+        counted = excess.low, excess.high, excess.observed, excess.promised, excess.rows
+        harm = Harm(excess.excess, known.on, known.schedule, *counted)
     return replace(
         plain,
         operating=operating,
@@ -102,7 +107,3 @@ def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, 
         roc=roc_data(counts, threshold=known.automate_at),
         boxes=score_boxes(counts),
     )
-
-
-def _by_registry(estimate: Estimate) -> tuple[int, str, int]:
-    return _ORDER.get(estimate.metric, len(_ORDER)), estimate.metric, WHERES.index(estimate.where)

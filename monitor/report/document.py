@@ -20,20 +20,22 @@ from monitor.report.run_document import estimate_row, quality_row, verdict_row
 
 def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str, Any]:
     """The window, its ``estimates`` and verdicts as in the document of a run, and every element of each label."""
-    document: dict[str, Any] = plain(
-        {
-            "window": data.window.name,
-            "headline": headline(data),
-            "automation_at": data.switched_at or data.generated_at,
-            "read_at": data.generated_at,
-            "target_accuracy": data.target,
-            "quality": [quality_row(q) for q in data.quality],
-            "estimates": [estimate_row(e) for e in estimates],
-            "verdicts": [verdict_row(v) for v in data.verdicts],
-            "labels": [label_document(report) for report in data.by_attention],
-        }
+    about = {"window": data.window.name, "headline": headline(data)}
+    times = {"automation_at": data.switched_at or data.generated_at, "read_at": data.generated_at}
+    return plain_document(
+        **about,
+        **times,
+        target_accuracy=data.target,
+        quality=[quality_row(q) for q in data.quality],
+        estimates=[estimate_row(e) for e in estimates],
+        verdicts=[verdict_row(v) for v in data.verdicts],
+        labels=[label_document(report) for report in data.by_attention],
     )
-    return document
+
+
+def plain_document(**entries: Any) -> dict[str, Any]:
+    """The entries as one JSON object, each made plain."""
+    return {name: plain(entry) for name, entry in entries.items()}
 
 
 def plain(value: Any) -> Any:
@@ -53,33 +55,23 @@ def plain(value: Any) -> Any:
 
 def label_document(report: SubjectReport) -> dict[str, Any]:
     """The elements of one label; ``label`` null is the source as a whole."""
-    document: dict[str, Any] = {
-        "source": report.subject.source,
-        "label": report.subject.label,
-        "rows": report.rows,
-        "state": state_document(report.state),
-        "level": report.level,
-        "change": asdict(report.change),
-        "automation": record(report.switch),
-        "automation_now": record(report.switch_now),
+    about = {"source": report.subject.source, "label": report.subject.label, "rows": report.rows}
+    state = {"state": state_document(report.state), "level": report.level, "change": asdict(report.change)}
+    switches = {"automation": record(report.switch), "automation_now": record(report.switch_now)}
+    parts = {
         "segments": [asdict(line) for line in report.segments],
         "reliability": [] if report.reliability is None else [asdict(p) for p in report.reliability.points],
     }
-    return document if report.detail is None else document | detail_document(report.detail)
+    detail = {} if report.detail is None else detail_document(report.detail)
+    return about | state | switches | parts | detail
 
 
 def state_document(found: LabelState) -> dict[str, Any]:
     """The state of one label with the rules and reasons behind it."""
-    return {
-        "state": found.state.value,
-        "severity": found.severity,
-        "words": found.words,
-        "rules": [
-            {"rule": v.rule, "outcome": v.outcome, "reason": v.reason.value, "severity": v.severity,
-             "windows": v.windows, "id": v.id}
-            for v in (*found.breaches, *found.unconfirmed, *found.not_evaluated, *found.ok)
-        ],
-    }  # fmt: skip
+    names = ("rule", "outcome", "reason", "severity", "windows", "id")
+    verdicts = (*found.breaches, *found.unconfirmed, *found.not_evaluated, *found.ok)
+    rules = [{name: getattr(v, name) for name in names} for v in verdicts]
+    return {"state": found.state.value, "severity": found.severity, "words": found.words, "rules": rules}
 
 
 def record(found: Any | None) -> dict[str, Any] | None:
@@ -90,44 +82,34 @@ def record(found: Any | None) -> dict[str, Any] | None:
 def detail_document(detail: Detail) -> dict[str, Any]:
     """Level, advice, thresholds, curves, boxes and gains of one label."""
     conclusion, choice, point = detail.conclusion, detail.conclusion.recalibration, detail.operating
+    methods = {
+        method: {"before": gain.before.plain(), "after": None if gain.after is None else gain.after.plain()}
+        for method, gain in detail.gains.items()
+    }
+    chosen = {"choice": choice and choice.method, "reason": choice and choice.reason}
     return {
         "because": list(conclusion.reasons),
         "advice": [asdict(one) for one in conclusion.advice],
         "bands": [asdict(one) for one in conclusion.bands],
         "automate_at": detail.automate_at,
         "excess_errors": _excess(detail.excess, detail.harm),
-        "threshold": None if point is None else asdict(point) | {"to_people": point.to_people},
+        "threshold": point and asdict(point) | {"to_people": point.to_people},
         "risk_coverage": _curve(detail.risk_coverage),
         "roc": _curve(detail.roc),
         "scores": asdict(detail.boxes),
-        "recalibration": {
-            "choice": None if choice is None else choice.method,
-            "reason": None if choice is None else choice.reason,
-            "methods": {
-                method: {"before": gain.before.plain(), "after": None if gain.after is None else gain.after.plain()}
-                for method, gain in detail.gains.items()
-            },
-        },
+        "recalibration": chosen | {"methods": methods},
     }
 
 
 def _excess(found: ExcessErrors | None, harm: Harm | None) -> dict[str, Any] | None:
     if found is None or harm is None:
         return None
-    return asdict(found) | {
-        "excess": found.excess, "automation": harm.kind.value, "time_on": harm.on.share, "by_automation": harm.done,
-        "sentence": harm.sentence,
-    }  # fmt: skip
+    by_automation = {"automation": harm.kind.value, "time_on": harm.on.share, "by_automation": harm.done}
+    return asdict(found) | {"excess": found.excess, **by_automation, "sentence": harm.sentence}
 
 
 def _curve(curve: Curve | None) -> dict[str, Any] | None:
     if curve is None:
         return None
-    points = [asdict(point) for point in curve.points]
-    return {
-        "x": curve.x_title,
-        "y": curve.y_title,
-        "area": curve.area,
-        "chosen": record(curve.chosen),
-        "points": points,
-    }
+    points, chosen = [asdict(point) for point in curve.points], record(curve.chosen)
+    return {"x": curve.x_title, "y": curve.y_title, "area": curve.area, "chosen": chosen, "points": points}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import pairwise
 from typing import cast
 
@@ -26,10 +26,12 @@ def document_html(name: str, text: str, pages: Collection[str]) -> str:
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(text)
-    _name_headings(tokens)
+    headings = [(token, inline.content) for token, inline in pairwise(tokens) if token.type == "heading_open"]
+    for token, content in headings:  # the id that links to its section use
+        token.attrSet("id", re.sub(r"[^\w -]", "", content.lower()).replace(" ", "-"))
     for token in tokens:
         _follow(token, name, pages)
-    title = next((t.content for before, t in pairwise(tokens) if before.type == "heading_open"), name)
+    title = headings[0][1] if headings else name
     return _page(name, title, Markup(parser.renderer.render(tokens, parser.options, {})))  # noqa: S704 - html is off
 
 
@@ -44,20 +46,11 @@ def _page(name: str, title: str, body: Markup) -> str:
     return page("document.html.j2", title=title, body=body, index=f"{up}./", home=f"{up}../")
 
 
-def _name_headings(tokens: Sequence[Token]) -> None:
-    """Give each heading the id that links to its section use."""
-    for token, inline in pairwise(tokens):
-        if token.type == "heading_open":
-            token.attrSet("id", re.sub(r"[^\w -]", "", inline.content.lower()).replace(" ", "-"))
-
-
 def _follow(token: Token, name: str, pages: Collection[str]) -> None:
     """Lead links between documents to their pages; what is no document is not linked to."""
     for child in token.children or ():
-        if child.type != "link_open":
-            continue
         target = str(child.attrGet("href") or "")
-        if _ELSEWHERE.match(target):
+        if child.type != "link_open" or _ELSEWHERE.match(target):
             continue
         path, mark, anchor = target.partition("#")
         found = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))

@@ -12,7 +12,6 @@ from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.registry import METRICS, range_of
 from monitor.recalibration.score_map import METHODS, Method
 from monitor.report import words
-from monitor.report.conclusions import Conclusion
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
 from monitor.report.figures.boxes import box_text
@@ -50,17 +49,9 @@ Detailed = tuple[SubjectReport, Detail]
 def of_all(data: ReportData) -> tuple[Element, ...]:
     """The elements that have a line for each label, those first that need somebody; empty ones are left out."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
-    made = (
-        advice(found),
-        levels(found),
-        calibration(found),
-        decisions(found),
-        automation(found, data),
-        thresholds(found, data.target),
-        recalibration(found),
-        boxes(found),
-        gaps(found, data.gaps),
-    )
+    seen = (advice(found), levels(found), calibration(found), decisions(found))
+    better = (automation(found, data), thresholds(found, data.target), recalibration(found))
+    made = (*seen, *better, boxes(found), gaps(found, data.gaps))
     return tuple(element for element in made if element.rows)
 
 
@@ -88,16 +79,10 @@ def apart_from_segments(report: SubjectReport) -> tuple[Element, ...]:
 
 def segments(report: SubjectReport) -> Element:
     """One label in each segment, the largest ECE of a column first."""
-    rows = [
-        (
-            replace(report.subject, segment=(line.column, line.value)),
-            f"{line.rows:,}",
-            line.ece,
-            line.roc_auc,
-            words.number(line.correlation),
-        )
-        for line in report.segments
-    ]
+    rows = []
+    for line in report.segments:
+        subject = replace(report.subject, segment=(line.column, line.value))
+        rows.append((subject, f"{line.rows:,}", line.ece, line.roc_auc, words.number(line.correlation)))
     head = ("segment", "rows", "ECE", "ROC AUC", "correlation")
     note = "Correlation: of score and outcome; where it is low, scores say little. No rule runs on segments."
     return Element("By segment", head, tuple(rows), frozenset({1, 4}), note=note)
@@ -116,17 +101,14 @@ def advice(found: Iterable[Detailed]) -> Element:
 
 def levels(found: Iterable[Detailed]) -> Element:
     """The handbook's level of the numbers with its reasons and bands: no verdict, and no advice."""
-    rows = [
-        (report.subject, _level(detail.conclusion), "; ".join(band.sentence for band in detail.conclusion.bands) or "–")
-        for report, detail in found
-    ]
+    rows = []
+    for report, detail in found:
+        level, bands = detail.conclusion.level, detail.conclusion.bands
+        because = ", ".join(reason for reason in detail.conclusion.reasons if reason != level)
+        text = f"{level}: {because}" if because else level
+        rows.append((report.subject, text, "; ".join(band.sentence for band in bands) or "–"))
     note = "Bands of the debiased values as the handbook has them; they decide nothing. Every band: docs/conclusions.md"
     return Element("Level", ("label", "level", "bands"), tuple(rows), note=note)
-
-
-def _level(conclusion: Conclusion) -> str:
-    because = [reason for reason in conclusion.reasons if reason != conclusion.level]
-    return f"{conclusion.level}: {', '.join(because)}" if because else conclusion.level
 
 
 def calibration(found: Iterable[Detailed]) -> Element:
@@ -147,32 +129,22 @@ def _measures(title: str, head: Sequence[str], names: Sequence[str], found: Iter
         for report, detail in found
         if any(detail.interval(name) is not None for name in names)
     ]
-    return Element(title, ("label", "rows", *head), tuple(rows), frozenset({1}), note=_DEBIASED)
-
-
-_DEBIASED = "Debiased values with their intervals."
+    note = "Debiased values with their intervals."
+    return Element(title, ("label", "rows", *head), tuple(rows), frozenset({1}), note=note)
 
 
 def automation(found: Iterable[Detailed], data: ReportData) -> Element:
     """The rows from the threshold on: how many there are, how right they were, and what automation did of it."""
-    rows = [
-        (
-            report.subject,
-            f"{detail.automate_at:.2f}",
-            _share(detail.interval("share_to_people")),
-            _share(detail.interval("automated_accuracy")),
-            "no row from that score on" if detail.harm is None else detail.harm.sentence,
-        )
-        for report, detail in found
-        if detail.boxes.named or detail.excess is not None
-    ]
+    rows = []
+    for report, detail in found:
+        if detail.boxes.named or detail.excess is not None:
+            shares = [detail.interval(name) for name in ("share_to_people", "automated_accuracy")]
+            below, right = ("–" if one is None else words.share(one.value, one.low, one.high) for one in shares)
+            done = "no row from that score on" if detail.harm is None else detail.harm.sentence
+            rows.append((report.subject, f"{detail.automate_at:.2f}", below, right, done))
     head = ("label", "from score", "below it", "right from it on", f"in {data.window.name}")
     note = "Rows from automate_at on, whoever decided them; what automation did of it goes by the time that it was on."
     return Element("From the automation threshold on", head, tuple(rows), frozenset({1, 2, 3}), note=note)
-
-
-def _share(found: Interval | None) -> str:
-    return "–" if found is None else words.share(found.value, found.low, found.high)
 
 
 def thresholds(found: Iterable[Detailed], target: float) -> Element:
@@ -194,12 +166,9 @@ def thresholds(found: Iterable[Detailed], target: float) -> Element:
 def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
     if point.threshold is None:
         return point.reason.replace("_", " "), "–", "–", "–"
-    return (
-        f"{point.threshold:.4f}",
-        words.share(point.coverage, point.coverage_low, point.coverage_high),
-        words.share(point.to_people),
-        words.share(point.accuracy, point.accuracy_low, point.accuracy_high),
-    )
+    coverage = words.share(point.coverage, point.coverage_low, point.coverage_high)
+    accuracy = words.share(point.accuracy, point.accuracy_low, point.accuracy_high)
+    return f"{point.threshold:.4f}", coverage, words.share(point.to_people), accuracy
 
 
 def threshold_text(detail: Detail, target: float) -> str:
@@ -222,11 +191,8 @@ def told(detail: Detail) -> str:
 
 def recalibration(found: Iterable[Detailed]) -> Element:
     """The ECE as it is, and on rows that each map had not seen; the method to take is marked, or why there is none."""
-    rows: list[tuple[Cell, ...]] = [
-        (report.subject, _before(detail), *(_after(detail, method) for method in METHODS))
-        for report, detail in found
-        if detail.gains
-    ]
+    fitted = [(report.subject, detail) for report, detail in found if detail.gains]
+    rows = [(subject, _before(detail), *(_after(detail, method) for method in METHODS)) for subject, detail in fitted]
     head = ("label", "ECE as it is", *METHODS)
     note = "After each method: cross-validated, on rows that its map had not seen. Reasons: docs/recalibration.md"
     return Element("Recalibration, before and after", head, tuple(rows), note=note)
@@ -246,21 +212,13 @@ def _after(detail: Detail, method: Method) -> Cell:
 
 def boxes(found: Iterable[Detailed]) -> Element:
     """The scores of right and of wrong decisions: five numbers each, and the box between 0 and 1."""
-    rows = [
-        (
-            report.subject,
-            name,
-            f"{box.weight:,.0f}",
-            " ".join(f"{score:.2f}" for score in box.scores),
-            box_text(box, BOX_WIDTH),
-        )
-        for report, detail in found
-        for name, box in detail.boxes.named
-    ]
-    note = (
-        "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
-        "prediction."
-    )
+    rows = []
+    for report, detail in found:
+        for name, box in detail.boxes.named:
+            scores = " ".join(f"{score:.2f}" for score in box.scores)
+            rows.append((report.subject, name, f"{box.weight:,.0f}", scores, box_text(box, BOX_WIDTH)))
+    note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
+    note += "prediction."
     head = ("label", "", "rows", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
     plain, whole, drawn = frozenset({2}), frozenset({1, 3}), frozenset({4})
     return Element("Scores of right and wrong", head, tuple(rows), plain, whole=whole, drawn=drawn, note=note)
@@ -271,11 +229,8 @@ def gaps(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
     if matrix is None:
         return Element("", (), ())
     place = {name: k for k, name in enumerate(matrix.labels)}
-    rows = [
-        (report.subject, _reliability_line(matrix, place[report.subject.name]))
-        for report, _ in found
-        if report.subject.name in place
-    ]
+    shown = (report.subject for report, _ in found if report.subject.name in place)
+    rows = [(subject, _reliability_line(matrix, place[subject.name])) for subject in shown]
     note = (
         "Each column is a bin, from low scores to high ones: hit rate minus mean score in percentage points, and below "
         "it the rows of the bin. Negative: the scores are too high."
@@ -293,40 +248,26 @@ def _reliability_line(matrix: GapMatrix, k: int) -> str:
 
 def metrics(estimates: Iterable[Estimate]) -> Element:
     """Every metric of one label with its interval, its textbook value and what it means."""
-    rows = [
-        (
-            words.metric_name(e.metric, e.where),
-            words.number(e.interval.value),
-            words.interval(e.interval.low, e.interval.high, sign=_signed(e.metric)),
-            words.number(e.interval.plug_in),
-            f"{e.n:,}",
-            (METRICS[e.metric].reading(e.interval.value) if e.metric in METRICS else None) or "",
-        )
-        for e in estimates
-        if e.interval.value is not None
-    ]
+    rows = []
+    for e in estimates:
+        seen, is_known = e.interval, e.metric in METRICS
+        if seen.value is not None:
+            limits = words.interval(seen.low, seen.high, sign=is_known and range_of(e.metric)[0] < 0)
+            reading = METRICS[e.metric].reading(seen.value) if is_known else None
+            numbers = words.number(seen.value), limits, words.number(seen.plug_in), f"{e.n:,}"
+            rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
     head = ("metric", "value", "interval", "textbook", "rows", "reading")
     note = "value: debiased; textbook: as its definition says. Every metric: docs/metrics.md"
     return Element("All metrics", head, tuple(rows), frozenset({1, 2, 3, 4}), note=note)
 
 
-def _signed(metric: str) -> bool:
-    return metric in METRICS and range_of(metric)[0] < 0
-
-
 def bins(points: Iterable[ReliabilityPoint]) -> Element:
     """The reliability diagram of one label: a line a bin."""
-    rows = [
-        (
-            f"{point.lower:.4f} to {point.upper:.4f}",
-            f"{point.n:,}",
-            words.number(point.score),
-            words.number(point.rate),
-            words.interval(point.low, point.high),
-            words.number(point.rate - point.score, sign=True),
-        )
-        for point in points
-    ]
+    rows = []
+    for p in points:
+        numbers = words.number(p.score), words.number(p.rate), words.interval(p.low, p.high)
+        gap = words.number(p.rate - p.score, sign=True)
+        rows.append((f"{p.lower:.4f} to {p.upper:.4f}", f"{p.n:,}", *numbers, gap))
     head = ("scores", "rows", "mean score", "hit rate", "interval", "gap")
     return Element("Reliability", head, tuple(rows), frozenset({1, 2, 3, 4, 5}))
 
@@ -337,16 +278,11 @@ def risk_coverage(detail: Detail) -> Element:
     if curve is None:
         return Element("", (), ())
     at = {next((p for p in curve.points if p.x >= share - 1e-9), curve.points[-1]) for share in COVERAGES}
-    rows = [
-        (_from(point.threshold), words.share(point.x), words.share(point.y), "chosen" if point == curve.chosen else "")
-        for point in sorted(at | ({curve.chosen} if curve.chosen is not None else set()), key=lambda point: point.x)
-    ]
+    rows = []
+    for point in sorted(at if curve.chosen is None else at | {curve.chosen}, key=lambda point: point.x):
+        least = "–" if point.threshold is None else f"{point.threshold:.4f}"
+        rows.append((least, words.share(point.x), words.share(point.y), "chosen" if point == curve.chosen else ""))
     head = ("from score", "acts alone", "of it wrong", "")
-    area = "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
-    return Element(
-        "Risk and coverage", head, tuple(rows), frozenset({0, 1, 2}), note=f"Rows from the highest score down.{area}"
-    )
-
-
-def _from(threshold: float | None) -> str:
-    return "–" if threshold is None else f"{threshold:.4f}"
+    note = "Rows from the highest score down."
+    note += "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
+    return Element("Risk and coverage", head, tuple(rows), frozenset({0, 1, 2}), note=note)

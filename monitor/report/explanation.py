@@ -73,14 +73,8 @@ def explain(known: VerdictContext) -> Explanation:
     """The reasoning of a verdict."""
     verdict = known.verdict
     checks = checks_of(verdict)
-    steps = (tell(known) for tell in _STEPS)
-    return Explanation(
-        verdict=verdict,
-        steps=tuple(step for step in steps if step is not None),
-        checks=checks,
-        therefore=_therefore(verdict, checks),
-        notes=tuple(_notes(known)),
-    )
+    steps = tuple(step for tell in _STEPS if (step := tell(known)) is not None)
+    return Explanation(verdict, steps, checks, _therefore(verdict, checks), tuple(_notes(known)))
 
 
 def sentences(explanation: Explanation) -> Iterator[str]:
@@ -101,15 +95,13 @@ def sentences(explanation: Explanation) -> Iterator[str]:
 def document(explanation: Explanation) -> dict[str, Any]:
     """The same as data: the verdict's row with ``notes``, ``steps``, ``checks`` and ``therefore``."""
     verdict = explanation.verdict
-    return verdict_row(verdict) | {
-        "notes": list(explanation.notes),
-        "steps": [{"step": s.name, "text": s.text, "numbers": dict(s.numbers)} for s in explanation.steps],
-        "checks": [
-            {"check": c.name, "passed": c.passed, "text": text_of(verdict, c), "numbers": numbers_of(verdict, c)}
-            for c in explanation.checks
-        ],
-        "therefore": explanation.therefore,
-    }
+    steps = [{"step": s.name, "text": s.text, "numbers": dict(s.numbers)} for s in explanation.steps]
+    checks = [
+        {"check": c.name, "passed": c.passed, "text": text_of(verdict, c), "numbers": numbers_of(verdict, c)}
+        for c in explanation.checks
+    ]
+    told = {"notes": list(explanation.notes), "steps": steps, "checks": checks, "therefore": explanation.therefore}
+    return verdict_row(verdict) | told
 
 
 def _notes(known: VerdictContext) -> Iterator[str]:
@@ -140,10 +132,9 @@ _KINDS = {
     "predicted": "the rows that the classifier gave this label",
     "automated": "the rows that automation takes while it is on (predicted, with a score from automate_at on)",
 }
-_JUDGED_NOTHING = (
-    Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.NO_ROWS, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED,
-    Reason.SCORES_MOVED, Reason.REJECTED_ROWS,
-)  # fmt: skip
+_NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
+_NOT_COMPARED = (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.SCORES_MOVED)
+_JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS)
 
 
 def _rule(known: VerdictContext) -> Step:
@@ -163,47 +154,35 @@ def _rule(known: VerdictContext) -> Step:
 
 def _population(known: VerdictContext) -> Step:
     verdict = known.verdict
-    kind = "" if verdict.metric in TESTS else f" It looks at {_looked_at(verdict)}."
-    name = clean(verdict.subject.name)
-    text = f"About: {name} in {verdict.window.name} ({verdict.window.schedule}).{kind}"
+    text = f"About: {clean(verdict.subject.name)} in {verdict.window.name} ({verdict.window.schedule})."
+    if verdict.metric not in TESTS:
+        rows = _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
+        rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
+        if rank is not None:
+            rows = "the highest score of each item" if rank == 1 else f"the {rank} highest scores of each item"
+        text += f" It looks at {rows}."
     return Step("subject", text, {"where": verdict.where, "window": verdict.window.name})
-
-
-def _looked_at(verdict: Verdict) -> str:
-    rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
-    if rank is not None:
-        return "the highest score of each item" if rank == 1 else f"the {rank} highest scores of each item"
-    return _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
 
 
 def _seen(known: VerdictContext) -> Step:
     verdict = known.verdict
     numbers: dict[str, Any] = {"n": verdict.n, "windows": verdict.windows}
-    if verdict.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
-        return Step("seen", f"Seen in {verdict.window.name}: nothing, since the source could not be read.", numbers)
+    text = f"Seen in {verdict.window.name}:"
+    pooled = f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
+    if verdict.reason in _NOT_READ:
+        return Step("seen", f"{text} nothing, since the source could not be read.", numbers)
     if verdict.reason in _JUDGED_NOTHING or (verdict.metric in TESTS and verdict.value is None):
-        text = f"Seen in {verdict.window.name}: {verdict.n:,} rows{_pooled(verdict)}, not measured by this rule."
-        return Step("seen", text, numbers)
+        return Step("seen", f"{text} {verdict.n:,} rows{pooled}, not measured by this rule.", numbers)
     numbers |= {name: getattr(verdict, name) for name in ("value", "low", "high", "plug_in")}
-    text = f"Seen in {verdict.window.name}: {title(verdict.metric)} {number(verdict.value)}"
+    text += f" {title(verdict.metric)} {number(verdict.value)}"
     if verdict.low is not None and verdict.high is not None:
         level = verdict.detail.get("confidence")
         kind = "interval" if level is None else f"{100 * level:.4g}% interval"
         text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
-    rows = f"{verdict.n:,} {ROWS[verdict.where]}{_positives(verdict)}{_pooled(verdict)}"
-    return Step("seen", f"{text}, from {rows}.", numbers)
-
-
-def _positives(verdict: Verdict) -> str:
-    """The rows that a false-negative rate is a share of: those that came true."""
-    kept = verdict.detail.get("kept")
-    if verdict.metric != "false_negative_rate" or kept is None:
-        return ""
-    return f", {kept:.1%} of which came true: it is a share of these"
-
-
-def _pooled(verdict: Verdict) -> str:
-    return f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
+    rows, kept = f"{verdict.n:,} {ROWS[verdict.where]}", verdict.detail.get("kept")
+    if verdict.metric == "false_negative_rate" and kept is not None:
+        rows += f", {kept:.1%} of which came true: it is a share of these"
+    return Step("seen", f"{text}, from {rows}{pooled}.", numbers)
 
 
 def _why_pooled(known: VerdictContext) -> Step | None:
@@ -247,15 +226,12 @@ def _effective(known: VerdictContext) -> Step | None:
     effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
     if effective is None or effect is None or effective > 0.999 * verdict.n:
         return None
-    text = f"Worth: {verdict.n:,} rows count as {_independent(effective)}"
+    worth = f"{effective:,.{0 if effective >= 10 else 1}f} independent ones"
+    text = f"Worth: {verdict.n:,} rows count as {'less than one independent row' if effective < 1 else worth}"
     alike = "rows of one item or cluster" if verdict.subject.label is None else "rows of one cluster"
     causes = [f"{alike} are alike, {effect:.4g} weigh as one"] if effect > 1.0005 else []
     causes += ["weights differ"] if effective * effect < 0.999 * verdict.n else []
     return Step("effective", f"{text} ({'; '.join(causes)}).", {"effective_rows": effective, "design_effect": effect})
-
-
-def _independent(rows: float) -> str:
-    return "less than one independent row" if rows < 1 else f"{rows:,.{0 if rows >= 10 else 1}f} independent ones"
 
 
 def _promise(known: VerdictContext) -> Step | None:
@@ -370,10 +346,9 @@ def _detectable(known: VerdictContext) -> Step | None:
     return Step("detectable", f"{text} (the threshold is {number(verdict.threshold)}).", numbers)
 
 
-_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (
-    _rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst, _against, _change, _chance,
-    _family, _detectable,
-)  # fmt: skip
+_DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst)
+_COMPARISON = (_against, _change, _chance, _family, _detectable)
+_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
 
 
 # --- what follows
@@ -399,10 +374,11 @@ def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> s
     stop = _failed(checks, "beyond", "every_window", "sure")
     if measured(verdict) is None:
         return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
+    unsure = "chance alone, among all that was tested with it, could have done it"
     why = {
         "beyond": f"{_measured_words(verdict)} is not {beyond_words(verdict)} {number(verdict.threshold)}",
         "every_window": "not every window is beyond the threshold by itself",
-        "sure": _unsure(verdict),
+        "sure": "there is no p-value" if verdict.p_adjusted is None else unsure,
     }
     return f"and not breach because {why[stop.name] if stop else 'it was not significantly beyond the threshold'}"
 
@@ -411,12 +387,6 @@ def _measured_words(verdict: Verdict) -> str:
     seen = measured(verdict)
     what = "the change" if rises(verdict) else title(verdict.metric)
     return what if seen is None else f"{what} {number(seen)}"
-
-
-def _unsure(verdict: Verdict) -> str:
-    if verdict.p_adjusted is None:
-        return "there is no p-value"
-    return "chance alone, among all that was tested with it, could have done it"
 
 
 def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
@@ -438,9 +408,8 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
 
 def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.outcome == "breach":
-        if verdict.detail.get("adequate") is False:
-            return "and not left unjudged because what is significant needs no more rows, few as they are"
-        return ""
+        few = verdict.detail.get("adequate") is False
+        return "and not left unjudged because what is significant needs no more rows, few as they are" if few else ""
     text = "and not left unjudged because the rows could have shown a change that matters"
     limit = verdict.change_high if rises(verdict) else verdict.low if is_floor(verdict) else verdict.high
     past = limit is not None and (limit < verdict.threshold if is_floor(verdict) else limit > verdict.threshold)

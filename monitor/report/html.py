@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -21,7 +20,7 @@ from monitor.evaluation.label_state import outcome_text
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.detail import Detail
-from monitor.report.document import detail_document, plain, record, state_document
+from monitor.report.document import detail_document, plain, plain_document, record, state_document
 from monitor.report.figures.boxes import HEIGHT as BOX_HEIGHT
 from monitor.report.figures.boxes import boxes_drawing
 from monitor.report.figures.curves import Curve, curve_drawing
@@ -29,8 +28,11 @@ from monitor.report.figures.drawings import Drawing, reliability_drawing, trend_
 from monitor.report.figures.scale import Scale
 from monitor.report.figures.trend import Trend
 from monitor.report.markdown import finding_text
+from monitor.report.run_document import quality_row
 
 MAIN_TREND: tuple[str, Where] = ("ece", "all")
+_KINDS = ("id", "rule", "metric", "where", "outcome", "reason", "severity")
+_VERDICT = (*_KINDS, "value", "baseline", "change", "p_adjusted", "threshold", "n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,10 @@ def page(template: str, **values: Any) -> str:
 
 def content_policy(scripts: Sequence[str]) -> str:
     """A policy that allows these inline scripts, inline styles and data images, and nothing else."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
-    )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
+    allowed = f"script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def script_json(value: Any) -> str:
@@ -129,54 +128,40 @@ def script_json(value: Any) -> str:
 
 def page_data(data: ReportData, sections: Sequence[Section]) -> dict[str, Any]:
     """The numbers behind the page, for programs; numbers that are not finite are null."""
-    document = {
-        "schema": 1,
-        "schedule": data.window.schedule,
-        "window": {"name": data.window.name, "start": data.window.start, "end": data.window.end},
-        "zone": data.zone,
-        "generated_at": data.generated_at,
-        "headline": headline(data),
-        "automation_at": data.switched_at or data.generated_at,
-        "subjects": [_subject_data(section) for section in sections],
-        "quality": [{"source": q.source, "reason": q.reason, "rows": q.rows} for q in data.quality],
-        "notes": data.notes,
-    }
-    cleaned: dict[str, Any] = plain(document)
-    return cleaned
+    return plain_document(
+        schema=1,
+        schedule=data.window.schedule,
+        window={"name": data.window.name, "start": data.window.start, "end": data.window.end},
+        zone=data.zone,
+        generated_at=data.generated_at,
+        headline=headline(data),
+        automation_at=data.switched_at or data.generated_at,
+        subjects=[_subject_data(section) for section in sections],
+        quality=[quality_row(q) for q in data.quality],
+        notes=data.notes,
+    )
 
 
 def _subject_data(section: Section) -> dict[str, Any]:
     report = section.report
-    return {
-        "id": section.id,
-        "source": report.subject.source,
-        "label": report.subject.label,
-        "state": state_document(report.state),
-        "level": report.level,
-        "automation": record(report.switch),
-        "automation_now": record(report.switch_now),
+    about = {"id": section.id, "source": report.subject.source, "label": report.subject.label}
+    state = {"state": state_document(report.state), "level": report.level}
+    switches = {"automation": record(report.switch), "automation_now": record(report.switch_now)}
+    parts = {
         "rows": report.rows,
         "trends": [asdict(t) | {"figure": _figure_id(section.id, t)} for t in report.trends if not t.empty],
         "reliability": record(report.reliability),
         "segments": [asdict(segment) for segment in report.segments],
         "detail": None if report.detail is None else detail_document(report.detail),
-        "verdicts": [
-            {"id": v.id, "rule": v.rule, "metric": v.metric, "where": v.where, "outcome": v.outcome,
-             "reason": str(v.reason), "severity": v.severity, "value": v.value, "baseline": v.baseline,
-             "change": v.change, "p_adjusted": v.p_adjusted, "threshold": v.threshold, "n": v.n}
-            for v in report.verdicts
-        ],
-    }  # fmt: skip
+        "verdicts": [{name: getattr(v, name) for name in _VERDICT} for v in report.verdicts],
+    }
+    return about | state | switches | parts
 
 
 def _section(name: str, report: SubjectReport, data: ReportData, scales: Mapping[tuple[str, Where], Scale]) -> Section:
-    drawn = [trend for trend in report.trends if not trend.empty]
-    figures = {
-        (trend.metric, trend.where): _trend_figure(name, trend, report, data, scales[trend.metric, trend.where])
-        for trend in drawn
-    }
-    main = figures.pop(MAIN_TREND, None)
-    reliability = _reliability_figure(name, report)
+    drawn = {(trend.metric, trend.where): trend for trend in report.trends if not trend.empty}
+    figures = {key: _trend_figure(name, trend, report, data, scales[key]) for key, trend in drawn.items()}
+    main, reliability = figures.pop(MAIN_TREND, None), _reliability_figure(name, report)
     curves = () if report.detail is None else tuple(_curve_figures(name, report.detail, data.target))
     return Section(name, report, main, reliability, tuple(figures.values()), curves)
 
@@ -202,13 +187,12 @@ def _lower(drawing: Drawing) -> Drawing:
 
 
 def _summary(curve: Curve) -> str:
-    area = "" if curve.area is None else f", area {words.number(curve.area)}"
-    chosen = curve.chosen
-    marked = "" if chosen is None or chosen.threshold is None else (
-        f"; at score {chosen.threshold:.4f} the {curve.x_title} is {words.number(chosen.x)}, "
-        f"the {curve.y_title} {words.number(chosen.y)}"
-    )  # fmt: skip
-    return f"{curve.name} curve{area}{marked}."
+    text, chosen = f"{curve.name} curve", curve.chosen
+    text += "" if curve.area is None else f", area {words.number(curve.area)}"
+    if chosen is not None and chosen.threshold is not None:
+        text += f"; at score {chosen.threshold:.4f} the {curve.x_title} is {words.number(chosen.x)}"
+        text += f", the {curve.y_title} {words.number(chosen.y)}"
+    return f"{text}."
 
 
 def _figure_id(section: str, trend: Trend) -> str:
@@ -216,8 +200,10 @@ def _figure_id(section: str, trend: Trend) -> str:
 
 
 def _trend_figure(name: str, trend: Trend, report: SubjectReport, data: ReportData, scale: Scale) -> Figure:
-    span = None if report.baseline is None else _visible((report.baseline.start, report.baseline.end), trend)
-    small = (trend.metric, trend.where) != MAIN_TREND
+    span, baseline, small = None, report.baseline, (trend.metric, trend.where) != MAIN_TREND
+    if baseline is not None and trend.points:  # the part of its time that the trend shows
+        start, end = max(baseline.start, trend.points[0].start), min(baseline.end, trend.points[-1].start)
+        span = (start, end) if start < end else None
     return Figure(
         id=_figure_id(name, trend),
         title=words.metric_name(trend.metric, trend.where),
@@ -233,23 +219,14 @@ def threshold_note(trend: Trend) -> str:
     return ", ".join(f"{line.rule} {words.number(line.level)}" for line in drawn)
 
 
-def _visible(span: tuple[datetime, datetime], trend: Trend) -> tuple[datetime, datetime] | None:
-    """The part of the span that the trend shows, or None."""
-    if not trend.points:
-        return None
-    start, end = max(span[0], trend.points[0].start), min(span[1], trend.points[-1].start)
-    return (start, end) if start < end else None
-
-
 def trend_summary(trend: Trend) -> str:
     """A figure in one sentence, for those who cannot see it."""
-    known = [point for point in trend.points if point.value is not None]
+    name, known = words.metric_name(trend.metric, trend.where), [p for p in trend.points if p.value is not None]
     if not known:
-        return f"{words.metric_name(trend.metric, trend.where)}: no values."
-    text = (
-        f"{words.metric_name(trend.metric, trend.where)} over {len(known)} windows from {known[0].window} to "
-        f"{known[-1].window}: from {words.number(known[0].value)} to {words.number(known[-1].value)}"
-    )
+        return f"{name}: no values."
+    first, last = known[0], known[-1]
+    text = f"{name} over {len(known)} windows from {first.window} to {last.window}: "
+    text += f"from {words.number(first.value)} to {words.number(last.value)}"
     text += "" if trend.baseline is None else f", baseline {words.number(trend.baseline)}"
     breaches = [point.window for point in trend.points if point.breach]
     return f"{text}; {'breach in ' + ', '.join(breaches) if breaches else 'no breach'}."
@@ -270,19 +247,13 @@ def _reliability_figure(name: str, report: SubjectReport) -> Figure | None:
 @cache
 def environment() -> Environment:
     """The templates of this package, everything in them escaped."""
-    found = Environment(
-        loader=PackageLoader("monitor.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = PackageLoader("monitor.report", "templates")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    found.trim_blocks = found.lstrip_blocks = True
     found.globals.update(words=words, finding_text=finding_text, outcome_text=outcome_text, told=elements.told)
-    found.tests.update(
-        subject=lambda cell: isinstance(cell, Subject),
-        interval=lambda cell: isinstance(cell, Interval),
-        marked=lambda cell: isinstance(cell, tuple),
-    )
+    found.tests["subject"] = lambda cell: isinstance(cell, Subject)
+    found.tests["interval"] = lambda cell: isinstance(cell, Interval)
+    found.tests["marked"] = lambda cell: isinstance(cell, tuple)
     return found
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from monitor.core.records import Action, Interval, Subject, Verdict, Where
 from monitor.core.wording import clean, plain_words
 from monitor.report import words
-from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
+from monitor.report.data import ReportData, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
 from monitor.report.figures.sparkline import sparkline
 
@@ -18,17 +18,23 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
     """The window on one page: headline, findings, what to do, labels, what was done, rows set aside, notes."""
     aside = [(escape(q.source), escape(q.reason.replace("_", " ")), f"{q.rows:,}") for q in data.quality]
+    done = [
+        f"{escape(a.kind.replace('_', ' '))}, {_name(Subject(a.source, a.label))}: {escape(a.state)}" for a in actions
+    ]
+    sections = {
+        "Breaches": _bullets(_findings(data)),
+        "What to do": _bullets(_to_do(data)) if to_do else "",
+        "Labels": labels_markdown(data),
+        "Done": _bullets(done),
+        "Rows set aside": _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else "",
+        "Notes": _bullets(map(escape, data.notes)),
+    }
     parts = [
         f"# Calibration {data.window.name}",
         f"{words.window_text(data.window, data.tz)} ({data.zone}). **{headline(data)}** {now_text(data)}".rstrip(),
-        _findings(data),
-        _section("What to do", _to_do(data) if to_do else ""),
-        _section("Labels", labels_markdown(data)),
-        _section("Done", _actions(actions)),
-        _section("Rows set aside", _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else ""),
-        _section("Notes", "\n".join(f"- {escape(note)}" for note in data.notes)),
+        *(f"## {title}\n\n{body}" for title, body in sections.items() if body),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def report_markdown(data: ReportData) -> str:
@@ -42,52 +48,44 @@ def report_markdown(data: ReportData) -> str:
 
 def element_markdown(element: Element, level: str = "##") -> str:
     """One element as a section; columns that are drawn in characters are left out."""
+
+    def text(cell: Cell) -> str:
+        if isinstance(cell, Subject):
+            return _name(cell) if cell.segment is None else escape(words.segment(cell))
+        if isinstance(cell, Interval):
+            return words.measured(cell)
+        return _lines(cell.split("\n")) if isinstance(cell, str) else f"{words.measured(cell[0])} {escape(cell[1])}"
+
     kept = [k for k in range(len(element.head)) if k not in element.drawn]
-    rows = [[_cell(row[k]) for k in kept] for row in element.rows]
+    rows = [[text(row[k]) for k in kept] for row in element.rows]
     numbers = [place for place, k in enumerate(kept) if k in element.numbers]
     table = _table([escape(element.head[k]) for k in kept], rows, numbers=numbers)
     note = f"\n\n{escape(element.note)}" if element.note else ""
     return f"{level} {escape(element.title)}\n\n{table}{note}"
 
 
-def _cell(cell: Cell) -> str:
-    if isinstance(cell, Subject):
-        return _name(cell) if cell.segment is None else escape(words.segment(cell))
-    if isinstance(cell, Interval):
-        return words.measured(cell)
-    if isinstance(cell, tuple):
-        return f"{words.measured(cell[0])} {escape(cell[1])}"
-    return "<br>".join(escape(line) for line in cell.split("\n"))
-
-
 def labels_markdown(data: ReportData) -> str:
     """The table of labels, those first that need somebody."""
-    rows = [
-        (
-            "<br>".join(escape(line) for line in report.state.lines),
-            _name(report.subject),
-            f"{report.rows:,}",
-            words.number(report.value("ece")),
-            change_text(report, data.unit),
-            words.number(report.value("mce")),
-            words.number(report.value("roc_auc")),
-            words.number(report.value("shortfall", "automated")),
-            escape(report.switch.words) if report.switch else "–",
-            escape(report.switch_now.words) if report.switch_now else "–",
-            report.level,
+    rows = []
+    for report in data.by_attention:
+        change, switches = report.change, (report.switch, report.switch_now)
+        pooled = words.pooled(change.windows, data.unit, change.value)
+        numbers = [report.value("mce"), report.value("roc_auc"), report.value("shortfall", "automated")]
+        rows.append(
+            (
+                _lines(report.state.lines),
+                _name(report.subject),
+                f"{report.rows:,}",
+                words.number(report.value("ece")),
+                words.number(change.change, sign=True) + (f" ({pooled})" if pooled else ""),
+                *(words.number(value) for value in numbers),
+                *(escape(switch.words) if switch else "–" for switch in switches),
+                report.level,
+            )
         )
-        for report in data.by_attention
-    ]
-    numbers = ("rows", "ECE", "change", "MCE", "ROC AUC", "shortfall (automated)")
-    head = ("state", "label", *numbers, f"automation {at_text(data)}", "automation now", "level")
+    names = ("rows", "ECE", "change", "MCE", "ROC AUC", "shortfall (automated)")
+    head = ("state", "label", *names, f"automation {at_text(data)}", "automation now", "level")
     return _table(head, rows, numbers=range(2, 8)) if rows else "No label was read in this window."
-
-
-def change_text(report: SubjectReport, unit: str) -> str:
-    """The change of the ECE, and what it is of where a verdict pooled several windows."""
-    change = report.change
-    told = words.pooled(change.windows, unit, change.value)
-    return words.number(change.change, sign=True) + (f" ({told})" if told else "")
 
 
 def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") -> str:
@@ -122,13 +120,10 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", clean(text, length=400))
 
 
-def _findings(data: ReportData) -> str:
-    lines = [
-        f"- **{escape(v.rule)}** ({v.severity}): {escape(finding_text(v, data.unit))} "
-        f"Reason: `{v.reason}`, verdict `{v.id[:12]}`."
-        for v in data.breaches
-    ]
-    return _section("Breaches", "\n".join(lines))
+def _findings(data: ReportData) -> Iterator[str]:
+    for v in data.breaches:
+        text = escape(finding_text(v, data.unit))
+        yield f"**{escape(v.rule)}** ({v.severity}): {text} Reason: `{v.reason}`, verdict `{v.id[:12]}`."
 
 
 def finding_text(verdict: Verdict, unit: str) -> str:
@@ -137,29 +132,24 @@ def finding_text(verdict: Verdict, unit: str) -> str:
     return f"{plain_words(verdict)}{f' ({told})' if told and told not in plain_words(verdict) else ''}."
 
 
-def _to_do(data: ReportData) -> str:
+def _to_do(data: ReportData) -> Iterator[str]:
     """What the verdicts ask for, label by label; labels with nothing to do are left out."""
-    return "\n".join(
-        f"- {_name(report.subject)}: {escape(one.words)}"
-        for report in data.by_attention
-        if report.detail is not None
-        for one in report.detail.conclusion.advice
-        if one.act != "nothing"
-    )
-
-
-def _actions(actions: Sequence[Action]) -> str:
-    return "\n".join(
-        f"- {escape(a.kind.replace('_', ' '))}, {_name(Subject(a.source, a.label))}: {escape(a.state)}" for a in actions
-    )
+    for report in data.by_attention:
+        for one in report.detail.conclusion.advice if report.detail is not None else ():
+            if one.act != "nothing":
+                yield f"{_name(report.subject)}: {escape(one.words)}"
 
 
 def _name(subject: Subject) -> str:
     return escape(subject.name)
 
 
-def _section(title: str, body: str) -> str:
-    return f"## {title}\n\n{body}" if body else ""
+def _lines(texts: Iterable[str]) -> str:
+    return "<br>".join(map(escape, texts))
+
+
+def _bullets(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {text}" for text in texts)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int]) -> str:

@@ -10,9 +10,9 @@ from monitor.core.records import Action, Estimate, RejectedRows, Verdict, Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.metrics.registry import CONTRACT
 
-_NUMBERS = (
-    "value", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted", "threshold", "detectable",
-)  # fmt: skip
+_ABOUT = ("metric", "where", "outcome", "reason", "severity")
+_CHANGE = ("value", "baseline", "change", "change_low", "change_high")
+_NUMBERS = (*_CHANGE, "p_value", "p_adjusted", "threshold", "detectable")
 
 
 def number(value: float | None) -> float | None:
@@ -44,35 +44,17 @@ def quality_row(quality: RejectedRows) -> dict[str, Any]:
 
 def estimate_row(estimate: Estimate) -> dict[str, Any]:
     """One estimate; ``segment`` is like {"channel": "web"} or null."""
-    segment = estimate.subject.segment
-    interval = estimate.interval
-    return {
-        "source": estimate.subject.source,
-        "label": estimate.subject.label,
-        "segment": None if segment is None else {segment[0]: segment[1]},
-        "metric": estimate.metric,
-        "where": estimate.where,
-        "value": number(interval.value),
-        "plug_in": number(interval.plug_in),
-        "low": number(interval.low),
-        "high": number(interval.high),
-        "n": estimate.n,
-        "positives": number(estimate.positives),
-    }
+    subject, segment = estimate.subject, estimate.subject.segment
+    about = {"source": subject.source, "label": subject.label, "segment": segment and {segment[0]: segment[1]}}
+    numbers = {name: number(getattr(estimate.interval, name)) for name in ("value", "plug_in", "low", "high")}
+    rows = {"n": estimate.n, "positives": number(estimate.positives)}
+    return {**about, "metric": estimate.metric, "where": estimate.where, **numbers, **rows}
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
     """One verdict with its numbers."""
-    row: dict[str, Any] = {
-        "id": verdict.id,
-        "rule": verdict.rule,
-        "source": verdict.subject.source,
-        "label": verdict.subject.label,
-        "metric": verdict.metric,
-        "where": verdict.where,
-        "outcome": verdict.outcome,
-        "reason": verdict.reason.value,
-        "severity": verdict.severity,
-    }
-    row |= {name: number(getattr(verdict, name)) for name in _NUMBERS}
-    return row | {"n": verdict.n, "windows": verdict.windows}
+    subject = {"source": verdict.subject.source, "label": verdict.subject.label}
+    about = {name: getattr(verdict, name) for name in _ABOUT} | {"reason": verdict.reason.value}
+    numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
+    sizes = {"n": verdict.n, "windows": verdict.windows}
+    return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes}

@@ -43,8 +43,11 @@ _STATES: Mapping[State, str] = {
 }  # fmt: skip
 _NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 36, 9
 _OUTCOMES: Mapping[Outcome, str] = {
-    "breach": "bold red", "unconfirmed": "yellow", "ok": "green", "not_evaluated": "dim",
-}  # fmt: skip
+    "breach": "bold red",
+    "unconfirmed": "yellow",
+    "ok": "green",
+    "not_evaluated": "dim",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,12 @@ def history_rows(
         if estimate.window >= shown[0]:
             by_series[estimate.subject, estimate.metric, estimate.where][estimate.window] = estimate
     of_rules = _by_series(verdicts, {(window.schedule, window.start) for window in shown})
-    return [
-        _history_row(key, series, shown, of_rules.get(key, []))
-        for key, series in sorted(by_series.items(), key=lambda item: _by_name(*item[0]))
-    ]
+    rows = [_history_row(key, series, shown, of_rules.get(key, [])) for key, series in by_series.items()]
+
+    def place(row: HistoryRow) -> tuple[str, bool, str, str, str]:
+        return row.subject.source, row.subject.label is not None, row.subject.label or "", row.metric, row.where
+
+    return sorted(rows, key=place)
 
 
 def history_view(
@@ -126,13 +131,18 @@ def history_table(
     if not most:
         return Text("Nothing in the history yet")
     drawn = most if asked else min(most, SPARKS)
-    return _Fitted(lambda shown, _: _history_table(mine, known, shown, most), drawn, asked)
+    return _Fitted(lambda shown, _: _history_table(history_rows(mine, known, newest=shown), shown, most), drawn, asked)
 
 
-def _history_table(estimates: list[Estimate], verdicts: list[Verdict], shown: int, most: int) -> Table:
-    rows = history_rows(estimates, verdicts, newest=shown)
-    scales = _scales(rows)
-    measures = {words.metric_name(row.metric, row.where): scales[row.metric, row.where].words for row in rows}
+def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
+    by_metric: dict[tuple[str, Where], list[HistoryRow]] = defaultdict(list)
+    for row in rows:
+        by_metric[row.metric, row.where].append(row)
+    scales = {
+        key: scale_of(key[0], [v for row in mine for v in row.values], [v for row in mine for v in row.limits])
+        for key, mine in by_metric.items()
+    }
+    measures = {words.metric_name(*key): scale.words for key, scale in scales.items()}
     several = len(measures) > 1
     span = f"{rows[0].windows[0]} to {rows[0].windows[-1]}"
     left = "" if shown == most else f", the newest {shown} of {most} windows"
@@ -148,16 +158,6 @@ def _history_table(estimates: list[Estimate], verdicts: list[Verdict], shown: in
     for row in rows:
         table.add_row(*_history_cells(row, scales[row.metric, row.where], several=several))
     return table
-
-
-def _scales(rows: Iterable[HistoryRow]) -> dict[tuple[str, Where], Scale]:
-    by_metric: dict[tuple[str, Where], list[HistoryRow]] = defaultdict(list)
-    for row in rows:
-        by_metric[row.metric, row.where].append(row)
-    return {
-        key: scale_of(key[0], [v for row in mine for v in row.values], [v for row in mine for v in row.limits])
-        for key, mine in by_metric.items()
-    }
 
 
 def label_table(data: ReportData) -> RenderableType:
@@ -189,12 +189,11 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     table = _table("Verdicts", ("rule", "label"), ("value", "change", "limit", "p", "n"), ())
     order: dict[Outcome, int] = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
     for v in sorted(verdicts, key=lambda v: (order[v.outcome], v.subject.name, v.rule)):
-        told = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
-        table.add_row(
-            told, _name(v.subject).append(f"\n{v.id[:12]}", style="dim"),
-            "\n".join(filter(None, (words.number(v.value), words.pooled(v.windows, UNITS[v.window.schedule])))),
-            words.number(v.change, sign=True), words.number(v.threshold), words.p_text(v.p_adjusted), f"{v.n:,}",
-        )  # fmt: skip
+        rule = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
+        label = _name(v.subject).append(f"\n{v.id[:12]}", style="dim")
+        value = f"{words.number(v.value)}\n{words.pooled(v.windows, UNITS[v.window.schedule])}".rstrip()
+        limits = words.number(v.change, sign=True), words.number(v.threshold)
+        table.add_row(rule, label, value, *limits, words.p_text(v.p_adjusted), f"{v.n:,}")
     return table
 
 
@@ -234,8 +233,9 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     if telling:
         shown += [verdict_table(telling), Text("Why one is what it is: calmon explain ID, with the id below its label")]
     shown += [part for element in of_all(data) for part in element_view(element)]
-    if full:
-        shown += [part for report in data.by_attention for part in _alone(report)]
+    for report in data.by_attention if full else ():
+        if parts := [part for element in of_one(report) for part in element_view(element)]:
+            shown += [Text(f"\n{clean(report.subject.name)}", style="bold"), *parts]
     if data.quality:
         table = _table("Rows set aside", ("source", "reason"), ("rows",), ())
         for q in data.quality:
@@ -270,11 +270,6 @@ def _cell(cell: Cell) -> Text:
     return Text(f"{plain} {mark}".rstrip())
 
 
-def _alone(report: SubjectReport) -> list[RenderableType]:
-    parts = [part for element in of_one(report) for part in element_view(element)]
-    return [Text(f"\n{clean(report.subject.name)}", style="bold"), *parts] if parts else []
-
-
 def _by_series(verdicts: Iterable[Verdict], windows: Collection[tuple[str, datetime]]) -> dict[Series, list[Verdict]]:
     """The verdicts of these windows by what their metric is about, oldest first."""
     found: dict[Series, list[Verdict]] = defaultdict(list)
@@ -290,18 +285,10 @@ def _history_row(
     newest = max(series)
     now = [v for v in verdicts if v.window.start == newest.start]
     limits = {v.rule: level_of(v) for v in verdicts}  # the newest of each rule
-    return HistoryRow(
-        *key,
-        windows=tuple(window.name for window in shown),
-        values=tuple(series[window].interval.value if window in series else None for window in shown),
-        last=series[newest],
-        state=state_of(now),
-        limits=tuple(level for level in limits.values() if level is not None),
-    )
-
-
-def _by_name(subject: Subject, metric: str, where: Where) -> tuple[str, bool, str, str, str]:
-    return subject.source, subject.label is not None, subject.label or "", metric, where
+    names = tuple(window.name for window in shown)
+    values = tuple(series[window].interval.value if window in series else None for window in shown)
+    levels = tuple(level for level in limits.values() if level is not None)
+    return HistoryRow(*key, names, values, series[newest], state_of(now), levels)
 
 
 def _label_row(
@@ -309,24 +296,19 @@ def _label_row(
 ) -> Sequence[RenderableType]:
     trend, state, change = report.trend("ece"), report.state, report.change
     told = words.pooled(change.windows, data.unit, change.value)
+    then, now = report.switch, report.switch_now
+    acts = ["–" if then is None else then.words]
+    if then is not None and now is not None and now.words != then.words:
+        acts.append(f"now {now.words}")
     return (
         Text(_lines([line.replace("_", " ") for line in state.lines], width), style=_STATES[state.state]),
         _name(report.subject),
         words.number(report.value("ece")),
         _lines([words.number(change.change, sign=True), *([told] if told else [])], 8),
         Text(sparkline(trend.values[-shown:] if trend else (), scale), overflow="fold"),
-        Text(_lines(_automation(report), 8), style="red" if report.switch and report.switch.state != "on" else ""),
+        Text(_lines(acts, 8), style="red" if then and then.state != "on" else ""),
         Text(report.level, style=_LEVELS[report.level]),
     )
-
-
-def _automation(report: SubjectReport) -> list[str]:
-    """The switch at the run, and of now where it is another."""
-    if report.switch is None:
-        return ["–"]
-    now = report.switch_now
-    changed = now is not None and now.words != report.switch.words
-    return [report.switch.words, *([f"now {now.words}"] if now is not None and changed else [])]
 
 
 def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[RenderableType]:
@@ -380,11 +362,9 @@ def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Seque
     table = plain_table(title=title)
     table.caption_justify = "left"
     for name in (*left, *numbers, *right):
-        drawn = name == "trend"
-        table.add_column(
-            name, justify="right" if name in numbers else "left", no_wrap=not drawn, overflow="fold",
-            min_width=FEWEST if drawn else None,
-        )  # fmt: skip
+        drawn, least = (True, FEWEST) if name == "trend" else (False, None)
+        table.add_column(name, no_wrap=not drawn, overflow="fold", min_width=least)
+        table.columns[-1].justify = "right" if name in numbers else "left"
     return table
 
 
@@ -394,13 +374,13 @@ def _source_line(part: Evaluated) -> Text:
         return text.append(f"not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
     found = states_of(part.verdicts)
     labels = [state for subject, state in found.items() if subject.label is not None]
-    whole = found.get(Subject(part.source, None))
     worst = min(found.values(), key=lambda state: state.rank, default=state_of(()))
     text.append(counts_text(labels), style=_STATES[worst.state])
-    told = "" if whole is None else f"; as a whole: {whole.words}"
-    bad = sum(q.rows for q in part.quality)
-    aside = f"; {_count(bad, 'row', 'rows')} set aside" if bad else ""
-    text.append(f"{told}. Verdicts: {_verdicts_text(part.verdicts)}{aside}", style="not bold")
+    if whole := found.get(Subject(part.source, None)):
+        text.append(f"; as a whole: {whole.words}", style="not bold")
+    text.append(f". Verdicts: {_verdicts_text(part.verdicts)}", style="not bold")
+    if bad := sum(q.rows for q in part.quality):
+        text.append(f"; {_count(bad, 'row', 'rows')} set aside", style="not bold")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 

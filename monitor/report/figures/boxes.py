@@ -8,7 +8,7 @@ import numpy as np
 
 from monitor.core.counts import CELLS, Counts, Floats, Ints
 from monitor.metrics.selective import looked_at
-from monitor.report.figures.drawings import BLUE, GRID, VERMILION, Drawing, base_layout
+from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base_layout
 
 WIDTH = 32
 HEIGHT = 270
@@ -91,23 +91,16 @@ def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
 
 def boxes_drawing(boxes: ScoreBoxes) -> Drawing:
     """Both boxes over the scores, as ``Plotly.newPlot`` takes them; the traces are named ``right`` and ``wrong``."""
-    colors = {"right": BLUE, "wrong": VERMILION}
-    return {
-        "data": [_box(name, box, colors[name]) for name, box in reversed(boxes.named)],
-        "layout": base_layout(height=HEIGHT, legend=False) | {
-            "xaxis": {
-                "title": {"text": "score", "standoff": 6}, "range": [-0.02, 1.02], "gridcolor": GRID, "zeroline": False,
-            },
-            "yaxis": {"type": "category", "showgrid": False},
-            "hovermode": "closest",
-        },
-    }  # fmt: skip
-
-
-def _box(name: str, box: FiveNumbers, color: str) -> Drawing:
-    least, lower, median, upper, largest = box.scores
-    return {
-        "type": "box", "name": name, "orientation": "h", "y": [name], "lowerfence": [least], "q1": [lower],
-        "median": [median], "q3": [upper], "upperfence": [largest], "marker": {"color": color}, "line": {"width": 1.5},
-        "hoverinfo": "x", "width": 0.5,
-    }  # fmt: skip
+    look = {"type": "box", "orientation": "h", "line": {"width": 1.5}, "hoverinfo": "x", "width": 0.5}
+    traces = []
+    for name, box in reversed(boxes.named):
+        numbers = zip(("lowerfence", "q1", "median", "q3", "upperfence"), box.scores, strict=True)
+        color = BLUE if name == "right" else VERMILION
+        places = {key: [score] for key, score in numbers}
+        traces.append(look | {"name": name, "y": [name], "marker": {"color": color}} | places)
+    layout = base_layout(height=HEIGHT, legend=False) | {
+        "xaxis": axis("score") | {"range": [-0.02, 1.02]},
+        "yaxis": {"type": "category", "showgrid": False},
+        "hovermode": "closest",
+    }
+    return {"data": traces, "layout": layout}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from monitor.core.counts import Counts, Floats, Ints
 from monitor.metrics.discrimination import pr_auc, precision_recall_curve, roc_auc, roc_curve
 from monitor.metrics.selective import risk_coverage
-from monitor.report.figures.drawings import BLUE, GREY, GRID, VERMILION, Drawing, base_layout, lines
+from monitor.report.figures.drawings import BLUE, GREY, VERMILION, Drawing, axis, base_layout, lines
 
 POINTS = 200
 
@@ -53,11 +55,9 @@ def roc_data(counts: Counts, *, points: int = POINTS, threshold: float | None = 
     found = roc_curve(counts)
     if found is None:
         return None
-    places = _points(found.threshold, found.fpr, found.tpr)
-    return Curve(
-        "ROC", "false-positive rate", "true-positive rate", _thinned(places, points), "blind",
-        ((0.0, 0.0), (1.0, 1.0)), roc_auc(counts), _at(places, threshold),
-    )  # fmt: skip
+    places, diagonal = _points(found.threshold, found.fpr, found.tpr), ((0.0, 0.0), (1.0, 1.0))
+    names = "ROC", "false-positive rate", "true-positive rate"
+    return Curve(*names, _thinned(places, points), "blind", diagonal, roc_auc(counts), _at(places, threshold))
 
 
 def precision_recall_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
@@ -66,10 +66,8 @@ def precision_recall_data(counts: Counts, *, points: int = POINTS, threshold: fl
     if found is None:
         return None
     places = _points(found.threshold, found.recall, found.precision)
-    return Curve(
-        "precision-recall", "recall", "precision", _thinned(places, points), "blind",
-        ((0.0, found.prevalence), (1.0, found.prevalence)), pr_auc(counts), _at(places, threshold),
-    )  # fmt: skip
+    level, names = ((0.0, found.prevalence), (1.0, found.prevalence)), ("precision-recall", "recall", "precision")
+    return Curve(*names, _thinned(places, points), "blind", level, pr_auc(counts), _at(places, threshold))
 
 
 def risk_coverage_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
@@ -83,10 +81,8 @@ def risk_coverage_data(counts: Counts, *, points: int = POINTS, threshold: float
     coverage = 1 - overall * (1 - np.linspace(0, 1, 33))
     risk = 1 - np.divide(1 - overall, coverage, out=np.zeros_like(coverage), where=coverage > 0)
     oracle = ((0.0, 0.0), *zip(coverage.tolist(), np.maximum(risk, 0.0).tolist(), strict=True))
-    return Curve(
-        "risk-coverage", "share that acts alone", "share of it that is wrong", _thinned(places, points), "oracle",
-        oracle, found.aurc, _at(places, threshold),
-    )  # fmt: skip
+    names = "risk-coverage", "share that acts alone", "share of it that is wrong"
+    return Curve(*names, _thinned(places, points), "oracle", oracle, found.aurc, _at(places, threshold))
 
 
 def curve_drawing(curve: Curve) -> Drawing:
@@ -95,34 +91,36 @@ def curve_drawing(curve: Curve) -> Drawing:
     The trace named ``curve`` has the threshold of each point as ``customdata``.
     """
     hover = f"score ≥ %{{customdata:.4f}}<br>{curve.x_title} %{{x:.4f}}<br>{curve.y_title} %{{y:.4f}}<extra></extra>"
-    traces: list[Drawing] = [
-        lines(curve.reference_name, [x for x, _ in curve.reference], [y for _, y in curve.reference],
-              {"color": GREY, "width": 1, "dash": "dash"}),
-        {
-            "type": "scatter", "name": "curve", "mode": "lines+markers" if len(curve.points) < 30 else "lines",
-            "x": [p.x for p in curve.points], "y": [p.y for p in curve.points],
-            "customdata": [p.threshold for p in curve.points],
-            "line": {"color": BLUE, "width": 2}, "marker": {"color": BLUE, "size": 5}, "hovertemplate": hover,
-        },
-    ]  # fmt: skip
+
+    def trace(name: str, points: Sequence[CurvePoint], **look: Any) -> Drawing:
+        x, y, thresholds = [p.x for p in points], [p.y for p in points], [p.threshold for p in points]
+        return {
+            "type": "scatter",
+            "name": name,
+            "x": x,
+            "y": y,
+            "customdata": thresholds,
+            "hovertemplate": hover,
+        } | look
+
+    x, y = ([*part] for part in zip(*curve.reference, strict=True))
+    mode = "lines+markers" if len(curve.points) < 30 else "lines"
+    traces = [
+        lines(curve.reference_name, x, y, {"color": GREY, "width": 1, "dash": "dash"}),
+        trace("curve", curve.points, mode=mode, line={"color": BLUE, "width": 2}, marker={"color": BLUE, "size": 5}),
+    ]
     if curve.chosen is not None:
-        traces.append(
-            {
-                "type": "scatter", "name": "threshold", "mode": "markers", "x": [curve.chosen.x], "y": [curve.chosen.y],
-                "customdata": [curve.chosen.threshold], "hovertemplate": hover,
-                "marker": {"symbol": "diamond", "color": VERMILION, "size": 10},
-            }
-        )  # fmt: skip
+        diamond = {"symbol": "diamond", "color": VERMILION, "size": 10}
+        traces.append(trace("threshold", [curve.chosen], mode="markers", marker=diamond))
     return {"data": traces, "layout": _layout(curve)}
 
 
 def _layout(curve: Curve) -> Drawing:
     highest = max([p.y for p in curve.points] + [y for _, y in curve.reference])
     top = 1.02 if curve.name != "risk-coverage" else max(1.08 * highest, 0.02)
-    axis = {"gridcolor": GRID, "zeroline": False}
     return base_layout(height=330) | {
-        "xaxis": axis | {"title": {"text": curve.x_title, "standoff": 6}, "range": [-0.02, 1.02]},
-        "yaxis": axis | {"title": {"text": curve.y_title, "standoff": 6}, "range": [-0.02 * top, top]},
+        "xaxis": axis(curve.x_title) | {"range": [-0.02, 1.02]},
+        "yaxis": axis(curve.y_title) | {"range": [-0.02 * top, top]},
         "hovermode": "closest",
     }
 

@@ -37,27 +37,10 @@ def trend_drawing(
     baseline was made from.
     """
     days = [_day(point, zone) for point in trend.points]
-    traces = [_band(trend.points, zone), _value(trend, days)]
-    traces += _references(trend, days)
-    traces += _breaches(trend, days)
-    ticks = _ticks(trend.points, zone, at_most=4 if small else 7)
-    axis = {"type": "date", "showgrid": False, "tickmode": "array", "ticks": "outside", "ticklen": 4, "tickcolor": GRID}
-    pad = (
-        timedelta(days=1)
-        if len(days) < 2
-        else (datetime.fromisoformat(days[-1]) - datetime.fromisoformat(days[0])) * 0.02
-    )
-    if days:
-        axis |= {
-            "range": [
-                f"{datetime.fromisoformat(days[0]) - pad:%Y-%m-%d %H:%M}",
-                f"{datetime.fromisoformat(days[-1]) + pad:%Y-%m-%d %H:%M}",
-            ]
-        }
-    layout = base_layout(height=190 if small else 330, legend=not small)
-    layout |= {
-        "xaxis": axis | ticks,
-        "yaxis": _value_axis(trend, scale),
+    traces = [_band(trend.points, zone), _value(trend, days), *_references(trend, days), *_breaches(trend, days)]
+    layout = base_layout(height=190 if small else 330, legend=not small) | {
+        "xaxis": _date_axis(days) | _ticks(trend.points, zone, at_most=4 if small else 7),
+        "yaxis": _value_axis(scale),
         "hovermode": "x",
         "shapes": [] if baseline_span is None else [_shade(baseline_span, trend.points, zone)],
     }
@@ -74,37 +57,29 @@ def reliability_drawing(data: Reliability) -> Drawing:
     if data.baseline:
         traces.append(_bins("baseline", data.baseline, GREY, "circle-open"))
     traces += [_bins("window", data.points, BLUE, "circle"), _sizes(data.points)]
-    unit = {"range": [-0.02, 1.02], "gridcolor": GRID, "zeroline": False, "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]}
-    layout = base_layout(height=330, legend=True)
-    layout |= {
-        "xaxis": unit | {"title": {"text": "mean score", "standoff": 6}, "anchor": "y2", "showgrid": True},
-        "yaxis": unit | {"title": {"text": "hit rate", "standoff": 6}, "domain": [0.28, 1]},
-        "yaxis2": {
-            "title": {"text": "rows", "standoff": 6},
-            "domain": [0, 0.2],
-            "gridcolor": GRID,
-            "zeroline": False,
-            "rangemode": "tozero",
-            "nticks": 3,
-        },
+    share = {"range": [-0.02, 1.02], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]}
+    layout = base_layout(height=330, legend=True) | {
+        "xaxis": axis("mean score") | share | {"anchor": "y2", "showgrid": True},
+        "yaxis": axis("hit rate") | share | {"domain": [0.28, 1]},
+        "yaxis2": axis("rows") | {"domain": [0, 0.2], "rangemode": "tozero", "nticks": 3},
         "hovermode": "closest",
         "bargap": 0,
     }
     return {"data": traces, "layout": layout}
 
 
+def axis(title: str) -> Drawing:
+    """What the axes of numbers share."""
+    return {"title": {"text": title, "standoff": 6}, "gridcolor": GRID, "zeroline": False}
+
+
 def base_layout(*, height: int, legend: bool = True) -> Drawing:
     """What the layouts of all drawings share."""
-    return {
-        "height": height,
-        "margin": {"l": 58, "r": 14, "t": 44 if legend else 10, "b": 46},
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12},
-        "showlegend": legend,
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR},
-        "dragmode": False,
-    }
+    above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR}
+    font = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12}
+    margin = {"l": 58, "r": 14, "t": 44 if legend else 10, "b": 46}
+    clear = {"paper_bgcolor": CLEAR, "plot_bgcolor": CLEAR, "dragmode": False}
+    return clear | {"height": height, "margin": margin, "font": font, "showlegend": legend, "legend": above}
 
 
 def lines(name: str, x: Sequence[Any], y: Sequence[Any], line: Drawing, **more: Any) -> Drawing:
@@ -117,19 +92,14 @@ def _day(point: TrendPoint, zone: tzinfo) -> str:
 
 
 def _value(trend: Trend, days: Sequence[str]) -> Drawing:
-    return {
-        "type": "scatter",
-        "name": "value",
-        "mode": "lines+markers",
-        "x": list(days),
-        "y": list(trend.values),
+    trace = {"type": "scatter", "name": "value", "x": list(days), "y": list(trend.values), "connectgaps": False}
+    look = {"mode": "lines+markers", "line": {"color": BLUE, "width": 2}, "marker": {"color": BLUE, "size": 5}}
+    hover = {
         "customdata": [[p.window, p.low, p.high, p.n, ", ".join(p.verdicts)] for p in trend.points],
-        "line": {"color": BLUE, "width": 2},
-        "marker": {"color": BLUE, "size": 5},
-        "connectgaps": False,
         "hovertemplate": "%{customdata[0]}: %{y:.4f} (%{customdata[1]:.4f} to %{customdata[2]:.4f})"
         "<br>n = %{customdata[3]:,}<extra></extra>",
     }
+    return trace | look | hover
 
 
 def _band(points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
@@ -156,20 +126,13 @@ def _references(trend: Trend, days: Sequence[str]) -> list[Drawing]:
 
 
 def _breaches(trend: Trend, days: Sequence[str]) -> list[Drawing]:
-    marked = [(day, point) for day, point in zip(days, trend.points, strict=True) if point.breach]
+    marked = [(day, point.value) for day, point in zip(days, trend.points, strict=True) if point.breach]
     if not marked:
         return []
-    return [
-        {
-            "type": "scatter",
-            "name": "breach",
-            "mode": "markers",
-            "x": [day for day, _ in marked],
-            "y": [point.value for _, point in marked],
-            "marker": {"symbol": "diamond", "color": VERMILION, "size": 10, "line": {"color": "white", "width": 1}},
-            "hoverinfo": "skip",
-        }
-    ]
+    x, y = ([*part] for part in zip(*marked, strict=True))
+    diamond = {"symbol": "diamond", "color": VERMILION, "size": 10, "line": {"color": "white", "width": 1}}
+    trace = {"type": "scatter", "name": "breach", "mode": "markers", "x": x, "y": y, "marker": diamond}
+    return [trace | {"hoverinfo": "skip"}]
 
 
 def _ticks(points: Sequence[TrendPoint], zone: tzinfo, *, at_most: int) -> Drawing:
@@ -177,46 +140,44 @@ def _ticks(points: Sequence[TrendPoint], zone: tzinfo, *, at_most: int) -> Drawi
     step = max(1, -(-len(points) // at_most))
     chosen = list(points)[::-1][::step][::-1]
     texts: list[str] = []
-    for before, point in pairwise([None, *chosen]):
-        if point is not None:
-            named = point.window[:4]
-            texts.append(_tick(point, zone) + (f"<br>{named}" if before is None or before.window[:4] != named else ""))
+    year = ""
+    for point in chosen:
+        week = point.window.partition("-W")[2]
+        text = f"W{week}" if week else f"{point.start.astimezone(zone):%-d %b}"
+        before, year = year, point.window[:4]
+        texts.append(text if year == before else f"{text}<br>{year}")
     return {"tickvals": [_day(point, zone) for point in chosen], "ticktext": texts}
 
 
-def _tick(point: TrendPoint, zone: tzinfo) -> str:
-    week = point.window.partition("-W")[2]
-    return f"W{week}" if week else f"{point.start.astimezone(zone):%-d %b}"
+def _date_axis(days: Sequence[str]) -> Drawing:
+    found = {"type": "date", "showgrid": False}
+    found |= {"tickmode": "array", "ticks": "outside", "ticklen": 4, "tickcolor": GRID}
+    if not days:
+        return found
+    first, last = (datetime.fromisoformat(days[k]) for k in (0, -1))
+    room = timedelta(days=1) if len(days) < 2 else (last - first) * 0.02
+    return found | {"range": [f"{end:%Y-%m-%d %H:%M}" for end in (first - room, last + room)]}
 
 
-def _value_axis(trend: Trend, scale: Scale) -> Drawing:
+def _value_axis(scale: Scale) -> Drawing:
     """The scale of the metric, the same for every label; an interval may reach beyond it."""
     room = (scale.high - scale.low) * 0.04
     ends = [scale.low if scale.low == 0 else scale.low - room, scale.high + room]
-    axis: Drawing = {"range": ends, "gridcolor": GRID, "nticks": 6, "automargin": False}
-    return axis | {"zeroline": scale.low < 0 < scale.high, "zerolinecolor": GREY, "zerolinewidth": 1}
+    zero = {"zeroline": scale.low < 0 < scale.high, "zerolinecolor": GREY, "zerolinewidth": 1}
+    return {"range": ends, "gridcolor": GRID, "nticks": 6, "automargin": False} | zero
 
 
 def _shade(span: Span, points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
     """The span, moved half a window back: a point stands at its window's start, not in its middle."""
     half = min((b.start - a.start for a, b in pairwise(points)), default=timedelta(0)) / 2
     start, end = (f"{(moment - half).astimezone(zone):%Y-%m-%d %H:%M}" for moment in span)
-    return {
-        "type": "rect",
-        "xref": "x",
-        "yref": "paper",
-        "x0": start,
-        "x1": end,
-        "y0": 0,
-        "y1": 1,
-        "fillcolor": GREY,
-        "opacity": 0.1,
-        "line": {"width": 0},
-        "layer": "below",
-    }
+    place = {"xref": "x", "yref": "paper", "x0": start, "x1": end, "y0": 0, "y1": 1}
+    return {"type": "rect", "fillcolor": GREY, "opacity": 0.1, "line": {"width": 0}, "layer": "below"} | place
 
 
 def _bins(name: str, points: Sequence[ReliabilityPoint], color: str, symbol: str) -> Drawing:
+    above, below = [p.high - p.rate for p in points], [p.rate - p.low for p in points]
+    bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
     return {
         "type": "scatter",
         "name": name,
@@ -224,15 +185,7 @@ def _bins(name: str, points: Sequence[ReliabilityPoint], color: str, symbol: str
         "x": [p.score for p in points],
         "y": [p.rate for p in points],
         "customdata": [[p.lower, p.upper, p.low, p.high, p.n] for p in points],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [p.high - p.rate for p in points],
-            "arrayminus": [p.rate - p.low for p in points],
-            "color": color,
-            "thickness": 1.2,
-            "width": 3,
-        },
+        "error_y": bars | {"color": color, "thickness": 1.2, "width": 3},
         "marker": {"color": color, "symbol": symbol, "size": 7},
         "hovertemplate": "scores %{customdata[0]:.4f} to %{customdata[1]:.4f}<br>mean score %{x:.4f}, hit rate %{y:.4f}"
         " (%{customdata[2]:.4f} to %{customdata[3]:.4f})<br>n = %{customdata[4]:,}<extra></extra>",

@@ -72,17 +72,15 @@ def zoomed(values: Iterable[float]) -> tuple[float, float]:
 def _draw_reliability(axes: Axes, data: Reliability) -> None:
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     if data.baseline:
-        axes.plot(_scores(data.baseline), _rates(data.baseline), "o-", color=GREY, markersize=3, linewidth=1,
-                  label="baseline")  # fmt: skip
+        then = _scores(data.baseline), _rates(data.baseline)
+        axes.plot(*then, "o-", color=GREY, markersize=3, linewidth=1, label="baseline")
     scores, rates = _scores(data.points), _rates(data.points)
-    below = [p.rate - p.low for p in data.points]
-    above = [p.high - p.rate for p in data.points]
-    axes.errorbar(scores, rates, yerr=[below, above], fmt="o-", color=BLUE, markersize=4, linewidth=1.5, capsize=2,
-                  label=f"this window (n = {data.rows:,})")  # fmt: skip
-    shown = [*data.points, *data.baseline]
-    across = zoomed(_scores(tuple(shown)))
-    along = zoomed([*_rates(tuple(shown)), *(p.low for p in data.points), *(p.high for p in data.points)])
-    axes.set(xlim=across, ylim=along, xlabel="mean score", ylabel="share correct", title="Reliability")
+    bars = [[p.rate - p.low for p in data.points], [p.high - p.rate for p in data.points]]
+    look: dict[str, Any] = {"fmt": "o-", "color": BLUE, "markersize": 4, "linewidth": 1.5, "capsize": 2}
+    axes.errorbar(scores, rates, yerr=bars, label=f"this window (n = {data.rows:,})", **look)
+    shown = (*data.points, *data.baseline)
+    along = zoomed([*_rates(shown), *(p.low for p in data.points), *(p.high for p in data.points)])
+    axes.set(xlim=zoomed(_scores(shown)), ylim=along, xlabel="mean score", ylabel="share correct", title="Reliability")
     axes.legend(loc="best", fontsize=8, frameon=False)
     _plain(axes)
 

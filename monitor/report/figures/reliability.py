@@ -62,21 +62,14 @@ def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, conf
     """
     if baseline is not None and not np.array_equal(bins.upper, baseline.upper):
         raise ValueError("the window and its baseline have other bin edges; bin both on the same")
-    return Reliability(
-        points=_points(bins, confidence),
-        baseline=() if baseline is None else _points(baseline, confidence),
-        confidence=confidence,
-    )
+    then = () if baseline is None else _points(baseline, confidence)
+    return Reliability(_points(bins, confidence), then, confidence)
 
 
 def _points(bins: BinCounts, confidence: float) -> tuple[ReliabilityPoint, ...]:
     kept = np.flatnonzero(bins.n > 0)
     score, rate, rows = bins.score[kept], bins.rate[kept], bins.n_eff[kept]
     low, high = clopper_pearson(rate * rows, rows, (1.0 - confidence) / 2.0)
-    return tuple(
-        ReliabilityPoint(
-            *bins.range_of(int(m)), float(score[k]), float(rate[k]), float(low[k]), float(high[k]),
-            int(bins.n[m]), float(rows[k]),
-        )
-        for k, m in enumerate(kept)
-    )  # fmt: skip
+    columns = (kept, score, rate, low, high, bins.n[kept], rows)
+    parts = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(ReliabilityPoint(*bins.range_of(m), s, r, least, most, n, w) for m, s, r, least, most, n, w in parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
 from monitor.core.records import Verdict
 from monitor.metrics.registry import METRICS, range_of
@@ -45,8 +45,11 @@ def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float
     """
     known = [value for value in values if value is not None and isfinite(value)]
     levels = tuple(sorted({round(level, 12) for level in limits if level is not None and isfinite(level)}))
-    best = _best(metric)
-    if best is None or not isfinite(best):
+    least, most = range_of(metric) if metric in METRICS else (-inf, inf)
+    direction = METRICS[metric].direction if metric in METRICS else "none"
+    # 0 where both signs are possible, none where neither side is better
+    best = {"higher": most, "lower": max(least, 0.0)}.get(direction, inf)
+    if not isfinite(best):
         return Scale(min([*known, *levels], default=0.0), max([*known, *levels], default=1.0), levels)
     twice = [2 * level - best for level in levels]
     reach = [best, *known, *twice]
@@ -59,11 +62,3 @@ def level_of(verdict: Verdict) -> float | None:
     if verdict.detail.get("condition") != "increase":
         return verdict.threshold
     return None if verdict.baseline is None else verdict.baseline + verdict.threshold
-
-
-def _best(metric: str) -> float | None:
-    """The best value of a metric: 0 where both signs are possible; None where neither side is better."""
-    if metric not in METRICS or METRICS[metric].direction == "none":
-        return None
-    low, high = range_of(metric)
-    return high if METRICS[metric].direction == "higher" else max(low, 0.0)

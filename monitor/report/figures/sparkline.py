@@ -19,11 +19,11 @@ def sparkline(values: Sequence[float | None], scale: Scale) -> str:
     >>> sparkline([0.004, None, 0.08, 0.103, 0.2], Scale(0.0, 0.16))
     '▁·▅▆█'
     """
-    return "".join(_bar(value, scale) for value in values)
 
+    def bar(value: float | None) -> str:
+        if value is None or not isfinite(value):
+            return MISSING
+        share = (value - scale.low) / (scale.high - scale.low) if scale.high > scale.low else 0.0
+        return BARS[min(max(int(share * len(BARS)), 0), len(BARS) - 1)]
 
-def _bar(value: float | None, scale: Scale) -> str:
-    if value is None or not isfinite(value):
-        return MISSING
-    share = (value - scale.low) / (scale.high - scale.low) if scale.high > scale.low else 0.0
-    return BARS[min(max(int(share * len(BARS)), 0), len(BARS) - 1)]
+    return "".join(map(bar, values))

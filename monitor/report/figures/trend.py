@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.config.model import Condition, Rule
-from monitor.core.records import Estimate, Verdict, Where, Window
+from monitor.core.records import Estimate, Interval, Verdict, Where, Window
+
+_NOTHING = Interval(None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +90,13 @@ def trend_data(
     for verdict in verdicts:
         if (verdict.metric, verdict.where, verdict.outcome) == (metric, where, "breach"):
             breaches[verdict.window.start].append(verdict.id)
-    return Trend(
-        metric=metric,
-        where=where,
-        points=tuple(_point(w, known.get(w.start), breaches[w.start]) for w in sorted(windows)),
-        baseline=baseline,
-        thresholds=tuple(_line(rule, baseline) for rule in rules if (rule.metric, rule.where) == (metric, where)),
-    )
-
-
-def _point(window: Window, estimate: Estimate | None, breaches: Sequence[str]) -> TrendPoint:
-    ids = tuple(sorted(breaches))
-    if estimate is None:
-        return TrendPoint(window.name, window.start, None, None, None, 0, bool(ids), ids)
-    seen = estimate.interval
-    return TrendPoint(window.name, window.start, seen.value, seen.low, seen.high, estimate.n, bool(ids), ids)
+    points = []
+    for window in sorted(windows):
+        found, ids = known.get(window.start), tuple(sorted(breaches[window.start]))
+        seen, n = (_NOTHING, 0) if found is None else (found.interval, found.n)
+        points.append(TrendPoint(window.name, window.start, seen.value, seen.low, seen.high, n, bool(ids), ids))
+    thresholds = tuple(_line(rule, baseline) for rule in rules if (rule.metric, rule.where) == (metric, where))
+    return Trend(metric, where, tuple(points), baseline, thresholds)
 
 
 def _line(rule: Rule, baseline: float | None) -> ThresholdLine:
