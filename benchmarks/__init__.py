@@ -1,6 +1,6 @@
 """What the monitor is held against: simulations of its decisions, and its speed beside that of peers.
 
-One thread each: numpy reads these variables when it is first imported, so they stand here, where
+One thread each: numpy reads these variables when it is first imported, so they are set here, where
 they come first. Two processes beside each other would otherwise fight for the same two cores.
 """
 

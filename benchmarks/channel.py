@@ -85,7 +85,7 @@ class Year:
         return [each for each in mine if each.payload["metadata"]["event_payload"].get("change") != "numbers"]
 
     def last_edit(self, root: Delivery) -> Delivery:
-        """The message as it stands in the end."""
+        """The message in its last state."""
         edits = [each for each in self.deliveries if each.operation == "edit" and each.root == root.id]
         return max(edits, key=lambda each: each.sequence, default=root)
 
@@ -196,7 +196,7 @@ acknowledges what is new after {ANSWERS_AFTER.seconds // 3600} hours. `{command}
 {told} in the channel for {planted_ones}, {false} of them about nothing that was planted, with {replies} replies
 in their threads: {words:,} words, {words / WORDS_A_MINUTE:.1f} minutes at {WORDS_A_MINUTE} words a minute.
 
-| label | what went wrong | weeks | first told |
+| label | fault | weeks | first reported |
 | --- | --- | --- | --- |
 {rows}
 

@@ -10,7 +10,7 @@ from benchmarks.tally import Tally
 from benchmarks.targets import WIDTHS, Findings, held, mean_over
 from benchmarks.weeks import TEXTBOOK, rules_of, shipped
 
-STAR = "* coverage surely below .93 (one-sided, 1%)."
+STAR = "* coverage significantly below .93 (one-sided, 1%)."
 
 
 def tables(findings: Findings) -> list[Table]:
@@ -70,7 +70,7 @@ def coverage_summary(cells: list[Tally]) -> Table:
         ("rows", *widths, "bias of the plug-in", "bias of `value`"),
         tuple(row(rows) for rows in sizes),
         notes=(
-            "Lines of the next table that are not surely below .93: "
+            "Lines of the next table that are not significantly below .93: "
             + ", ".join(f"{kind} {_kept(cells, kind)}" for kind in KINDS)
             + ".",
         ),
@@ -118,7 +118,7 @@ def elsewhere_table(cells: list[Tally]) -> Table:
         "Populations that nobody chose: share of 95% intervals that held the truth",
         (*columns, "bootstrap", "analytic", "MCE", "width, bootstrap"),
         tuple(rows),
-        notes=(_repetitions(cells), *(f"Not surely below .93, {line}." for line in kept)),
+        notes=(_repetitions(cells), *(f"Not significantly below .93, {line}." for line in kept)),
         texts=2,
     )
 

@@ -44,7 +44,7 @@ QUICK = Size(questions=5_000, rounds=2)
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One way to ask: ``run`` asks about every item, and says how many it was told to act on."""
+    """One way to ask: ``run`` asks about every item, and says for how many the answer was yes."""
 
     name: str
     run: Callable[[Sequence[Item]], int]

@@ -162,7 +162,7 @@ class Done:
 
 
 def key_of(task: Task) -> str:
-    """What tells a task from every other one: all that it consists of."""
+    """What distinguishes a task from every other one: all that it consists of."""
     return hashlib.sha256(repr(task).encode()).hexdigest()[:16]
 
 

@@ -113,7 +113,7 @@ def table_of(size: Size, raced: Raced, memory: Sequence[float | None]) -> Table:
         f"shown for fairness: with it the numpy row bootstrap takes {times(with_counting[0])} as long as the analytic "
         f"form and {times(with_counting[1])} as long as the bootstrap form.",
         f"Scaled from: fewer resamples were measured, and the time is that of {size.resamples:,} at the same pace.",
-        f"Libraries without an interval stand in the plainest row bootstrap: {_whats()}.",
+        f"Libraries without an interval are put into the plainest row bootstrap: {_whats()}.",
         f"Where bins hold equal numbers of rows, plug-in ECEs of one label differ by at most {raced.apart:.1g} "
         "(edges on 10,001 cells or on exact quantiles).",
         "MiB: the peak of a process of its own (getrusage) above Python and libraries, input included, 2 resamples.",

@@ -1,7 +1,7 @@
 """What recalibration really does, by its method and the number of rows: ``python -m benchmarks.recalibration``.
 
 Maps are fitted on samples of the study's populations and tried on the populations themselves, whose true ECE is known.
-Beside that stands what cross-validation says of the same samples.
+Beside that is what cross-validation says of the same samples.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def console() -> Console:
 
 
 def write_between(path: Path, marker: str, text: str) -> None:
-    """Replace what stands between ``<!-- marker:begin -->`` and ``<!-- marker:end -->`` in a file.
+    """Replace what is between ``<!-- marker:begin -->`` and ``<!-- marker:end -->`` in a file.
 
     Raises ValueError where the file does not have both, once and in this order.
     """

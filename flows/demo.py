@@ -50,7 +50,7 @@ def prepare_prefect() -> None:
     home.mkdir(parents=True, exist_ok=True)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # What was not sent stands in the table at the end; a log line would break the progress bar.
+    # What was not sent is in the table at the end; a log line would break the progress bar.
     logging.getLogger("monitor").setLevel(logging.ERROR)
     atexit.register(last_words)  # before those of Prefect, so it is called after them
 

@@ -24,7 +24,7 @@ def demo() -> RenderableType:
     """Write the data, pin, backfill, turn on, run the last week; returns what was found."""
     settings = load_settings(os.environ)
     zone = load_config(settings.config).zone
-    newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story is told
+    newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story runs
     with steps() as step:
         summary = story.write(settings, newest, step.of("writing tickets and e-mails"))
         with open_monitor(settings) as opened:

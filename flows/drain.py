@@ -1,8 +1,8 @@
 """The drain: every few minutes, what was kept goes out, silences end, and reminders come in time.
 
 Runs and presses of buttons send at once; this is for what Slack did not take then. Where the history or
-alerts.yaml cannot be read nothing is drained, and only the log says so: the watchdog and the runs tell
-people, and this comes round too often to tell them as well.
+alerts.yaml cannot be read nothing is drained, and only the log says so: the watchdog and the runs notify
+people, and this flow runs too often to notify them as well.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from monitor.operations.open import open_store, open_warehouse
 
 log = logging.getLogger(__name__)
 
-TOLD_BY_THE_RUN = "NothingEvaluatedTold"
+TOLD_BY_THE_RUN = "NothingEvaluatedReported"
 WATCHDOG = "calmon-watchdog"
 USUAL_REPEAT = timedelta(days=1)
 """For routes of a file that cannot be read as a whole."""
@@ -51,10 +51,10 @@ _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """A scheduled flow failed: one incident however often that happens, and however often the hook is called.
 
-    A run that could read no source has said so itself: nobody is told twice.
+    A run that could read no source has said so itself: nobody is notified twice.
     """
     if TOLD_BY_THE_RUN in (state.message or ""):
-        log.warning("told by the run itself: %s", state.message)
+        log.warning("reported by the run itself: %s", state.message)
         return
     hide_at_the_edge()
     settings, error = load_settings(os.environ), state.message or "no message"
@@ -68,7 +68,7 @@ def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
         log.error("the history cannot be used: %s", failed)
         to = recipient(settings)
         if to is None:
-            log.error("the monitor failed and no route says whom to tell: %s", error)
+            log.error("the monitor failed and no route says whom to notify: %s", error)
             return
         outage.tell(settings, to, flow.name, f"{error}\n{failed}", utc_now())
 
@@ -79,7 +79,7 @@ def tell_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
     settings = load_settings(os.environ)
     to = recipient(settings)
     if to is None:
-        log.error("%s failed and no route says whom to tell: %s", flow.name, state.message)
+        log.error("%s failed and no route says whom to notify: %s", flow.name, state.message)
         return
     payload = on_demand_failed(
         flow.name, state.message or "no message", utc_now(), channel=to.channel, run=str(flow_run.id),

@@ -1,7 +1,7 @@
 """The Prefect server of a ``make serve`` that was killed: found by what was noted of it, and ended.
 
 A note names two processes, the server and the one that started it, each with the time at which it began: process
-ids come round again. Where the machine does not tell (no /proc), nothing is ended.
+ids come round again. Where the machine does not say (no /proc), nothing is ended.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def end_orphan(home: Path) -> bool:
 
 
 def began(pid: int) -> str:
-    """When a process began; "" where it is gone, is a zombie, or nobody tells."""
+    """When a process began; "" where it is gone, is a zombie, or the machine does not say."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -22,7 +22,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from flows.artifacts import show
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
-from monitor.alerting.health.watchdog import is_told
+from monitor.alerting.health.watchdog import is_reported
 from monitor.config.load import load_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import ActMode, Monitor, utc_now
@@ -46,7 +46,7 @@ class NothingEvaluated(Exception):
     """No source could be judged, so the run must not look like a quiet week; the message says why."""
 
 
-class NothingEvaluatedTold(NothingEvaluated):
+class NothingEvaluatedReported(NothingEvaluated):
     """The same, and a stored message of the run says it already: ``flows.hooks`` knows it by this name."""
 
 
@@ -143,7 +143,7 @@ def deadline() -> Iterator[None]:
     The last resort: the warehouse cancels what takes too long by itself, and Prefect's time-outs are
     alarms, which wait until the database driver returns. A driver that never does, not even from a
     cancelled query, would block every later run too. The worker sees the process end, calls that a crash,
-    and the hook tells Slack; the log shows where it hung.
+    and the hook notifies Slack; the log shows where it hung.
     """
     context = FlowRunContext.get()
     seconds = context.flow.timeout_seconds if context and context.flow else None
@@ -189,18 +189,18 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         logger.info("evaluating %s", window.name)
         result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto", publishes=True)
         _say(result, logger.info, logger.error)
-        told = is_told(monitor, [part.source for part in result.evaluated if part.problem])
-    refuse_empty(result, told=told)
+        reported = is_reported(monitor, [part.source for part in result.evaluated if part.problem])
+    refuse_empty(result, reported=reported)
     return result.document
 
 
-def refuse_empty(result: RunResult, *, told: bool = False) -> None:
+def refuse_empty(result: RunResult, *, reported: bool = False) -> None:
     """Raise NothingEvaluated where no source could be read: an unattended run must not stay silent then.
 
-    ``told``: the run's own message says so already, and the hook of the failed flow need not say it again.
+    ``reported``: the run's own message says so already, and the hook of the failed flow need not say it again.
     """
     if all(part.problem for part in result.evaluated):
-        raise (NothingEvaluatedTold if told else NothingEvaluated)(
+        raise (NothingEvaluatedReported if reported else NothingEvaluated)(
             "; ".join(f"{p.source}: {p.problem}: {p.error}" for p in result.evaluated)
         )
 

@@ -25,7 +25,7 @@ from monitor.operations import incident_actions
     timeout_seconds=600,
     on_failure=[tell_monitor_failed],
     on_crashed=[tell_monitor_failed],
-    description="Look whether runs, data, messages and leases are as they should be; keep incidents of what is not.",
+    description="Check that runs, data, messages and leases are as they should be; keep incidents of what is not.",
 )
 def watchdog() -> list[str]:
     """Returns what was found, in words."""

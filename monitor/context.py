@@ -20,7 +20,7 @@ ActMode = Literal["auto", "never", "always"]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Where a message stands: Slack's id of the channel and the message's timestamp in it (of a file: its id)."""
+    """The place of a message: Slack's id of the channel and the message's timestamp in it (of a file: its id)."""
 
     channel_id: str
     ts: str
@@ -41,7 +41,7 @@ class Sender(Protocol):
     """What the outbox needs of Slack (:class:`monitor.alerting.slack.client.SlackSender`)."""
 
     def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
-        """Post, edit, reply or upload once, or raise TransportError; ``root`` is where its message stands."""
+        """Post, edit, reply or upload once, or raise TransportError; ``root`` is the place of its message."""
 
     def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
         """The message if it is there already, or raise TransportError."""

@@ -205,7 +205,7 @@ def record_and_act(
     may = acting.may_act(monitor, window, sources, mode)
     record(monitor, window, evaluated)
     progress("acting")
-    pending = acting.act(monitor, window, evaluated, may, told=mode == "always")
+    pending = acting.act(monitor, window, evaluated, may, requested=mode == "always")
     if mode != "never":
         deliver(monitor)
     actions = acting.settled(monitor, pending)

@@ -1,1 +1,1 @@
-"""Incidents and the messages that tell people about them."""
+"""Incidents and the messages about them."""

@@ -1,4 +1,4 @@
-"""What is stored and told of decisions about incidents: living messages, their edits, replies and pictures.
+"""What is stored and sent of decisions about incidents: living messages, their edits, replies and pictures.
 
 Composing only reads. What comes of it is stored in one transaction with the decisions, or not at all.
 """
@@ -149,8 +149,8 @@ class _Composer:
     def posts(self, steps: Sequence[IncidentStep], window: Window | None) -> tuple[dict[str, str], list[Delivery]]:
         """(incident -> its living message, the new messages with their pictures).
 
-        One message a route; but what goes wrong with a label of which a message tells already joins
-        that, so that one trouble seen by several rules, in days and weeks, stands in one place.
+        One message a route. An incident of a label that has an open message already joins that message, so that one
+        problem found by several rules, daily and weekly, is reported in one place.
         """
         told = [s for s in steps if s.verdict is not None and "slack" in s.verdict.actions]
         roots, groups = self._placed(sorted(_incidents(told), key=lambda i: _RANK[i.severity]))
@@ -183,7 +183,7 @@ class _Composer:
         return roots, groups
 
     def _host(self, incident: Incident, route: Route) -> str | None:
-        """The message that tells of this label already: of something as grave, or in the same channel."""
+        """The open message about this label: of the same or a higher severity, or in the same channel."""
         for other in self.desk.unresolved():
             if other.root is None or (other.source, other.label) != (incident.source, incident.label):
                 continue
@@ -243,7 +243,7 @@ class _Composer:
         return {root for each in ended for root in self.monitor.store.messages_beside(each)}
 
     def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
-        """The message as it is to stand: all its incidents, ``changed`` ones as they are going to be."""
+        """The message's new text: all its incidents, ``changed`` ones as they are going to be."""
         stored = {i.id: i for i in self.desk.of_message(root)}
         members = list((stored | {i.id: i for i in changed.values() if i.root == root}).values())
         if not members:
@@ -271,7 +271,7 @@ class _Composer:
         return found
 
     def _window(self, root: str, members: Sequence[Incident]) -> Window:
-        """The evaluation a message is of: its first incident may be older, where that one could not be told."""
+        """The evaluation a message is of: its first incident may be older, where no message was sent then."""
         first = self.desk.message(root)
         known = first.payload.get("window") if first is not None else None
         schedule, name = known or (members[0].schedule, members[0].opened_window)
@@ -300,11 +300,11 @@ class _Composer:
         return found
 
     def _last(self, incident: Incident) -> IncidentEvent | None:
-        """What says how it stands: just now, or as it is stored."""
+        """The newest event that says the incident's state: of this evaluation, or stored."""
         return self.desk.last(incident, self.events.get(incident.id))
 
     def _route(self, root: str, members: Sequence[Incident]) -> Route:
-        """Where the message stands, whatever the routes say by now, with the mention of the gravest of ``members``."""
+        """The message's channel, whatever the routes say by now, and the mention of the gravest of ``members``."""
         routes = (route_of(self.monitor.config, i) for i in sorted(members, key=lambda i: _RANK[i.severity]))
         route = next((r for r in routes if r is not None), None)
         return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
@@ -365,7 +365,7 @@ def _root(step: IncidentStep) -> str | None:
 
 
 def delivery_words(delivery: Root) -> str:
-    """What became of a message."""
+    """The delivery state of a message."""
     if delivery.state == "not_sent":
         return f"not sent: {delivery.error or 'no token'}"
     if delivery.state in ("failed", "dead"):

@@ -267,7 +267,7 @@ class IncidentContext:
         return found is not None and found.state in ("pending", "sending", "sent", "failed")
 
     def channel(self, root: str) -> str:
-        """Where a living message stands ("" where it is not known any more)."""
+        """The channel of a living message ("" where it is not known any more)."""
         found = self.message(root)
         return "" if found is None else found.channel
 

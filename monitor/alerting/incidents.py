@@ -294,7 +294,7 @@ def retire(incident: Incident, now: datetime) -> IncidentDecision:
 
 
 def last_told(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
-    """The event that says how an incident stands; ``events`` are all of it, in their order.
+    """The event that says the state of an incident; ``events`` are all of it, in their order.
 
     Of one that is over that which ended it, else the last that an evaluation saw: neither what was
     refused nor what people did meanwhile hides that.

@@ -91,7 +91,7 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
         kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
         return replace(kept, verdict=_verdict(state, event))
     if event.kind not in _CHANGES and event.from_state == event.to_state:
-        return state  # tells of something else than the switch
+        return state  # is about something else than the switch
     return replace(
         state, state=cast(SwitchValue, event.to_state), blocked=event.blocked, lease_until=event.lease_until,
         hold_until=event.until, by_operator=event.actor not in _RUNS, actor=event.actor, reason=event.reason,

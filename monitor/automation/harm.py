@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from monitor.core.records import Schedule
-from monitor.core.score_ranges import Ranges, merged, told
+from monitor.core.score_ranges import Ranges, merged, ranges_text
 
 UNITS: dict[Schedule, str] = {"weekly": "week", "daily": "day"}
 _ALWAYS, _NEVER = 1 - 1e-9, 1e-9
@@ -114,7 +114,7 @@ class Harm:
         if on.mixed:
             return f"some labels or some of the {self._unit}"
         time = f"{100 * on.share:.0f}% of the {self._unit}" if on.share < _ALWAYS else f"the whole {self._unit}"
-        return time + (f", scores {told(on.blocked)} blocked for some of it" if on.blocked else "")
+        return time + (f", scores {ranges_text(on.blocked)} blocked for some of it" if on.blocked else "")
 
     def _counts(self) -> str:
         if self.wrong is None or self.rows is None or self.expected is None:

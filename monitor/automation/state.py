@@ -58,7 +58,7 @@ def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -
 
     ``whole`` is the source's own switch: it can only forbid, and one that was never set says
     nothing. The label's lease is what must be alive. The source's is looked at only where a verdict
-    stands against it, so that an operator's "on" against the evidence ends there as well.
+    is against it, so that an operator's "on" against the evidence ends there as well.
     """
     closed = _closed_by_source(whole, now) or _closed(state, now)
     if closed is not None:

@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from monitor.automation.evidence import breaches_of, is_against, lease_bound
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
-from monitor.core.score_ranges import Ranges, merged, outwards, told
+from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
+from monitor.core.wording import clean
 
 HOLD = timedelta(hours=24)
 # One date is kept for both schedules. A week that is evaluated some days late is still the newest
@@ -37,7 +38,7 @@ class Evidence:
     """What one evaluation says about one label: the verdicts of its acting rules.
 
     ``key`` names the evaluation: together with the state it meets it makes a change happen once.
-    ``told``: a person wants this window to act although it is older than the newest one (``--act``).
+    ``requested``: a person wants this window to act although it is older than the newest one (``--act``).
     ``known`` is what each acting rule of the label found last, in both schedules and with these verdicts.
     """
 
@@ -45,7 +46,7 @@ class Evidence:
     schedule: Schedule
     verdicts: Sequence[Verdict]
     key: str
-    told: bool = False
+    requested: bool = False
     known: Sequence[RuleEvidence] = ()
 
 
@@ -69,7 +70,7 @@ def after_run(
     A breach turns off or blocks; an evaluated rule renews the lease, unless another one was not judged for too long or
     is in breach; good windows turn on only what the configuration lets come back by itself, and nothing of which an
     acting rule is in breach. A run never undoes an operator's off. Where the
-    configuration says ``dry_run``, the event tells what would have happened, and only the lease and
+    configuration says ``dry_run``, the event says what would have happened, and only the lease and
     the count of good windows move.
     """
     change = _Change(_without_lapsed_off(state, evidence, now), evidence, automation, critical, now)
@@ -186,7 +187,7 @@ class _Change:
 
     @property
     def is_older(self) -> bool:
-        return self.is_behind and not self.evidence.told
+        return self.is_behind and not self.evidence.requested
 
     @property
     def is_behind(self) -> bool:
@@ -219,7 +220,7 @@ class _Change:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether an earlier breach has yet to be acted on: it came while an enable held, or from another schedule."""
+        """Whether an earlier breach has yet to be acted on: it came during a hold, or from another schedule."""
         before, hold = self.before, self.before.hold_until
         acts = before.state == "on" or (before.state == "never_set" and before.label is None)
         return acts and self.is_against and not self.automation.dry_run and (hold is None or hold <= self.now)
@@ -336,7 +337,7 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
 
 
 def _catch_up(change: _Change) -> SwitchDecision:
-    """Act on what an earlier breach asked for: nothing has cleared it, and no enable holds against it any more."""
+    """Act on what an earlier breach asked for: nothing has cleared it, and no operator's enable delays it any more."""
     why = _open_breaches(change)
     _, first = change.breaches[0]
     if not first.blocked:
@@ -348,11 +349,17 @@ def _open_breaches(change: _Change) -> str:
     return "; ".join(f"{rule.rule}: no window within its threshold since its breach" for rule, _ in change.breaches)
 
 
+def _left_on(state: SwitchState) -> str:
+    """The reason of what an operator's enable keeps on."""
+    until = f" until {state.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if state.hold_until else ""
+    return f"left on: enabled by {clean(state.actor)}{until}"
+
+
 def _held(change: _Change, verdict: str, breaches: str) -> SwitchDecision:
     """An operator's enable is on against a breach until it ends; what was to be off or blocked is off from then on."""
-    before, reason = change.before, "an operator's enable holds"
+    before, reason = change.before, _left_on(change.before)
     assert before.hold_until is not None  # noqa: S101 - else nothing holds
-    why = f"{reason} until {before.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC: {breaches}"
+    why = f"{reason}: {breaches}"
     ends = min(before.lease_until or before.hold_until, before.hold_until)
     after = replace(before, lease_until=ends, verdict=verdict)
     return change.become(after, "held", reason, why=why, verdict=verdict)
@@ -463,7 +470,7 @@ def _after_silence(change: _Change) -> SwitchDecision:
     if not acts:  # a source's own switch forbids nothing until it is set
         return change.nothing("not evaluated")
     if change.is_held:
-        return change.nothing("an operator's enable holds")
+        return change.nothing(_left_on(change.before))
     first = change.evidence.verdicts[0]
     return _turn_off(change, first.id, f"not evaluated: {first.reason.value}", first.reason.value)
 
@@ -493,7 +500,7 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
     """A dry run: what would have happened is an event, and the switch stays where it is.
 
     The lease is renewed like in any evaluated window, so that a dry run does not stop automation by
-    its end; but a breach revives none that has ended, and prolongs no "on" that a verdict stands against.
+    its end; but a breach revives none that has ended, and prolongs no "on" that a verdict is against.
     """
     kind, words = DRY_RUN[event.kind]
     lives = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
@@ -505,8 +512,8 @@ def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swit
         after = replace(after, last_window_end=_later(change.newest, change.evidence.window_end))
     if after != stored:
         after = replace(after, version=stored.version + 1)
-    ranges = f" {told(event.blocked)}" if event.kind == "blocked" else ""
-    # not the version: a renewal in between must not make the same window tell it twice
+    ranges = f" {ranges_text(event.blocked)}" if event.kind == "blocked" else ""
+    # not the version: a renewal in between must not make the same window say it twice
     key = f"{change.evidence.key}:dry:{stored.changed_at.isoformat() if stored.changed_at else 'never set'}"
     same = replace(
         event, key=key, kind=kind, from_state=stored.state, to_state=stored.state, blocked=stored.blocked,

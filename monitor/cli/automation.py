@@ -28,7 +28,7 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
-from monitor.core.score_ranges import told
+from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.operations.drill import DrillRefused, DrillSummary, Notice, check, limit, summaries
@@ -103,7 +103,7 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
 
 
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
-    blocked = told((low, high) for low, high in row["blocked"])
+    blocked = ranges_text((low, high) for low, high in row["blocked"])
     state, style = ("on", "green") if row["allowed"] else ("off", "red")
     if row["allowed"] and blocked:
         state, style = f"on, but not for scores {blocked}", "yellow"
@@ -324,7 +324,7 @@ def targets_of(
 
 
 def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:
-    """What --all means: every known label; the source's own switch too where it stands at off."""
+    """What --all means: every known label; the source's own switch too where it is off."""
     labels = [label for label in known_labels(opened, source) if label is not None]
     whole = opened.store.switch(source, None)
     return [*labels, None] if whole.version and enable else [*labels]

@@ -157,7 +157,7 @@ def asks(rule: Rule) -> str:
 
 
 def destination(rule: Rule, config: Config) -> str:
-    """Where a breach of this rule would be told, source by source where that differs."""
+    """The channel of a breach of this rule, source by source where that differs."""
     if "slack" not in rule.actions:
         return "nowhere: the rule has no slack action"
     channels = {}

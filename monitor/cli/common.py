@@ -27,7 +27,7 @@ from monitor.config.settings import Settings, SettingsError, load_settings
 from monitor.context import Monitor, utc_now
 from monitor.core.files import write_whole
 from monitor.core.records import Schedule, Window
-from monitor.core.redaction import hide_at_the_edge, told, without_secrets
+from monitor.core.redaction import error_text, hide_at_the_edge, without_secrets
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
@@ -115,7 +115,7 @@ def fail(message: str, code: int = FAILED) -> typer.Exit:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Every error a person can mend leaves as one plain message and its exit code."""
+    """Every error a person can fix ends the command with one plain message and its exit code."""
     try:
         yield
     except ConfigProblems as problems:
@@ -221,5 +221,5 @@ def main() -> None:
     try:
         app()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
-        sys.stderr.write(told(error))
+        sys.stderr.write(error_text(error))
         raise SystemExit(FAILED) from None

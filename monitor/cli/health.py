@@ -37,7 +37,7 @@ def health(
     """
     with cli.plain_errors():
         config = cli.configuration()
-        # not the empty one in memory that stands for a missing history elsewhere: nobody would notice a wrong address
+        # not the empty one in memory that replaces a missing history elsewhere: nobody would notice a wrong address
         with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
             now = utc_now()
             seen = observed(store, config, now)

@@ -135,7 +135,7 @@ def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
     "resolve", epilog='Example:  calmon incidents resolve 4f1c9a02 --reason "the label is retired" --by ana'
 )
 def resolve_command(
-    id: IdArgument, reason: Annotated[str, typer.Option(help="Why; stored and told.")], by: cli.ByOption = None
+    id: IdArgument, reason: Annotated[str, typer.Option(help="Why; stored and shown.")], by: cli.ByOption = None
 ) -> None:
     """End it by hand. A breach in one of the next windows reopens it all the same."""
     with cli.monitor() as opened:
@@ -143,7 +143,7 @@ def resolve_command(
 
 
 def _tell(opened: Monitor, done: incident_actions.Outcome) -> None:
-    """Say what became of it; its edit goes out at once, where Slack can be reached."""
+    """Print the result; its edit goes out at once, where Slack can be reached."""
     if done.refused:
         raise cli.UsageError(done.words)
     deliver(opened)

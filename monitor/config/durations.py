@@ -22,7 +22,7 @@ def parse_duration(written: str) -> timedelta | None:
 
 
 def nearest_duration(written: object) -> str | None:
-    """What was probably meant: ``9 days`` is ``9d``. None where that cannot be told.
+    """What was probably meant: ``9 days`` is ``9d``. None where that is not clear.
 
     >>> nearest_duration("9 days"), nearest_duration("2 Hours"), nearest_duration(9)
     ('9d', '2h', None)

@@ -318,7 +318,7 @@ def _described(value: Any, written: str) -> str:
 
 
 def _rewritten(type_: str, written: str) -> str | None:
-    """The value in the type that is wanted, where that can be told from what was written."""
+    """The value in the type that is wanted, where what was written makes it clear."""
     if not written:
         return None
     if type_ == "string_type":

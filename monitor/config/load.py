@@ -23,7 +23,7 @@ def load_config(path: Path) -> Config:
 
 
 def parse_config(text: str, name: str = "alerts.yaml") -> Config:
-    """The configuration that ``text`` says; ``name`` stands before the line numbers of its problems.
+    """The configuration that ``text`` says; ``name`` is printed before the line numbers of its problems.
 
     Raises :class:`ConfigProblems` with every mistake in it, in the order of the lines.
     """

@@ -1,4 +1,4 @@
-"""The problems alerts.yaml can have, and how one is printed: place, id, line, caret, what to write instead."""
+"""The problems alerts.yaml can have, and how one is printed: place, id, line, caret, fix."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def render(problem: Problem, source_text: str) -> str:
     alerts.yaml:1:9 CAL012 unknown metric 'ecee'
         1 | metric: ecee
           |         ^^^^
-          write instead: metric: ece
+          fix: metric: ece
     """
     if problem.line == 0:
         return f"{problem.file} {problem.id} {problem.summary}\n      what to do: {problem.remedy}"
     head = f"{problem.file}:{problem.line}:{problem.column} {problem.id} {problem.summary}"
-    return "\n".join([head, *_excerpt(problem, source_text), f"      write instead: {problem.remedy}"])
+    return "\n".join([head, *_excerpt(problem, source_text), f"      fix: {problem.remedy}"])
 
 
 def lines_of(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which keys may stand where in alerts.yaml: one model for each kind of mapping with fixed keys."""
+"""Which keys are allowed where in alerts.yaml: one model for each kind of mapping with fixed keys."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pattern(path: Path) -> Pattern:
 
 
 def known_keys(path: Path) -> tuple[str, ...] | None:
-    """The keys that may stand in the mapping at ``path``; None where any may.
+    """The keys that are allowed in the mapping at ``path``; None where any may.
 
     >>> known_keys(("baseline",))
     ('weeks', 'min_pairs')

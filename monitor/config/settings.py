@@ -1,4 +1,4 @@
-"""The environment -> typed settings: addresses and secrets, which never stand in alerts.yaml.
+"""The environment -> typed settings: addresses and secrets, which are never in alerts.yaml.
 
 Every variable is listed in ``.env.example``. A secret can be given itself (``CALMON_STORE_URL``) or
 as the path of a file that holds it (``CALMON_STORE_URL_FILE``), as Docker and Kubernetes mount them.

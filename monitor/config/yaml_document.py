@@ -26,7 +26,7 @@ _PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: line and column from 1, and how many characters the caret underlines."""
+    """The place of a value: line and column from 1, and how many characters the caret underlines."""
 
     line: int
     column: int
@@ -35,9 +35,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What the file says: plain data (dicts, tuples, strings, numbers) and where each part stands.
+    """What the file says: plain data (dicts, tuples, strings, numbers) and the place of each part.
 
-    A value that could not be read is None in ``data``; its path stands in ``broken``, why in ``problems``.
+    A value that could not be read is None in ``data``; its path is in ``broken``, why in ``problems``.
     """
 
     file: str
@@ -49,7 +49,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def get(self, *path: str | int) -> Any:
-        """The value at ``path``, or None where there is none or something else stands on the way."""
+        """The value at ``path``, or None where there is none or a part of the path is no mapping or list."""
         value = self.data
         for step in path:
             if isinstance(step, str) and isinstance(value, dict):
@@ -225,7 +225,7 @@ _SYNTAX = (
     ("'\\t'", _TAB, "spaces in place of the tab"),
     (
         "mapping values are not allowed",
-        "a ':' where none can stand",
+        "a ':' where none is allowed",
         "the value in quotes if it holds ': '; else indent this line like the one above",
     ),
     (
@@ -255,7 +255,9 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
         if part in said:
             return Problem("CAL001", f"not YAML: {summary}", remedy, file, line, column, severity="fatal")
     detail = str(getattr(error, "problem", None) or said)
-    return Problem("CAL001", f"not YAML: {detail}", "valid YAML", file, line, column, severity="fatal")
+    return Problem(
+        "CAL001", f"not YAML: {detail}", "the YAML syntax on this line", file, line, column, severity="fatal"
+    )
 
 
 def _where(error: yaml.YAMLError, text: str) -> tuple[int, int]:

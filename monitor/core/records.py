@@ -188,7 +188,7 @@ class DecisionCheck:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The evidence on one rule for one subject: what was seen, against what, how sure.
+    """The evidence on one rule for one subject: what was measured, against what, with what p-value.
 
     ``beyond`` says whether the debiased value (or change) is past the threshold in every window
     the rule asks for; ``adequate`` whether the rows could have shown a change that matters;
@@ -260,7 +260,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a verdict asked for and what became of it."""
+    """What a verdict asked for, and the result."""
 
     kind: ActionKind
     source: str
@@ -298,7 +298,7 @@ class SwitchState:
     is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's change
     holds against runs. ``by_operator``: only a person may turn this off on again, since a person
     turned it off or nobody ever turned it on. ``verdict`` is the one that turned it off or blocked; of
-    what an operator turned on, the one that stands against it. ``ok_streak`` counts good windows since
+    what an operator turned on, the one that is against it. ``ok_streak`` counts good windows since
     it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet. ``actor`` changed it
     last; ``counts`` is the run whose good windows are counted, "" where that is the actor. ``not_evaluated`` is why no
     rule could be judged, of what a run turned off for that (``when_not_evaluated: disable``).
@@ -453,7 +453,7 @@ MONITOR_RULE = "monitor:"
 class Incident:
     """A run of breaches of one rule on one subject, from the first to resolved.
 
-    ``root`` is the delivery id of the living message that tells of it (None: no route took it).
+    ``root`` is the delivery id of the living message about it (None: no route took it).
     ``breaches`` counts windows in breach: one that late truths made good counts no longer.
     ``ok_windows`` counts good windows in a row since the last breach, ``reopened`` how often it came back.
     ``silenced_until`` is when a silence ends by itself. ``version`` makes updates conditional: 1 is as opened.
@@ -531,11 +531,11 @@ MESSAGE_DELETED = frozenset({"message_not_found", "thread_not_found"})
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message, or one change of one, and what became of it. ``id`` is the same however often it is composed.
+    """One message, or one change of one, and its delivery state. ``id`` is the same however often it is composed.
 
     ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or put a *file*
     into it. What has a root waits until that is sent. ``sequence`` orders the edits of one root: a later one
-    makes those before it *superseded*. ``error`` says what went wrong, ``error_code`` is Slack's own name of it;
+    makes those before it *superseded*. ``error`` is its text, ``error_code`` is Slack's own name of it;
     ``uncertain``: it may have been accepted although no answer came.
     """
 

@@ -107,7 +107,7 @@ def secrets_hidden() -> Iterator[None]:
         raise
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An unexpected error with its traceback, without secrets."""
     return without_secrets("".join(traceback.format_exception(error)))
 
@@ -117,8 +117,8 @@ def hide_at_the_edge() -> None:
     plain = logging.getLogRecordFactory()
     if not isinstance(plain, partial) or plain.func is not _record:
         logging.setLogRecordFactory(partial(_record, plain))
-        sys.excepthook = lambda _kind, error, _trace: _print(told(error))
-        threading.excepthook = lambda found: _print(told(found.exc_value)) if found.exc_value else None
+        sys.excepthook = lambda _kind, error, _trace: _print(error_text(error))
+        threading.excepthook = lambda found: _print(error_text(found.exc_value)) if found.exc_value else None
 
 
 def _record(plain: Callable[..., logging.LogRecord], *given: object, **more: object) -> logging.LogRecord:
@@ -130,7 +130,7 @@ def _record(plain: Callable[..., logging.LogRecord], *given: object, **more: obj
     if (hidden := without_secrets(text)) != text:
         record.msg, record.args = hidden, ()
     if record.exc_info and record.exc_info[1] is not None:
-        record.exc_text = told(record.exc_info[1]).rstrip("\n")  # what a formatter takes, where there is one
+        record.exc_text = error_text(record.exc_info[1]).rstrip("\n")  # what a formatter takes, where there is one
     return record
 
 

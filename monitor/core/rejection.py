@@ -107,7 +107,7 @@ def _of_subject(
 
 
 def _dependent(cells: Sequence[RejectedCell], counts: Counts, most: float, level: float) -> Rejection | None:
-    """Rejection that is more frequent than ``most`` in a range of scores or with an outcome, and surely so there."""
+    """Rejection that is more frequent than ``most`` in a range of scores or with an outcome, and significantly so."""
     lost = _rows(cells)
     for why, tables in ((Why.BY_SCORE, _by_score(cells, counts)), (Why.BY_OUTCOME, _by_outcome(cells, counts))):
         found = _worst(tables, most, level)

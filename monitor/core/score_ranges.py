@@ -51,10 +51,10 @@ def outwards(ranges: Iterable[tuple[float, float]]) -> Ranges:
     )
 
 
-def told(ranges: Iterable[tuple[float, float]]) -> str:
+def ranges_text(ranges: Iterable[tuple[float, float]]) -> str:
     """The ranges in words.
 
-    >>> told([(0.5, 0.7), (0.9, 1.0)])
+    >>> ranges_text([(0.5, 0.7), (0.9, 1.0)])
     '0.5 to 0.7, 0.9 to 1'
     """
     return ", ".join(f"{low:g} to {high:g}" for low, high in ranges)

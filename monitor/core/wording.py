@@ -17,7 +17,7 @@ from monitor.core.rejection_words import fact, remedy
 
 LABEL_LENGTH = 80
 
-#: Metrics whose numbers are shares, told in per cent or percentage points.
+#: Metrics whose numbers are shares, written in per cent or percentage points.
 _SHARES = frozenset({"ece", "mce", "shortfall", "accuracy", "false_negative_rate"})
 _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
@@ -53,7 +53,7 @@ def title(metric: str) -> str:
 
 
 def clean(text: str, length: int = LABEL_LENGTH) -> str:
-    """Foreign text made fit to stand in a sentence: one line, printable, not longer than ``length``.
+    """Foreign text made safe for a sentence: one line, printable, not longer than ``length``.
 
     Control characters and the invisible ones that reorder text (right-to-left overrides) go, since
     they could make a message read as something else.
@@ -78,7 +78,7 @@ def who(subject: Subject) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in per cent, with a decimal only where it tells something.
+    """A share in per cent, with a decimal only where it matters.
 
     >>> percent(0.59), percent(0.0213), percent(None)
     ('59%', '2.1%', 'unknown')
@@ -111,7 +111,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A time as messages tell it.
+    """A time as messages write it.
 
     >>> moment(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
     '2026-11-16 06:03 UTC'

@@ -91,7 +91,7 @@ def write_demo(path: Path, end: Window, *, seed: int = SEED, progress: Progress 
     """Write the tables ``tickets`` and ``mail`` for the 26 weeks of which ``end`` is the last.
 
     ``end`` is a weekly window in UTC. A file already at ``path`` is replaced, once the new one is
-    whole. ``progress`` is told (steps done, steps in all). Raises ValueError where ``end`` is not a week.
+    whole. ``progress`` is called with (steps done, steps in all). Raises ValueError where ``end`` is not a week.
     """
     if end.schedule != "weekly":
         raise ValueError(f"{end.name} is not a week; the demo ends with a whole week")

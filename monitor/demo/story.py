@@ -1,8 +1,8 @@
-"""The demo as a story in five steps; ``calmon demo`` and ``python -m flows.demo`` both tell it.
+"""The demo as a story in five steps; ``calmon demo`` and ``python -m flows.demo`` both run it.
 
 write the data -> pin the baseline -> turn automation on -> backfill -> run the last week for real
 
-Told at two times, whatever the day on which it is told: all but the last step when the last week began, and the last
+It is set at two times, whatever the day on which it runs: all but the last step when the last week began, and the last
 step when that week was due. So its numbers are those of a run in time, and no lease has ended by then.
 """
 

@@ -1,4 +1,4 @@
-"""(rule, counts, baseline) -> evidence: what was seen, against what, and how sure one can be.
+"""(rule, counts, baseline) -> evidence: what was measured, against what, and how significant that is.
 
 A :class:`~monitor.core.records.Comparison` says nothing about other labels: the family-wise adjustment
 and the outcome are the work of ``verdicts.py``. Here windows are chosen and pooled; what is seen
@@ -232,7 +232,7 @@ def _asked(look: RuleSample) -> dict[str, Any]:
 
 
 def _behind(sample: Counts, metric: str) -> dict[str, Any]:
-    """What stands behind every number of a sample, kept so that a verdict can be explained years later.
+    """What every number of a sample is made from, kept so that a verdict can be explained years later.
 
     What was promised and kept is of the rows that the metric looks at: ``of`` says so where these are not all.
     """

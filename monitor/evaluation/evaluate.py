@@ -56,7 +56,7 @@ class WindowCounts:
 
     @property
     def main_version(self) -> str | None:
-        """The model version most rows came from (None where the relation does not tell)."""
+        """The model version most rows came from (None where the relation does not say)."""
         return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
 
 
@@ -142,7 +142,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
 
 
 def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
-    """What recalibration would gain each label, weekly: a day holds too few rows to tell."""
+    """What recalibration would gain each label, weekly: a day has too few rows for that."""
     whole = [sample for sample in samples if sample.subject.segment is None]
     if window.schedule != "weekly" or not whole:
         return []

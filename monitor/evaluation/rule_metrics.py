@@ -1,4 +1,4 @@
-"""Rows, as one rule looks at them: what they could show, what is seen, and how sure that is.
+"""Rows, as one rule measures them: the value, its p-value, and the smallest change that they could show.
 
 The labels of one family are looked at together, since the same arithmetic for twenty of them takes hardly longer than
 for one. There is one :class:`_Kind` for each pair of what is measured (ece, mce, or a metric without bins) and how
@@ -131,7 +131,7 @@ class Measurement:
 def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
     """The rows of several labels in bins, where their rule's metric has any, with what they could show.
 
-    Where more rows can be had (not ``last``), ``detectable`` may stay None if it is surely more than what is allowed:
+    Where more rows can be had (not ``last``), ``detectable`` may stay None if it is certainly more than is allowed:
     these rows are passed over whatever it is, and to know that much takes a fraction of the time.
     """
     found = [_in_bins(look) for look in looks]
@@ -339,7 +339,7 @@ def _mce_risen(look: RuleSample, now: Interval, worst: dict[str, Any], then: Int
 
 
 def _blocked(look: RuleSample) -> dict[str, Any]:
-    """The score ranges that are surely beyond the threshold, for a rule that blocks them."""
+    """The score ranges that are significantly beyond the threshold, for a rule that blocks them."""
     rule, bins = look.rule, _given(look.bins)
     if "block_scores" not in rule.actions:
         return {}

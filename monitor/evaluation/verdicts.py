@@ -89,13 +89,13 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
 
 
 def _sure(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
-    if rule.test == "psi":  # PSI has no p-value: its rule of thumb stands on its own
+    if rule.test == "psi":  # PSI has no p-value: only its rule of thumb decides
         return DecisionCheck("sure", evidence.adequate, ("n", "rows_needed"))
     return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate, ("p_value", "p_adjusted", "rate"))
 
 
 def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
-    """The reason of a breach: of a rise that can be told apart, whether the label changed or its traffic."""
+    """The reason of a breach: of a rise whose cause can be tested, whether the label changed or its traffic."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
     if rule.condition != "increase":

@@ -38,7 +38,7 @@ def store_url(url: str) -> URL:
     try:
         # Hosting services hand out `postgres://`, which SQLAlchemy no longer knows.
         parsed = make_url(f"postgresql{url[8:]}" if url.startswith("postgres://") else url)
-    except (ArgumentError, ValueError):  # a ValueError shows what stands where the port should: half of a password
+    except (ArgumentError, ValueError):  # a ValueError shows what is in the place of the port: half of a password
         remedy = "write it like sqlite:///var/history.sqlite, and @ : / in a password as %40 %3A %2F"
         raise WrongStoreAddress(f"CALMON_STORE_URL is not a URL; {remedy}") from None
     backend = parsed.get_backend_name()

@@ -21,7 +21,7 @@ _NO_ERROR: Row = {"error": None, "error_code": None, "uncertain": False}
 
 
 class Root(NamedTuple):
-    """What became of the message that others change or answer: its state, where it stands in Slack, what went wrong."""
+    """The message that others change or answer: its delivery state, its place in Slack, its error."""
 
     state: DeliveryState
     channel: str | None
@@ -58,7 +58,7 @@ def counts(connection: Connection) -> dict[DeliveryState, int]:
 
 
 def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
-    """Delivery id -> what became of it; one that is not stored is left out."""
+    """Delivery id -> its state; one that is not stored is left out."""
     table = tables.deliveries
     columns = (table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error)
     found = connection.execute(select(*columns).where(table.c.id.in_(list(ids))))
@@ -175,7 +175,7 @@ def settle(
     error_code: str | None,
     uncertain: bool,
 ) -> bool:
-    """Note what became of a message; False where ``worker`` no longer holds it."""
+    """Store the result of a delivery; False where ``worker`` no longer holds it."""
     table = tables.deliveries
     held = and_(table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
     outcome: Row = {"state": state, "error": error, "error_code": error_code, "uncertain": uncertain}

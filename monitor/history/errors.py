@@ -13,7 +13,7 @@ class HistoryError(Exception):
 
 
 class WrongStoreAddress(HistoryError):
-    """The address is not one of a history: a mistake in the settings, which trying again will not mend."""
+    """The address is not one of a history: a mistake in the settings, which trying again will not fix."""
 
 
 class StoreUnreachable(HistoryError):

@@ -177,7 +177,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _hang_up(descriptor: int) -> None:
-    """Shut a socket down, so that whoever waits for it, in whatever driver, is told that it has ended."""
+    """Shut a socket down, so that whatever driver waits for it sees that it has ended."""
     with socket.socket(fileno=os.dup(descriptor)) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 

@@ -1,7 +1,7 @@
 """The history: the one door to its database. Every method is one transaction and can be repeated.
 
 Reading sees one moment; writing replaces, inserts what is missing, or changes a row only if it is
-still what the caller saw. What each does in detail stands in the module it calls.
+still what the caller saw. The module that each calls says what it does in detail.
 """
 
 from __future__ import annotations
@@ -686,7 +686,7 @@ class Store:
             return delivery_rows.due_deliveries(connection, now, worker)
 
     def delivery_roots(self, ids: Collection[str]) -> dict[str, delivery_rows.Root]:
-        """What became of these messages and where they stand, by delivery id."""
+        """The delivery state and the place of these messages, by delivery id."""
         with self._read() as connection:
             return delivery_rows.roots(connection, ids)
 
@@ -734,7 +734,7 @@ class Store:
         error_code: str | None = None,
         uncertain: bool = False,
     ) -> bool:
-        """Note what became of a message that ``worker`` holds; False where it holds it no longer."""
+        """Store the result of a delivery that ``worker`` holds; False where it holds it no longer."""
         with self._write() as connection:
             return delivery_rows.settle(
                 connection, delivery, worker=worker, state=state, now=now, next_attempt_at=next_attempt_at,

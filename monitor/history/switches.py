@@ -74,7 +74,7 @@ def apply(
 
     "already" where the event, or with ``once`` any event whose key begins so, was stored before; raises
     :class:`LostRace` where ``before`` is no longer the stored state, so that the event is rolled back with it.
-    Where ``after`` is ``before`` the event stands alone: a dry run tells what it would have done. ``evidence`` is what
+    Where ``after`` is ``before`` only the event is stored: a dry run says what it would have done. ``evidence`` is what
     the decision was made on: where it is not stored any more, that is a lost race as well.
     """
     if evidence is not None:  # first, so that everybody takes the locks in the same order

@@ -4,7 +4,7 @@ Rows are not drawn but their cells: the hits and the misses of each group are Po
 effective rows, each row worth the group's mean weight. That gives sums of weights the mean w and the
 variance sum w^2 times the design effect, which is what drawing rows (or clusters) afresh would give. The total
 varies too, which no ratio notices. Limits and p-values come from the standard error and the
-skewness of the draws, never from counting draws: a thousand of them cannot tell a p-value of .0005.
+skewness of the draws, never from counting draws: a thousand of them cannot show a p-value of .0005.
 """
 
 from __future__ import annotations

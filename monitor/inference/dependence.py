@@ -84,7 +84,7 @@ def design_effect(sums: ClusterSums) -> float:
 
     * Residuals of a cluster that cancel each other out would give less than 1, more certainty than from
       independent rows. That is as a rule chance, and never believed: 1.
-    * Worth fewer than ten clusters, or with residuals that are all equal, nothing tells how alike rows of
+    * Worth fewer than ten clusters, or with residuals that are all equal, nothing shows how alike rows of
       one cluster are: they count as copies (:attr:`ClusterSums.all_alike`), a single cluster as one row.
 
     Twenty pairs of copies, half of them with the residual +1 and half with -1:

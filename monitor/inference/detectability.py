@@ -1,4 +1,4 @@
-"""How small a change these rows could have shown: what stands behind "not enough evidence".
+"""How small a change these rows could have shown: the reason of "not enough evidence".
 
 A *detectable* change is the smallest one that this many rows, with these gaps, reveal with the
 given power at the unadjusted ``rate``. None: not even the largest possible one would be seen.
@@ -74,7 +74,7 @@ def _ece_paths(
     """The smallest distances from the ECEs ``start`` along the shrunk paths whose moments are seen with ``power``.
 
     ``chance(moments, which)`` is about the tables ``which``. NaN where even the end of a path is not seen, where these
-    scores cannot have an ECE of ``start`` at all, or where the distance is surely more than ``within``.
+    scores cannot have an ECE of ``start`` at all, or where the distance is certainly more than ``within``.
     """
     origin = position_of(tables, start)
     held = realised(tables, hypothetical(tables, origin)) >= start - _PRECISION
@@ -204,8 +204,8 @@ def mce_increase_detectables(
 ) -> list[float | None]:
     """The smallest rises of the MCE that ``mce_increase_ps`` would see, if the bin of median variance rose.
 
-    Thin bins are merged already. None also where it is surely more than ``within``. Never too small, and too large by
-    less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
+    Thin bins are merged already. None also where it is certainly more than ``within``. Never too small, and too large
+    by less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
@@ -237,7 +237,7 @@ class _Rising:
         return cls(null, moved, farther(score), np.maximum(score, 1 - score))
 
     def detectable(self, rate: float, power: float, within: Limits) -> Floats:
-        """The smallest rises that are seen, (T,); NaN where there is none, or it is surely more than ``within``."""
+        """The smallest rises that are seen, (T,); NaN where there is none, or it is certainly more than ``within``."""
         null, noise = self.null, self.null.noise
         left = np.flatnonzero(~self._surely_unseen(rate, power, within))
         found = np.full(len(noise), np.nan)
@@ -304,7 +304,7 @@ def mce_level_detectables(
 
     Thin bins are merged already. Above: the bin of median variance lies beyond the threshold and the others where they
     are (debiased, at most at the threshold). Below: all bins lie below it by that much. A largest gap goes in steps of
-    one hit, 1/n of a bin: where two of them lie nearer than the search tells apart, the answer is for the larger one.
+    one hit, 1/n of a bin: where two of them lie nearer than the search separates, the answer is for the larger one.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
@@ -357,7 +357,7 @@ def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     filled, size = tables.share > 0, len(tables.n)
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
     most = np.full(size, threshold)
-    # the largest "largest gap" that is still surely below: searched downwards from the threshold
+    # the largest "largest gap" that is still significantly below: searched downwards from the threshold
     down = smallest_of_each(
         lambda step, which: 1 - surely_below(tables.take(which), threshold - step, threshold),
         1 - rate, most, noise, noise / 2,

@@ -188,9 +188,9 @@ def _upper_limits(table: GapTables, confidence: float) -> Floats:
 
 
 def breaching_bins(bins: BinCounts, threshold: float, confidence: float) -> list[tuple[float, float]]:
-    """The score ranges (lower, upper] whose gap is surely above ``threshold``, adjacent ones joined.
+    """The score ranges (lower, upper] whose gap is significantly above ``threshold``, adjacent ones joined.
 
-    "Surely": the bin's own lower limit (thin bins merged, error shared among all of them) exceeds it.
+    "Significantly": the bin's own lower limit (thin bins merged, error shared among all of them) exceeds it.
     """
     merged = merge_thin([bins])[0]
     beyond = _lower_limits(stack([merged]), confidence)[0] > threshold

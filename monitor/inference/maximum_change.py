@@ -16,7 +16,7 @@ from monitor.inference.search import smallest_of_each
 
 CELLS = 48
 LEAST_P = 1e-10  # what cells left out and rounding may come to: nearer to 0 a p-value is not worked out
-STEP = 1e-7  # nearer to each other than this no two steps of a p-value are told apart
+STEP = 1e-7  # nearer to each other than this two steps of a p-value count as one
 _UNSEEN = 1e-12  # cells of the baseline's distribution with less probability are left out
 
 Pair = tuple[BinCounts, BinCounts]
@@ -81,7 +81,7 @@ class Nulls:
     def p_values(self, change: Floats) -> Floats:
         """The same of every pair, with the digits that small ones have, (T,) -> (T,); not below 1e-10."""
         every = np.arange(len(change))
-        with np.errstate(divide="ignore"):  # a bin that is surely beyond
+        with np.errstate(divide="ignore"):  # a bin that is significantly beyond
             beyond = -np.expm1(np.log1p(-self.beyond(change, every)).sum(axis=2))
         found = (self.mass * beyond).sum(axis=1) + self.lost
         return np.asarray(np.minimum(np.maximum(found, LEAST_P), 1.0))
@@ -164,7 +164,7 @@ def for_planning(full: Unchanged, rate: float) -> Unchanged:
 def _common_gaps(pooled: GapTables, error: Floats) -> Floats:
     """The signed gaps (T, M) of tables if their MCE is ``error`` (T,), the largest ones nearly alike.
 
-    All are shrunk by the same amount, which leaves their noise in them: one bin then stands out more than it
+    All are shrunk by the same amount, which leaves their noise in them: one bin then differs more than it
     does in truth, while of several with nearly the same gap the largest one varies upwards. So each gap is taken
     one of its standard errors larger, up to ``error``. Without this the level of .05 was .053 on average.
     """

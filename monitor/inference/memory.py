@@ -1,6 +1,6 @@
 """Results of pure functions, kept for whoever asks the same thing again.
 
-The same frozen baseline stands behind every rule and every week, and the bins of one window behind
+The same frozen baseline is behind every rule and every week, and the bins of one window behind
 several rules: what was worked out from them once is not worked out again. Nothing else changes, since the
 functions are pure; how much is kept is bounded.
 """
@@ -45,7 +45,7 @@ def _hashable(argument: Any) -> Hashable:
 def each_by_content(function: Callable[..., Sequence[R]]) -> Callable[..., list[R]]:
     """``function(asked, *others)``, which answers many questions together, with its last results kept.
 
-    ``asked`` is a list of tuples of tables, told apart by their content, and of what is hashable; ``others`` are
+    ``asked`` is a list of tuples of tables, compared by their content, and of what is hashable; ``others`` are
     hashable. There must be one result a tuple, which must not depend on what else is asked nor be changed by those who
     get it. Only what is not known yet is worked out, all of it together.
 

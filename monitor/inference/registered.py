@@ -92,7 +92,7 @@ def _bias(name: str, counts: Counts) -> float:
     return inner - rate * (1 - rate) / max(counts.effective_rows - 1, 1.0)
 
 
-@lru_cache(maxsize=8)  # told apart by what they are, not by content: all metrics of a sample are asked in turn
+@lru_cache(maxsize=8)  # compared by identity, not by content: all metrics of a sample are asked in turn
 def _draws_of(counts: Counts, *, in_bins: bool) -> Groups:
     """The draws of a sample as groups with hits and misses of shape (resamples, groups); the same every time."""
     groups = coarse(counts, by_decision=not in_bins)

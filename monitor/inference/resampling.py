@@ -35,7 +35,7 @@ class UniformDraws:
     """A Latin hypercube of uniforms for one table of M bins; every array has shape (M, B).
 
     ``ordered`` holds each bin's uniforms in rising order (the b-th lies between b/B and (b+1)/B),
-    ``rank`` where draw b stands in it, ``z`` the standard normal of draw b, ``skew`` its (z^2-1)/6.
+    ``rank`` the place of draw b in it, ``z`` the standard normal of draw b, ``skew`` its (z^2-1)/6.
     """
 
     ordered: Floats
@@ -45,7 +45,7 @@ class UniformDraws:
 
     @property
     def place(self) -> npt.NDArray[np.intp]:
-        """Where draw b of each bin stands when all bins are written one after the other, shape (M, B)."""
+        """The place of draw b of each bin when all bins are written one after the other, shape (M, B)."""
         bins, size = self.rank.shape
         return np.asarray(self.rank + size * np.arange(bins)[:, None])
 

@@ -52,8 +52,8 @@ def row_spreads(
 
     >>> rng = np.random.default_rng(1)
     >>> label = rng.integers(0, 2, 400)
-    >>> told = np.where(rng.random(400) < 0.8, label, 1 - label)
-    >>> rows = ProbabilityRows(("a", "b"), np.eye(2)[told] * 0.8 + 0.1, np.eye(2)[label], np.ones(400), 400)
+    >>> shown = np.where(rng.random(400) < 0.8, label, 1 - label)
+    >>> rows = ProbabilityRows(("a", "b"), np.eye(2)[shown] * 0.8 + 0.1, np.eye(2)[label], np.ones(400), 400)
     >>> found = row_spreads(rows, ["top1_accuracy"], rng)["top1_accuracy"]
     >>> bool(0.75 < found.value < 0.85), bool(0.017 < found.se < 0.023)
     (True, True)
@@ -121,7 +121,7 @@ def _bias(value: float, drawn: Floats) -> float:
 
 
 def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
-    """The items at these positions; they stand for as many as before."""
+    """The items at these positions; they represent as many as before."""
     arrays: dict[str, Any] = {
         field.name: getattr(rows, field.name)[index]
         for field in fields(rows)
@@ -144,7 +144,7 @@ def _arranged(rows: Rows, rng: np.random.Generator) -> tuple[Rows, int]:
     order = rng.permutation(np.concatenate((np.arange(total), np.zeros(filling, dtype=np.intp))))
     arranged = take(rows, order)
     if filling:
-        # the first item stands in for the fillers: one of its places keeps its weight
+        # the first item takes the places of the fillers: one of its places keeps its weight
         weight = arranged.weight.copy()
         weight[np.flatnonzero(order == 0)[1:]] = 0.0
         arranged = replace(arranged, weight=weight)

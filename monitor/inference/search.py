@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from monitor.core.counts import Bools, Floats, Ints
 
 PRECISION = 4e-5
-_LEAST = 1e-15  # nearer to 0 or 1 than this no probability is told apart
+_LEAST = 1e-15  # nearer to 0 or 1 than this probabilities count as equal
 
 Chance = Callable[[Floats, Ints], Floats]
 """``chance(distance, which)``: the probability at one distance for each of the questions ``which``; all (K,)."""

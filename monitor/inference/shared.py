@@ -3,8 +3,8 @@
 A design effect is measured for a label as a whole: it says how uncertain the *sum* of its residuals is, not in
 which bins. Dividing every bin's rows by it takes all noise for noise of single bins, independent of the others'.
 That is one end. Where the rows of one cluster lie in many bins, bins are right or wrong together, and each by
-itself is much surer than that. A plug-in ECE is then expected to be less noisy, what was seen looks better than
-calibrated labels do, and the upper limit falls to where the truth is not.
+itself is much less noisy than that. A plug-in ECE is then expected to be noisier than it is, what was seen looks
+better than calibrated labels do, and the upper limit falls below the truth.
 
 Here is the other end. A bin's hit rate varies by its own n rows, as if all of them were independent, and by one
 number Z that all bins share::
@@ -83,7 +83,7 @@ class SharedNoise:
 def design_effects(tables: Sequence[BinCounts]) -> Floats:
     """The design effect behind each table's effective rows, shape (T,): rows over effective rows.
 
-    1 where weights differ: what they and what clusters take from the rows cannot be told apart in a table.
+    1 where weights differ: what they and what clusters take from the rows cannot be separated in a table.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], design_effect=2.0)

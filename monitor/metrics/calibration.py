@@ -118,7 +118,7 @@ class Losses:
     def rise(self) -> float:
         """By how much the loss of a row would rise if its outcome turned into the dearer one; the mean over the rows.
 
-        At least the mean loss itself: it stands for losses that other scores, not seen, might bring.
+        At least the mean loss itself: it leaves room for losses that other scores, not seen, might bring.
         """
         more = self.miss - self.hit
         rises = self._expected(np.maximum(more, 0.0), np.maximum(-more, 0.0))
@@ -203,7 +203,7 @@ def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
 class BrierParts:
     """The parts of a Brier score over bins: reliability - resolution + uncertainty + ``within`` is the score.
 
-    ``reliability`` is what recalibration could gain, ``resolution`` what the bins tell apart, ``uncertainty``
+    ``reliability`` is what recalibration could gain, ``resolution`` how far the bins differ, ``uncertainty``
     that of the outcomes alone, ``within`` the rest: scores that differ inside a bin (0 where they do not).
     """
 

@@ -1,4 +1,4 @@
-"""Certainty: how much of a classifier's performance comes from scores it was sure of (Aguilar-Ruiz 2024).
+"""Certainty: how much of a classifier's performance comes from confident scores (Aguilar-Ruiz 2024).
 
 With T the truth and Q the scores of N items, CM* = T'Q is the confusion matrix that the scores themselves make. V
 keeps of it each item's highest score, U the rest. Any measure of a confusion matrix can be taken of CM*, V and U.

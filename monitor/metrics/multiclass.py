@@ -173,7 +173,7 @@ class ClassAreas:
 def class_areas(rows: ProbabilityRows) -> ClassAreas:
     """All areas at once, exact (scores are not rounded to cells). Hand & Till 2001; Fawcett 2006.
 
-    An item with shares of several labels stands in each class by its share, and against each by the rest.
+    An item with shares of several labels counts in each class by its share, and against each by the rest.
     """
     return _areas_of(rows, _placements(rows))
 

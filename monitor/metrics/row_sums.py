@@ -98,8 +98,8 @@ def certain_confusion(rows: ProbabilityRows, blocks: int) -> Floats:
 def closeness_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     """By true label the sums of w (1 - Hellinger's distance of scores and truth) and of w; shape (blocks, K, 2).
 
-    Of scores q made to add up to 1 the distance from "surely label k" is sqrt(1 - sqrt(q_k)). An item without any score
-    adds nothing.
+    Of scores q made to add up to 1 the distance from "label k with score 1" is sqrt(1 - sqrt(q_k)). An item without
+    any score adds nothing.
     """
     size = len(rows.labels)
     total = scores(rows).sum(axis=1)

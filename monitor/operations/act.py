@@ -38,7 +38,7 @@ class Pending:
 def may_act(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
     """Source -> why this run may not act on it ("" where it may).
 
-    A window older than the newest evaluated one never acts unless told.
+    A window older than the newest evaluated one acts only with ``--act``.
     """
     found = {}
     for name in names:
@@ -63,18 +63,18 @@ def refused(evaluated: Sequence[Evaluated], state: str) -> list[Action]:
 
 
 def act(
-    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], may: Mapping[str, str], *, told: bool = False
+    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], may: Mapping[str, str], *, requested: bool = False
 ) -> list[Pending]:
     """Change the switch, then open, go on with or resolve incidents and write their messages.
 
-    ``told`` is ``--act``: the switch, too, takes an older window as evidence. A window that may not act moves no
+    ``requested`` is ``--act``: the switch, too, takes an older window as evidence. A window that may not act moves no
     switch, but what it found is kept as evidence: it may hold the last evaluated outcome of a rule.
     """
     allowed = [part for part in evaluated if not may[part.source]]
     for part in evaluated:
         if may[part.source]:
             _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
-    states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, told).items()}
+    states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, requested).items()}
     incidents = _incidents(monitor, window, allowed)
     return [
         _pending(verdict, kind, may[verdict.subject.source], states, incidents)
@@ -99,8 +99,10 @@ def _pending(
     return Pending(kind, source, label, states.get((source, label), "nothing to change"))
 
 
-def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool) -> dict[tuple[str, str | None], str]:
-    """Apply the acting rules' verdicts of one source, label by label; what became of each, in words.
+def switch_source(
+    monitor: Monitor, window: Window, part: Evaluated, requested: bool
+) -> dict[tuple[str, str | None], str]:
+    """Apply the acting rules' verdicts of one source, label by label; gives the result of each, in words.
 
     Only a rule of ``scope: source`` touches the source's own switch: a source that cannot be read and of
     which no label is known has one verdict a rule, which is about no label.
@@ -109,7 +111,7 @@ def switch_source(monitor: Monitor, window: Window, part: Evaluated, told: bool)
     known = _take_evidence(monitor, part.source, by_label)
     return {
         (part.source, label): _switch_label(
-            monitor, evidence_of(window, verdicts, told, known[label]), part.source, label
+            monitor, evidence_of(window, verdicts, requested, known[label]), part.source, label
         )
         for label, verdicts in by_label.items()
     }
@@ -159,12 +161,12 @@ def _with_verdicts(known: Sequence[RuleEvidence], verdicts: Sequence[Verdict], j
 
 
 def evidence_of(
-    window: Window, verdicts: Sequence[Verdict], told: bool, known: Sequence[RuleEvidence] = ()
+    window: Window, verdicts: Sequence[Verdict], requested: bool, known: Sequence[RuleEvidence] = ()
 ) -> Evidence:
     """What the switch of one label is shown."""
     digest = hashlib.sha256(" ".join(sorted(v.id for v in verdicts)).encode()).hexdigest()[:12]
     return Evidence(
-        window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", told, known
+        window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", requested, known
     )
 
 
@@ -225,7 +227,7 @@ def _retired(
 
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
-    """The actions with what became of them, messages included."""
+    """The actions with their results, messages included."""
     posts = monitor.store.delivery_roots({p.root for p in pending if p.root is not None})
     words = {root: compose.delivery_words(post) for root, post in posts.items()}
     return _distinct([Action(p.kind, p.source, p.label, p.state or words.get(p.root or "", NO_ROUTE)) for p in pending])

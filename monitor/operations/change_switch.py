@@ -53,7 +53,7 @@ class Changed:
 
     @property
     def words(self) -> str:
-        """What became of it, for a person."""
+        """The result, for a person."""
         done = "turned on" if self.event.kind == "enabled" else "turned off"
         return f"already {done}" if self.already else done
 
@@ -76,7 +76,7 @@ def change_switch(
     until: datetime | None = None,
     key: str | None = None,
 ) -> str:
-    """One operator's change, stored with its event; gives back what became of it.
+    """One operator's change, stored with its event; gives the result.
 
     With a ``key``, a retry changes nothing and says "already turned on"; raises :class:`KeyReused`
     where the key belongs to another change.

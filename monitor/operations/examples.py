@@ -15,7 +15,7 @@ from monitor.warehouse.examples import ExampleQuery, ExampleRow
 
 
 class NoSuchRows(Exception):
-    """There is nothing that could be looked at; the message says what to write instead."""
+    """There are no rows that could be shown; the message says what to ask for."""
 
 
 @dataclass(frozen=True, slots=True)

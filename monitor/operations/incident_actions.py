@@ -27,7 +27,7 @@ _CALLS = ("repeat", "call")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a person's wish: ``done``, or why not, in ``words``; ``deliveries`` are pending edits."""
+    """The result of a person's action: ``done``, or why not, in ``words``; ``deliveries`` are pending edits."""
 
     decision: IncidentDecision
     words: str

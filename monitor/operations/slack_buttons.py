@@ -114,7 +114,7 @@ class SlackResponder(Protocol):
     """What a press needs of Slack (:class:`monitor.alerting.slack.socket_mode.SocketModeResponder`)."""
 
     def whisper(self, channel: str, user: str, text: str) -> None:
-        """Tell one person something."""
+        """Show one person a text."""
 
     def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:
         """Show a modal to who pressed."""
@@ -295,7 +295,7 @@ class Buttons:
         self._handled: OrderedDict[str, str] = OrderedDict()
 
     def handle(self, payload: Mapping[str, Any]) -> str:
-        """Do what was pressed and answer privately; gives what became of it, in words."""
+        """Do what was pressed and answer privately; gives the result in words."""
         with self._one:
             try:
                 words, changed = self._handle(payload)
@@ -307,7 +307,7 @@ class Buttons:
         return words
 
     def _handle(self, payload: Mapping[str, Any]) -> tuple[str, bool]:
-        """What became of it, and whether there is something to send."""
+        """The result, and whether there is something to send."""
         press = None
         try:
             press = read_press(payload, self._team)
@@ -380,7 +380,7 @@ class Buttons:
         until = ""
         try:
             until = self._until(incident)
-        except Exception:  # the switch has changed: whatever breaks now, nobody may be told that it has not
+        except Exception:  # the switch has changed: whatever breaks now, no answer may say that it has not
             log.exception("automation was changed; until when is not known")
         return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
 

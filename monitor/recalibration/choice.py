@@ -38,7 +38,7 @@ def ece_gain(gain: Gain) -> float:
 
 
 def helps(gain: Gain) -> bool:
-    """Whether there surely is an error, the ECE falls enough, and the Brier score falls too.
+    """Whether there is a significant error, the ECE falls enough, and the Brier score falls too.
 
     The Brier score is on the same rows not seen; no bins can hide from it what a map got wrong.
     """

@@ -61,7 +61,7 @@ def fit_platt(counts: Counts) -> ScoreMap:
     """Logistic regression of the outcome on logit(s), without penalty. Platt 1999.
 
     As in the source, outcomes are held off 0 and 1 by (N+ + 1) / (N+ + 2) and 1 / (N- + 2), so that rows
-    which a score tells apart without an error still have an answer.
+    which a score separates without an error still have an answer.
     """
     yes, no = counts.wy, np.maximum(counts.w - counts.wy, 0.0)
     effective = counts.effective_rows / float(counts.w.sum())

@@ -189,7 +189,7 @@ ADVICE: tuple[AdviceRow, ...] = (
          _by_action("block_scores")),
     _row("misses_too_many", "breach", "find_missed",
          "search recent items for missed ones; then lower the decision threshold or retrain", _by_metric(_MISSES)),
-    _row("ranking_poor", "breach", "retrain", "retrain: the scores do not tell hits from misses well enough",
+    _row("ranking_poor", "breach", "retrain", "retrain: the scores do not separate hits from misses well enough",
          _by_metric(_RANKING)),
     _row("scores_off", "breach", "recalibrate", "recalibrate", _by_metric(_CALIBRATION)),
     _row("something_changed", "breach", "investigate",

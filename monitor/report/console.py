@@ -23,7 +23,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def plain_table(*columns: str, title: str | Text | None = None) -> Table:
-    """A table of texts: narrow terminals fold a text, they never cut it, since the end may be what tells two apart."""
+    """A table of texts: narrow terminals fold a text, they never cut it, since two may differ only in their ends."""
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
     )

@@ -259,7 +259,7 @@ _STOPPED_BY = {
 
 
 def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
-    """The checks that a verdict's reason and numbers tell of; ``passed`` is None where they do not."""
+    """The checks that follow from a verdict's reason and numbers; ``passed`` is None where they do not say."""
     test, reason = verdict.metric in TESTS, verdict.reason
     stopped = _STOPPED_BY.get(reason, "test_result" if test and verdict.value is None else None)
     gates = {

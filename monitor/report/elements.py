@@ -118,7 +118,7 @@ def calibration(found: Iterable[Detailed]) -> Element:
 
 
 def decisions(found: Iterable[Detailed]) -> Element:
-    """How well scores tell hits from misses, and decisions are right."""
+    """How well scores separate hits from misses, and decisions are right."""
     names = ("roc_auc", "pr_auc", "accuracy", "false_negative_rate")
     return _measures("Discrimination and decisions", ("ROC AUC", "PR AUC", "accuracy", "missed"), names, found)
 
@@ -179,7 +179,7 @@ def threshold_text(detail: Detail, target: float) -> str:
     return f"{words.share(target)} accuracy from {point.threshold:.4f}, {words.share(point.coverage)} alone"
 
 
-def told(detail: Detail) -> str:
+def detail_text(detail: Detail) -> str:
     """What acted alone, or would have, in one sentence; "" where no row lies from the threshold on."""
     people = detail.interval("share_to_people")
     if detail.harm is None or people is None or people.value is None:

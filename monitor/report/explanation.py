@@ -1,6 +1,6 @@
-"""A verdict explained: what was asked, seen and compared, how sure it is, and why it was decided so.
+"""A verdict explained: what was asked, measured and compared, the p-value, and why it was decided so.
 
-Everything is told from what is stored: the verdict with its detail, its baseline, its estimate. Nothing is
+Everything comes from what is stored: the verdict with its detail, its baseline, its estimate. Nothing is
 computed anew, so that the explanation of an old verdict is still the explanation of that verdict.
 """
 
@@ -216,7 +216,7 @@ def _alone_words(alone: Mapping[str, Any] | None) -> str:
     if alone is None:
         return ""
     if alone["too_few"]:
-        return " It has too few rows to tell by itself."
+        return " It has too few rows for a decision by itself."
     within = "By itself it is within the threshold: an open incident neither continues nor ends"
     return " By itself it is beyond the threshold as well." if alone["beyond"] else f" {within}."
 

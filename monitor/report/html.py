@@ -77,7 +77,7 @@ class Section:
 def html_report(data: ReportData) -> str:
     """The page as one string: the same for the same data, to the byte.
 
-    Scripts are allowed by their hash only. The numbers of the figures stand in the page as JSON:
+    Scripts are allowed by their hash only. The numbers of the figures are in the page as JSON:
     ``#calmon-data`` is the history by subject, ``#calmon-figures`` what Plotly draws, by element id.
     """
     scales = data.scales
@@ -115,7 +115,7 @@ def content_policy(scripts: Sequence[str]) -> str:
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand inside a ``<script>`` element: ASCII, without ``<``, ``>`` and ``&``.
+    """JSON that is safe inside a ``<script>`` element: ASCII, without ``<``, ``>`` and ``&``.
 
     >>> script_json({"label": "</script>"})
     '{"label": "\\\\u003c/script\\\\u003e"}'
@@ -250,7 +250,9 @@ def environment() -> Environment:
     loader = PackageLoader("monitor.report", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(words=words, finding_text=finding_text, outcome_text=outcome_text, told=elements.told)
+    found.globals.update(
+        words=words, finding_text=finding_text, outcome_text=outcome_text, detail_text=elements.detail_text
+    )
     found.tests["subject"] = lambda cell: isinstance(cell, Subject)
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)
     found.tests["marked"] = lambda cell: isinstance(cell, tuple)

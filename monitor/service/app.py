@@ -98,7 +98,7 @@ class Stored:
 
 
 class Backend(Protocol):
-    """What the service stands on. Every method may raise :class:`RequestRefused`, and is called in a thread."""
+    """What the service needs. Every method may raise :class:`RequestRefused`, and is called in a thread."""
 
     def board(self) -> SwitchSnapshot:
         """Every switch and threshold, now."""
@@ -197,7 +197,7 @@ def _token(header: str, *, page: bool) -> str | None:
 
 
 class GuardedRoute(APIRoute):
-    """A route that looks at who asks before it looks at what is asked. Its scope stands in the OpenAPI."""
+    """A route that looks at who asks before it looks at what is asked. Its scope is in the OpenAPI document."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler behind the guard. Raises KeyError where the route has no scope."""
@@ -274,7 +274,7 @@ class MarkBody(_Body):
 
 
 class BoardBody(_Body):
-    """Every switch and threshold at one moment; `request` is what the client sent to be told again."""
+    """Every switch and threshold at one moment; `request` repeats what the client sent."""
 
     at: AwareDatetime
     request: str | None
@@ -286,7 +286,7 @@ class BoardBody(_Body):
 
 
 class DecisionBody(_Body):
-    """Whether automation may act on one item; without a score, how the switch stands (`allowed` is null)."""
+    """Whether automation may act on one item; without a score, the state of the switch (`allowed` is null)."""
 
     source: str
     label: str
@@ -322,7 +322,7 @@ class HealthBody(_Body):
 
 
 class ProblemBody(_Body):
-    """What went wrong (RFC 9457), with the reason by its name."""
+    """An error (RFC 9457), with the reason by its name."""
 
     type: str
     title: str
@@ -430,7 +430,7 @@ def get_decision(
     label: LabelPath,
     score: Annotated[float | None, Query(ge=0, le=1, allow_inf_nan=False, description="Of the item.")] = None,
 ) -> Response:
-    """Yes or no for an item of this label with this score. Without a score: how the switch stands, and no yes."""
+    """Yes or no for an item of this label with this score. Without a score: the state of the switch, and never yes."""
     backend = _backend(request)
     _check_label(label)
     board, now = backend.board(), backend.now()
@@ -513,7 +513,7 @@ async def get_page(request: Request, week: str | None = None) -> Response:
 
 @router.get("/report", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
 async def get_report(request: Request, week: str) -> Response:
-    """The report of one week; its own policy stands in the page."""
+    """The report of one week; its own policy is in the page."""
     text = await _made(request, _backend(request).report, week)
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
 
@@ -561,7 +561,7 @@ def create_app(backend: Backend, guard: Guard, *, docs: str | None = None) -> AS
 
 
 def api(backend: Backend, guard: Guard, *, docs: str | None = None) -> FastAPI:
-    """What stands behind the door; its ``openapi()`` is docs/openapi.json."""
+    """The application behind the request limits; its ``openapi()`` is docs/openapi.json."""
     app = FastAPI(
         title="calmon automation", version="1", description="May automation act? The switch of calibration-monitor.",
         docs_url=None, redoc_url=None, redirect_slashes=False,

@@ -80,7 +80,7 @@ class ReopeningStore:
         self._seen = self._look()
 
     def store(self) -> Store:
-        """The history as it stands at its address now. Raises HistoryError."""
+        """The history that is at its address now. Raises HistoryError."""
         with self._lock:
             found = self._look()
             if found != self._seen:

@@ -73,7 +73,7 @@ class _Limited(H11Protocol):
 
     def _close_if_idle(self) -> None:
         if not self._asks() and not self.transport.is_closing():
-            self.transport.abort()  # it has nothing to be told, and closing in good order could take for ever
+            self.transport.abort()  # there is nothing to answer, and closing in good order could take for ever
 
     def _no_deadline(self) -> None:
         if self._deadline is not None:

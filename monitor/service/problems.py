@@ -11,7 +11,7 @@ SCHEMA_NAME = "Problem"
 
 
 class ProblemReason(StrEnum):
-    """Why a request was refused; each has its row in docs/http.md and stands in the OpenAPI."""
+    """Why a request was refused; each has its row in docs/http.md and is in the OpenAPI document."""
 
     TOKEN_MISSING = "token_missing"  # noqa: S105 - a reason, not a token
     TOKEN_UNKNOWN = "token_unknown"  # noqa: S105 - a reason, not a token

@@ -31,7 +31,7 @@ SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Everything that is told, read at one time."""
+    """Everything that is reported, read at one time."""
 
     at: datetime
     seen: Observed
@@ -69,7 +69,7 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
 
 
 def families(shown: Shown) -> Iterator[Metric]:
-    """One family a kind of number; every name and label stands in docs/watching.md."""
+    """One family a kind of number; every name and label is in docs/watching.md."""
     yield from _runs(shown)
     yield _gauge(
         "calmon_monitor_findings", "What is wrong with the monitor itself, by named reason", ("reason", "severity"),

@@ -1,6 +1,6 @@
 """The door of the HTTP service: limits on every request before it is looked at, and one log line after it.
 
-Pure ASGI, so that it holds for whatever stands behind it. No header and no query reaches the log, and what
+Pure ASGI, so that it holds for every application behind it. No header and no query reaches the log, and what
 looks like a token in a path is hidden there.
 """
 

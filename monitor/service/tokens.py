@@ -106,7 +106,7 @@ def _entry(line: str, number: int) -> Entry:
 
 
 def entry_of(entries: Sequence[Entry], token: str) -> Entry | None:
-    """Whose token it is. Compares with every entry in constant time, so that time tells nothing."""
+    """Whose token it is. Compares with every entry in constant time, so that the time shows nothing."""
     digest, found = digest_of(token), None
     for entry in entries:
         if hmac.compare_digest(entry.digest, digest):
@@ -117,7 +117,7 @@ def entry_of(entries: Sequence[Entry], token: str) -> Entry | None:
 class TokensFile:
     """The file of tokens, read at every request (it is small) and parsed when it has changed.
 
-    A revoked token ends with the next request; a broken file refuses everything until it is mended.
+    A revoked token ends with the next request; a broken file refuses everything until it is fixed.
     """
 
     def __init__(self, path: Path) -> None:

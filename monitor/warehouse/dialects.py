@@ -1,6 +1,6 @@
 """Where the engines differ: the types of columns, what a number, a text and an instant are.
 
-Everything else is plain SQLAlchemy Core and stands in ``statements.py``. An *instant* is an
+Everything else is plain SQLAlchemy Core, in ``statements.py``. An *instant* is an
 expression that can be compared with :meth:`Dialect.moment` of the same kind of column, and is NULL
 where the value is no date.
 """

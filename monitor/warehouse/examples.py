@@ -1,4 +1,4 @@
-"""The rows behind a finding: which ones are wanted, and what is told of each."""
+"""The rows behind a finding: which ones are requested, and what is shown of each."""
 
 from __future__ import annotations
 

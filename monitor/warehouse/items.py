@@ -1,7 +1,8 @@
 """Statements about items as a whole: the rank of each label, whole rows of probabilities, and items of numbers.
 
-They take the rows that :class:`~monitor.warehouse.statements.Statements` calls sound, so what a bad row is stands in
-one place. ``multiclass`` sources have one level more: an item counts only if exactly one of its labels is true.
+They take the rows that :class:`~monitor.warehouse.statements.Statements` calls sound, so what a bad row is
+is defined in one place. ``multiclass`` sources have one level more: an item counts only if exactly one of its labels
+is true.
 """
 
 from __future__ import annotations

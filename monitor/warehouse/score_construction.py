@@ -51,7 +51,7 @@ def mean_probability(rows: Ragged) -> Floats:
 
 
 def min_probability(rows: Ragged) -> Floats:
-    """The smallest token probability: an answer is as sure as its least sure token.
+    """The smallest token probability: an answer is as certain as its least certain token.
 
     >>> min_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
     [0.4]

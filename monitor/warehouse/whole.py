@@ -34,7 +34,7 @@ def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
 
     ``columns`` are number, label, s, y, w, truth and frequency of shape (rows,), as
     :meth:`~monitor.warehouse.items.WholeStatements.whole_rows` gives them. An item's weight is its own times the
-    number of items that it stands for among those of its true label.
+    number of items that it represents among those of its true label.
     """
     import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
@@ -52,7 +52,7 @@ def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
 
 
 def regression_rows(columns: Arrays, items: int) -> RegressionRows:
-    """Rows of numbers; where they are a sample of ``items``, each stands for as many as the others."""
+    """Rows of numbers; where they are a sample of ``items``, each represents as many as the others."""
     predicted, deviation, actual, weight = (
         _floats(columns[name]) for name in ("predicted", "deviation", "actual", "weight")
     )

@@ -107,7 +107,7 @@ routes: []
     ]:  # fmt: skip
         lines = [line for line in found.stderr.splitlines() if f"alerts.yaml:{number}:" in line]
         assert any(wrong in line for line in lines), (number, wrong, found.stderr)
-    assert found.stderr.count("write instead:") >= 10
+    assert found.stderr.count("fix:") >= 10
     assert not (tmp_path / "history.sqlite").exists()
 
 

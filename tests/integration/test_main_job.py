@@ -144,7 +144,7 @@ def test_the_same_window_after_an_operators_enable_says_and_does_the_same(world:
         run_window(monitor, broken)
         enable_slipping(monitor)
         held = run_window(monitor, broken)
-        assert held.actions[1].state == "an operator's enable holds"
+        assert held.actions[1].state == "left on: enabled by ann until 2026-08-25 12:00 UTC"
         assert monitor.store.switch("tickets", "slipping").state == "on"
         times[0] = now + timedelta(hours=25)
         again = run_window(monitor, broken)

@@ -234,7 +234,7 @@ def test_a_bad_rules_file_has_the_errors_of_check(world: World, tmp_path: Path) 
     assert (found.exit_code, checked.exit_code) == (2, 2)
     names = str(world.folder / "new.yaml"), str(tmp_path / "alerts.yaml")
     assert found.stderr.replace(names[0], "FILE") == checked.stderr.replace(names[1], "FILE")
-    assert "write instead:" in found.stderr
+    assert "fix:" in found.stderr
 
 
 def test_a_file_that_cannot_be_held_against_this_history_is_refused(world: World) -> None:

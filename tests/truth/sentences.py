@@ -1,4 +1,4 @@
-"""The sentences that several texts share: what a verdict says, the state of a label, how an incident stands, harm.
+"""The sentences that several texts share: what a verdict says, the state of a label, the state of an incident, harm.
 
 Each grammar here is read with the row it is about: a verdict, an incident, the verdicts of a label.
 """
@@ -290,7 +290,7 @@ def excess_of(facts: Facts, row: Row) -> float | None:
     return None if found is None or found["value"] is None else found["value"] * found["n"]
 
 
-# --- how an incident stands, and what just happened to it
+# --- the state of an incident, and what just happened to it
 
 
 @dataclass(frozen=True)
@@ -355,11 +355,11 @@ class About:
         return None if verdict is None else verdict["outcome"]
 
 
-STANDING = Grammar("how an incident stands")
+INCIDENT_STATE = Grammar("the state of an incident")
 _N = r"(?P<n>\d+) (?P<unit>weeks?|days?)"
 
 
-@STANDING.add(rf"[Aa]cknowledged by (?P<who>.+?), (?P<at>{TIME}) UTC")
+@INCIDENT_STATE.add(rf"[Aa]cknowledged by (?P<who>.+?), (?P<at>{TIME}) UTC")
 def _acknowledged(reader: Reader, text: str, about: About, who: str, at: str) -> None:
     i = about.incident
     reader.equal("incident state", text, "acknowledged", i["state"])
@@ -367,7 +367,7 @@ def _acknowledged(reader: Reader, text: str, about: About, who: str, at: str) ->
     reader.check(same_minute(at, i["acknowledged_at"]), "when", text, i["acknowledged_at"])
 
 
-@STANDING.add(rf"[Ss]ilenced until (?P<until>{TIME}) UTC by (?P<who>.+?)")
+@INCIDENT_STATE.add(rf"[Ss]ilenced until (?P<until>{TIME}) UTC by (?P<who>.+?)")
 def _silenced(reader: Reader, text: str, about: About, until: str, who: str) -> None:
     i = about.incident
     reader.equal("incident state", text, "silenced", i["state"])
@@ -375,7 +375,7 @@ def _silenced(reader: Reader, text: str, about: About, until: str, who: str) -> 
     reader.check(same_minute(until, i["silenced_until"]), "until", text, i["silenced_until"])
 
 
-@STANDING.add(rf"[Ii]n breach for {_N} \(since (?P<since>{WEEK})\)")
+@INCIDENT_STATE.add(rf"[Ii]n breach for {_N} \(since (?P<since>{WEEK})\)")
 def _in_breach_for(reader: Reader, text: str, about: About, n: str, unit: str, since: str) -> None:
     last = about.last_breach["window_name"]
     reader.equal("since", text, since, _first_window(about))
@@ -387,7 +387,7 @@ def _in_breach_for(reader: Reader, text: str, about: About, n: str, unit: str, s
     )
 
 
-@STANDING.add(rf"[Ii]n breach in (?P<k>\d+) of {_N} since (?P<since>{WEEK}), last in (?P<last>{WEEK})")
+@INCIDENT_STATE.add(rf"[Ii]n breach in (?P<k>\d+) of {_N} since (?P<since>{WEEK}), last in (?P<last>{WEEK})")
 def _in_breach_in(reader: Reader, text: str, about: About, k: str, n: str, unit: str, since: str, last: str) -> None:
     reader.equal("since", text, since, _first_window(about))
     reader.equal("last breach", text, last, about.last_breach["window_name"])
@@ -403,7 +403,7 @@ def _first_window(about: About) -> str:
     return str(about.incident["opened_window"])
 
 
-@STANDING.add(r"[Cc]ame back (?P<often>once|twice|\d+ times)")
+@INCIDENT_STATE.add(r"[Cc]ame back (?P<often>once|twice|\d+ times)")
 def _came_back(reader: Reader, text: str, about: About, often: str) -> None:
     times = {"once": 1, "twice": 2}.get(often) or int(often.split(maxsplit=1)[0])
     reader.equal("came back", text, times, about.incident["reopened"])
@@ -424,7 +424,7 @@ def _newest_is(
         reader.check(newest["window_name"] == window, "newest window", text, newest["window_name"])
 
 
-@STANDING.add(rf"[Aa]bove the limit, not confirmed in (?P<window>{WEEK})")
+@INCIDENT_STATE.add(rf"[Aa]bove the limit, not confirmed in (?P<window>{WEEK})")
 def _not_confirmed_in(reader: Reader, text: str, about: About, window: str) -> None:
     _newest_is(reader, text, about, window, ("unconfirmed",))
 
@@ -443,22 +443,22 @@ def _silent_since(reader: Reader, text: str, about: About, since: str) -> None:
     )
 
 
-@STANDING.add(rf"[Nn]ot judged in (?P<window>{WEEK})")
+@INCIDENT_STATE.add(rf"[Nn]ot judged in (?P<window>{WEEK})")
 def _not_judged_in(reader: Reader, text: str, about: About, window: str) -> None:
     _newest_is(reader, text, about, window, ("not_evaluated",))
 
 
-@STANDING.add(rf"[Nn]ot judged since (?P<since>{WEEK})")
+@INCIDENT_STATE.add(rf"[Nn]ot judged since (?P<since>{WEEK})")
 def _not_judged_since(reader: Reader, text: str, about: About, since: str) -> None:
     _silent_since(reader, text, about, since)
 
 
-@STANDING.add(rf"[Nn]o outcome of this label arrived in (?P<window>{WEEK})")
+@INCIDENT_STATE.add(rf"[Nn]o outcome of this label arrived in (?P<window>{WEEK})")
 def _gone_in(reader: Reader, text: str, about: About, window: str) -> None:
     _newest_is(reader, text, about, window, ("not_evaluated",), "no_rows")
 
 
-@STANDING.add(rf"[Nn]o outcome of this label has arrived since (?P<since>{WEEK})")
+@INCIDENT_STATE.add(rf"[Nn]o outcome of this label has arrived since (?P<since>{WEEK})")
 def _gone_since(reader: Reader, text: str, about: About, since: str) -> None:
     _silent_since(reader, text, about, since)
     newest = about.newest
@@ -466,7 +466,7 @@ def _gone_since(reader: Reader, text: str, about: About, since: str) -> None:
         reader.equal("reason of the newest window", text, "no_rows", newest["reason"])
 
 
-@STANDING.add(
+@INCIDENT_STATE.add(
     rf"[Ww]ithin the limit in (?P<window>{WEEK}); it keeps coming back, so one more good (?:week|day) resolves it"
 )
 def _held_back(reader: Reader, text: str, about: About, window: str) -> None:
@@ -481,7 +481,7 @@ def _held_back(reader: Reader, text: str, about: About, window: str) -> None:
     reader.check(about.incident["state"] != "resolved", "incident state", text, about.incident["state"])
 
 
-@STANDING.add(
+@INCIDENT_STATE.add(
     rf"[Rr]esolved in (?P<window>{WEEK}): within the limit(?: (?P<row>\d+) (?:weeks|days) in a row)?"
     r"(?:, (?:after (?P<n>\d+) (?P<unit>weeks?|days?) in breach|(?P<later>by later outcomes)))?"
 )
@@ -506,7 +506,7 @@ def _ended_well(reader: Reader, text: str, about: About, window: str) -> None:
     reader.check(true == "ok", "within the limit", text, f"the verdict of {window} was {true}")
 
 
-@STANDING.add(r"[Rr]esolved by (?P<who>.+?)(?:: (?P<why>.+))?")
+@INCIDENT_STATE.add(r"[Rr]esolved by (?P<who>.+?)(?:: (?P<why>.+))?")
 def _resolved_by(reader: Reader, text: str, about: About, who: str, why: Any) -> None:
     reader.equal("incident state", text, "resolved", about.incident["state"])
     reader.equal("by whom", text, who, about.incident["resolved_by"])
@@ -515,7 +515,7 @@ def _resolved_by(reader: Reader, text: str, about: About, who: str, why: Any) ->
         reader.equal("why", text, why, ended[-1]["detail"].get("why") if ended else None)
 
 
-@STANDING.add(rf"Open since (?P<window>{WEEK})|[Ss]ince (?P<other>{WEEK})")
+@INCIDENT_STATE.add(rf"Open since (?P<window>{WEEK})|[Ss]ince (?P<other>{WEEK})")
 def _open_since(reader: Reader, text: str, about: About, window: Any, other: Any) -> None:
     reader.equal("since", text, window or other, about.incident["opened_window"])
     reader.check(about.incident["state"] != "resolved", "incident state", text, about.incident["state"])
@@ -525,14 +525,14 @@ _KEEPS = "; it keeps coming back"
 
 
 def check_standing(reader: Reader, text: str, incident: Row) -> None:
-    """How an incident stands: parts joined by "; "."""
+    """The state of an incident: parts joined by "; "."""
     about = About(reader.facts, incident)
     whole = text.replace(_KEEPS, "\x00")
     parts = [part.replace("\x00", _KEEPS) for part in whole.split("; ")]
     if text.startswith("Resolved by"):
         parts = [text]  # a person's reason may hold anything
     for part in parts:
-        STANDING.read(reader, part, about)
+        INCIDENT_STATE.read(reader, part, about)
 
 
 def minute_of(text: str) -> datetime:

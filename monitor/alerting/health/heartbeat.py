@@ -1,7 +1,7 @@
 """The heartbeat: an address that is called after each success, so that somebody else notices when calls stop.
 
 As healthchecks.io and its kind have it: the address itself for a success, ``/fail`` behind it for a failure. A call
-that does not get through is logged and never fails what it tells of.
+that does not get through is logged and never fails the run that it reports.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BODY_BYTES = 10_000
 
 
 def beat(address: SecretStr | None, *, failed: str | None = None, time_limit_s: float = TIME_LIMIT_S) -> bool:
-    """Tell of a success, or that it ``failed`` and why; True where the call was taken.
+    """Report a success, or that it ``failed`` and why; True where the call was taken.
 
-    The address is a secret (whoever has it can keep the alarm quiet) and stands in no log line.
+    The address is a secret (whoever has it can keep the alarm quiet) and is in no log line.
 
     >>> beat(None)
     False

@@ -99,7 +99,7 @@ class ReadingSeen:
 class JudgedSeen:
     """The verdicts of one source in the newest window of a schedule that was judged.
 
-    ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons told by
+    ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons reported by
     label, (rule, severity, label); ``since`` is the first of the windows without a break in which a reason held
     (``""``: nothing was judged). ``lost`` says why rows were rejected, ``examples`` names some of their items.
     """
@@ -121,7 +121,7 @@ class Observed:
 
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
     ``notes`` are what the flows have left (``monitor.core.records.Note``), by key; ``in_threads`` the labels (source,
-    label) of which a message tells already.
+    label) that have an open message.
     """
 
     zone: ZoneInfo
@@ -169,7 +169,7 @@ def findings(seen: Observed, now: datetime) -> list[HealthIssue]:
     # of rows that were all rejected, the verdicts know the cause
     data = [f for f in _data(seen) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
     known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
-    judged = [finding for finding in every if finding.key not in known]  # told of the reading already
+    judged = [finding for finding in every if finding.key not in known]  # reported with the reading already
     found = [
         *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
         *_leases(seen, now), *_turned_off(seen),
@@ -383,7 +383,7 @@ def _since(mine: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[Reading
 
 
 def _judged(seen: Observed) -> Iterable[HealthIssue]:
-    """What the newest evaluation of each source could not judge; why the source was not read is told of its reading."""
+    """What the newest evaluation of each source could not judge; a source that was not read has its own issue."""
     for each in seen.judged:
         if each.source not in seen.sources or each.schedule not in seen.scheduled:
             continue
@@ -402,7 +402,7 @@ def _judged(seen: Observed) -> Iterable[HealthIssue]:
 
 
 def _is_worth_telling(each: JudgedSeen) -> bool:
-    """Not what is told of the reading or by label already, and not the windows that a baseline was made of."""
+    """Not what the reading's or the labels' issues say already, and not the windows that a baseline was made of."""
     told = {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS}
     return bool(set(each.reasons) - told)
 
@@ -520,12 +520,12 @@ def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
 
 
 def _is_told(state: SwitchState, seen: Observed) -> bool:
-    """Whether the end of an operator's enable is told in the thread of the incident that it was against."""
+    """Whether the end of an operator's enable is reported in the thread of the incident that it was against."""
     return _is_for_a_time(state) and (state.source, state.label) in seen.in_threads
 
 
 def _is_for_a_time(state: SwitchState) -> bool:
-    """Whether an operator turned it on against a verdict, and so was told when it ends."""
+    """Whether an operator turned it on against a verdict, and so knows when it ends."""
     return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
 
 

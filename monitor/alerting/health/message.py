@@ -153,7 +153,7 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
 
 
 def edited(payload: Payload, root: str, sequence: int) -> Payload:
-    """A living message as it is to stand from now on: the ``sequence``-th edit of ``root``."""
+    """The new text of a living message: the ``sequence``-th edit of ``root``."""
     return payload | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}
 
 
@@ -180,7 +180,7 @@ def back(view: View, *, channel: str, root: str) -> Payload:
 
 
 def stage_of(finding: HealthIssue) -> str:
-    """What is told once in a thread: the first and the last warning of a lease, and its end."""
+    """What is posted once in a thread: the first and the last warning of a lease, and its end."""
     return f"{finding.reason.value}:{finding.severity}:{finding.source}"
 
 

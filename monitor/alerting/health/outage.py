@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Recipient(NamedTuple):
-    """Who is told that the monitor failed; ``repeat`` is None where the route says nothing: told once."""
+    """Who is notified that the monitor failed; ``repeat`` is None where the route says nothing: notified once."""
 
     channel: str
     mention: str | None
@@ -56,7 +56,7 @@ def tell(settings: Settings, to: Recipient, flow: str, error: str, now: datetime
         log.error("not sent: no token: %s", error)
         return
     if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
-        log.error("told already: the history cannot be used: %s", error)
+        log.error("reported already: the history cannot be used: %s", error)
         return
     made = _message(settings, outage, to, flow, error, now)
     try:

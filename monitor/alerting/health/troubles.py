@@ -24,7 +24,7 @@ _RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
 class Trouble(StrEnum):
-    """What can be wrong with the monitor, as incidents are told apart; with :attr:`Group.subject`."""
+    """What can be wrong with the monitor, one incident for each; with :attr:`Group.subject`."""
 
     NOT_RUNNING = "not-running"
     HISTORY = "history"
@@ -135,7 +135,7 @@ def _subject(finding: HealthIssue) -> str:
 def _home(
     finding: HealthIssue, placed: Mapping[tuple[Trouble, str], Sequence[HealthIssue]], known: Sequence[Incident]
 ) -> tuple[Trouble, str] | None:
-    """Which trouble an end of automation belongs to; None where an incident that is over has told of it."""
+    """Which trouble an end of automation belongs to; None where an incident that is over has reported it."""
     own = (Trouble.AUTOMATION, finding.source)
     if any(_is_open(i) and is_trouble(i, Trouble.AUTOMATION) and i.source == finding.source for i in known):
         return own

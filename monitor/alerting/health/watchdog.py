@@ -165,8 +165,8 @@ def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime |
     raise RuntimeError(f"the incidents of the monitor kept changing under {TRIES} tries; try again")
 
 
-def is_told(monitor: Monitor, sources: Collection[str]) -> bool:
-    """Whether an incident with a message tells that the data of each of these could not be judged."""
+def is_reported(monitor: Monitor, sources: Collection[str]) -> bool:
+    """Whether an incident with a message says that the data of each of these could not be judged."""
     open_now = [i for i in monitor.store.unresolved_incidents(of_monitor=True) if i.root is not None]
     told = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
     return set(sources) <= told
@@ -270,7 +270,7 @@ class WatchRound:
         return replace(incident, root=post.id), [post]
 
     def edit(self, change: TroubleChange) -> list[Delivery]:
-        """The message as it is to stand, where that differs from how it stands."""
+        """The new text of the message, where it differs from the present one."""
         root, thread = change.after.root, self._thread(change.after)
         post = next((each for each in thread if each.id == root), None)
         if root is None or post is None:

@@ -130,6 +130,6 @@ def payload_of(channel: str, text: str, blocks: list[Block], id: str, change: st
 
 
 def metadata(id: str, change: str | None) -> dict[str, Any]:
-    """``change`` tells edit, numbers, news, call (news that mentions people) and repeat apart; a root has none."""
+    """``change`` is edit, numbers, news, call (news that mentions people) or repeat; a root has none."""
     named = {"delivery_id": id} | ({"change": change} if change else {})
     return {"event_type": EVENT_TYPE, "event_payload": named}

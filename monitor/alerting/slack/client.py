@@ -1,4 +1,4 @@
-"""Slack's Web API through slack-sdk: one attempt per call, and every failure told apart.
+"""Slack's Web API through slack-sdk: one attempt per call, and an error of its own for each kind of failure.
 
 The SDK's own retries are off: a retry after a lost answer would post a message twice. What may have
 been accepted is *ambiguous*; the outbox looks for it (:meth:`SlackSender.find`) before it sends again.
@@ -45,14 +45,14 @@ MESSAGE_ERRORS = frozenset({
     "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large", "metadata_must_be_sent_from_app",
     "too_many_attachments", "invalid_arguments", "invalid_json", "json_not_object", "alt_txt_too_large",
 })  # fmt: skip
-#: This message can no longer be changed, whatever anybody mends. The words say why.
+#: This message can no longer be changed, whatever anybody does. The words say why.
 UNCHANGEABLE = {
     "message_not_found": "message_deleted: somebody deleted the message in Slack, so nothing can change in it",
     "thread_not_found": "message_deleted: somebody deleted the message in Slack",
     "cant_update_message": "cant_update_message: the message is another app's; was the bot token changed?",
     "edit_window_closed": "edit_window_closed: the workspace lets messages be edited for some time only",
 }
-#: Somebody must mend something first; the message is kept. The words say what.
+#: Somebody must fix something first; the message is kept. The words say what.
 REMEDIES = {
     "invalid_auth": "the bot token is not valid: set CALMON_SLACK_BOT_TOKEN to a current one",
     "not_authed": "no bot token reached Slack: set CALMON_SLACK_BOT_TOKEN",
@@ -135,11 +135,11 @@ class SlackSender:
         return self._post(delivery.payload, root.channel_id, thread=root.ts)
 
     def find(self, delivery: Delivery, root: Sent | None = None) -> Sent | None:
-        """The delivery where it would stand, known by its id: in a message's metadata, in a file's name.
+        """The delivery in the channel where it belongs, known by its id: in a message's metadata, in a file's name.
 
         New messages are looked for in the channel, what belongs to ``root`` in its thread. None: the whole
         searched history does not hold it. Raises :class:`TransportError`, ``permanent`` where the token may
-        not read the history or it is too long to be sure.
+        not read the history or it is too long to search.
         """
         if root is None:
             channel = delivery.external_channel or self._channel_id(delivery.channel)
@@ -202,7 +202,7 @@ class SlackSender:
         return SlackCheck(True, team=team, user=user, team_id=team_id)
 
     def _channel_id(self, channel: str) -> str:
-        """The id behind ``#name``; the name itself where the list does not tell (a proxy may take it)."""
+        """The id behind ``#name``; the name itself where the list does not have it (a proxy may take it)."""
         name = channel.removeprefix("#")
         for types in ("public_channel,private_channel", "public_channel"):
             ask = partial(self._client.conversations_list, types=types, limit=PAGE)
@@ -244,7 +244,7 @@ def sender_of(settings: Settings) -> SlackSender | None:
 
 
 def _place(messages: Iterable[Mapping[str, Any]], delivery: Delivery, channel: str) -> Sent | None:
-    """Where among the messages the delivery stands, if it does."""
+    """The delivery's place among the messages, if it is there."""
     for message in messages:
         for file in message.get("files") or ():
             if delivery.id in f"{file.get('name')} {file.get('title')}":

@@ -141,7 +141,7 @@ def numbers_message(
 
 
 def news_message(
-    told: Sequence[tuple[AlertItem, Verdict | None]],
+    findings: Sequence[tuple[AlertItem, Verdict | None]],
     *,
     window: Window,
     channel: str,
@@ -152,13 +152,13 @@ def news_message(
 ) -> Payload:
     """The reply in a living message's thread that says what one evaluation changed.
 
-    ``told`` are the incidents with what this evaluation saw of each (None: it saw nothing, as where a rule is gone);
+    ``findings`` are the incidents, each with its verdict of this evaluation (None where its rule is gone);
     ``changes`` name them (incident and version), so that the same news makes one reply. Where something came back it
     ``calls``: the ``mention`` is in it.
     """
-    seen = {finding.incident.id: verdict for finding, verdict in told}
+    seen = {finding.incident.id: verdict for finding, verdict in findings}
     lines, push = [], []
-    for label in by_label([finding for finding, _ in told]):
+    for label in by_label([finding for finding, _ in findings]):
         lines.append(f"{_emoji(label)} *{escape(_full_name(label.lead))}*")
         lines += [news_line(each, seen[each.incident.id]) for each in label.findings]
         push.append(escape(f"{label.name} {news(label.lead.incident, label.lead.last)}"))
@@ -304,7 +304,7 @@ def _sentence(words: str, *, capital: bool) -> str:
 
 
 def _leads(finding: AlertItem) -> list[str]:
-    """Where it fails most, and what changed when it began; nothing where nothing stands out."""
+    """Where it fails most, and what changed when it began; nothing where no segment differs."""
     worst = [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
     changed = escape("; ".join(clean(cause, 300) for cause in finding.causes))
     return [*worst, *([f"*Changed at the same time:* {changed}."] if changed else [])]

@@ -53,7 +53,7 @@ class DeliveryStore(Protocol):
         """The messages in these states."""
 
     def delivery_roots(self, ids: Collection[str], /) -> Mapping[str, Root]:
-        """What became of these messages, by id."""
+        """The delivery states of these messages, by id."""
 
     def known_channels(self, channels: Collection[str], /) -> Mapping[str, str]:
         """Channel as routes name it -> Slack's id of it, as far as messages went there."""
@@ -104,7 +104,7 @@ class _Clock:
 
 
 def worker_id() -> str:
-    """``host/pid-namespace:pid:start`` of this process: tells a dead claim from a living one.
+    """``host/pid-namespace:pid:start`` of this process: shows whether the process behind a claim is alive.
 
     The start time is there because process ids come round again.
     """
@@ -123,7 +123,7 @@ def drain(
     sleep: Callable[[float], None] = time.sleep,
     seconds: Callable[[], float] = time.monotonic,
 ) -> list[Delivery]:
-    """Try to deliver every kept message, oldest first; returns those touched, as they now stand.
+    """Try to deliver every kept message, oldest first; returns those touched, in their new state.
 
     A run is a reason to try again, so each kept message gets an attempt whatever its
     ``next_attempt_at``; ``due_only`` is for loops that come round every few seconds. ``budget``
@@ -168,7 +168,7 @@ def _candidates(
 def _in_order(
     store: DeliveryStore, found: Sequence[Delivery], closed: Collection[str], *, able: bool
 ) -> Iterator[tuple[Delivery, Root | None]]:
-    """New messages, then what belongs to messages, with what became of those by then; what must wait is left out.
+    """New messages, then what belongs to messages, with the state of those by then; what must wait is left out.
 
     So is what would go to a channel that is ``closed`` by the time it is its turn.
     """
@@ -219,7 +219,7 @@ def _host() -> str:
 
 
 def _started(pid: int) -> str:
-    """When the process began, in clock ticks since the machine's start; "0" where /proc does not tell."""
+    """When the process began, in clock ticks since the machine's start; "0" where /proc does not say."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -282,7 +282,7 @@ def _attempt(sender: Sender, delivery: Delivery, root: Sent | None, clock: _Cloc
             wait = PAUSE if error.retry_after is None else error.retry_after
             # Slack shows a file some moments after it has taken it: too soon to look for it now
             hidden = error.ambiguous and delivery.operation == "file"
-            told = error.permanent or error.code in REMEDIES  # a person must mend something: not within a second
+            told = error.permanent or error.code in REMEDIES  # a person must fix something: not within a second
             if told or number == TRIES or wait >= clock.left() or hidden or _is_late(delivery, clock):
                 raise
             uncertain = error.ambiguous
@@ -314,7 +314,7 @@ def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
     try:
         return sender.send(replace(delivery, payload=_marked(delivery)), root)
     except TransportError as error:
-        # whatever became of this one, nobody knows about the one before
+        # whatever the result of this one, that of the one before is not known
         raise TransportError(
             error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after, code=error.code
         ) from error

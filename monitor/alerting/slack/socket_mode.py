@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class SocketRefused(Exception):
-    """Slack does not open a connection; the message says what to mend."""
+    """Slack does not open a connection; the message says what to fix."""
 
 
 def web_client(token: str, api_url: str) -> WebClient:
@@ -48,7 +48,7 @@ class SocketModeResponder:
         self._client = client
 
     def whisper(self, channel: str, user: str, text: str) -> None:
-        """Tell one person something in a channel; nobody else sees it. ``text`` is escaped already."""
+        """Show one person a text in a channel; nobody else sees it. ``text`` is escaped already."""
         call(lambda: self._client.chat_postEphemeral(channel=channel, user=user, text=text))
 
     def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:

@@ -90,7 +90,7 @@ class Gate:
             return gate
 
     def allows(self, source: str, label: str, score: float | None = None) -> Decision:
-        """Whether automation may act alone on an item with this label and score (0 to 1): true or false as it stands.
+        """Whether automation may act alone on an item with this label and score (0 to 1): true or false itself.
 
         Never raises. Waits only until the first reading has ended, well or not.
         """

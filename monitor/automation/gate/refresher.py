@@ -148,7 +148,7 @@ class Refresher:
         return pause * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
 
     def _note(self, failure: ReadFailed | None) -> None:
-        """Keep what went wrong; into the log only what is new."""
+        """Keep the error; into the log only what is new."""
         before, self.failure = self.failure, failure
         if failure is not None and (before is None or before.detail != failure.detail):
             log.warning("the gate cannot read the switches: %s", failure.detail)

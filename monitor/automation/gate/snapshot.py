@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether automation may act on one item; true or false as it stands.
+    """Whether automation may act on one item; true or false itself.
 
     ``until`` is when a "yes" ends at the latest (the lease), None for a "no". ``detail`` says the
     reason in words.

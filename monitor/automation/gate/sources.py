@@ -102,7 +102,7 @@ class StoreSource:
             raise ReadFailed(
                 self.reason, f"{error.name or 'psycopg'} is not installed here; see the extra postgres"
             ) from error
-        except Exception as error:  # whatever stands in the tables
+        except Exception as error:  # whatever is in the tables
             raise ReadFailed(self.reason, f"the history holds what is no board: {type(error).__name__}") from error
 
 
@@ -220,7 +220,7 @@ def _is_late(error: BaseException, limit: TimeLimit) -> bool:
 
 
 def _in_words(error: BaseException) -> str:
-    """What went wrong; of errors whose text may hold what was sent or received, only the name."""
+    """The error; of errors whose text may hold what was sent or received, only the name."""
     if isinstance(error, ValueError | RecursionError):
         return "the answer is no board of switches"
     reason = getattr(error, "strerror", None)

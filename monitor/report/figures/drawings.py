@@ -2,7 +2,7 @@
 
 A drawing is what ``Plotly.newPlot`` takes: ``data`` and ``layout``. Texts of people (labels, sources)
 stay out of it, since Plotly reads some HTML in its texts. Three colours that colour-blind people can
-tell apart (Okabe & Ito), readable on white and on black; the page colours the texts.
+distinguish (Okabe & Ito), readable on white and on black; the page colours the texts.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _breaches(trend: Trend, days: Sequence[str]) -> list[Drawing]:
 
 
 def _ticks(points: Sequence[TrendPoint], zone: tzinfo, *, at_most: int) -> Drawing:
-    """Every k-th window, counted from the newest; the year stands where it is first seen."""
+    """Every k-th window, counted from the newest; the year is written where it is first seen."""
     step = max(1, -(-len(points) // at_most))
     chosen = list(points)[::-1][::step][::-1]
     texts: list[str] = []
@@ -168,7 +168,7 @@ def _value_axis(scale: Scale) -> Drawing:
 
 
 def _shade(span: Span, points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
-    """The span, moved half a window back: a point stands at its window's start, not in its middle."""
+    """The span, moved half a window back: a point is at its window's start, not in its middle."""
     half = min((b.start - a.start for a, b in pairwise(points)), default=timedelta(0)) / 2
     start, end = (f"{(moment - half).astimezone(zone):%Y-%m-%d %H:%M}" for moment in span)
     place = {"xref": "x", "yref": "paper", "x0": start, "x1": end, "y0": 0, "y1": 1}

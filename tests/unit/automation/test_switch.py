@@ -80,10 +80,10 @@ def run(
     automation: AutomationConfig = KEEP,
     critical: bool = False,
     now: datetime | None = None,
-    told: bool = False,
+    requested: bool = False,
     known: Sequence[RuleEvidence] = (),
 ) -> SwitchDecision:
-    evidence = Evidence(end, schedule, verdicts, f"{schedule}:{end:%Y-%m-%d}", told, known)
+    evidence = Evidence(end, schedule, verdicts, f"{schedule}:{end:%Y-%m-%d}", requested, known)
     ended = max(end, state.last_window_end or end)  # whatever was evaluated is over
     return after_run(state, evidence, automation, critical=critical, now=now or ended + timedelta(hours=7))
 
@@ -177,7 +177,7 @@ def test_a_breach_of_what_is_off_is_remembered_once_and_changes_nothing_else(sta
 def test_an_operators_enable_holds_against_runs():
     held = enable(ON).after
     decision = run(held, BREACH, now=NOW + timedelta(hours=1))
-    assert (decision.after.state, decision.reason) == ("on", "an operator's enable holds")
+    assert (decision.after.state, decision.reason) == ("on", "left on: enabled by ana until 2026-11-17 07:00 UTC")
     assert decision.event is not None
     assert (decision.event.kind, decision.event.verdict) == ("held", BREACH.id)
     assert run(held, block((0.8, 0.9)), now=NOW + timedelta(hours=1)).after.blocked == ()
@@ -388,17 +388,17 @@ def test_an_older_window_changes_nothing(evidence: Verdict):
     assert (decision.after, decision.event, decision.reason) == (state, None, "older window")
 
 
-def test_an_older_window_acts_when_told_and_renews_nothing_backwards():
+def test_an_older_window_acts_when_asked_to_and_renews_nothing_backwards():
     state = replace(ON, last_window_end=END + WEEK, lease_until=END + 3 * WEEK)
-    off = run(state, BREACH, told=True)
+    off = run(state, BREACH, requested=True)
     assert (off.after.state, off.reason, off.after.last_window_end) == ("off", "turned off", END + WEEK)
-    good = run(state, OK, told=True)
+    good = run(state, OK, requested=True)
     assert (good.after, good.event) == (state, None)
 
 
 def test_an_older_window_that_is_told_to_block_gives_a_source_without_a_lease_its_own():
     whole = replace(NEVER, label=None, last_window_end=END + WEEK)
-    assert run(whole, block((0.8, 0.9)), told=True).after.lease_until == END + LEASE
+    assert run(whole, block((0.8, 0.9)), requested=True).after.lease_until == END + LEASE
 
 
 def test_a_week_evaluated_late_still_acts_although_days_after_it_were_evaluated():
@@ -413,9 +413,9 @@ def test_an_older_window_that_acts_prolongs_no_enable_against_the_evidence():
     off = run(ON, BREACH).after
     against = enable(off, until=NOW + timedelta(hours=1)).after
     for found in (OK, SILENT):
-        decision = run(against, found, end=END - WEEK, told=True)
+        decision = run(against, found, end=END - WEEK, requested=True)
         assert (decision.after, decision.event) == (against, None)
-    ended = run(against, block((0.8, 0.9)), end=END - WEEK, told=True, now=NOW + timedelta(hours=2)).after
+    ended = run(against, block((0.8, 0.9)), end=END - WEEK, requested=True, now=NOW + timedelta(hours=2)).after
     assert ended.lease_until == against.lease_until
 
 

@@ -271,7 +271,7 @@ def test_a_problem_prints_its_line_with_a_caret_and_what_to_write() -> None:
         "alerts.yaml:2:9 CAL012 unknown metric 'ecee'",
         "    2 | metric: ecee",
         "      |         ^^^^",
-        "      write instead: metric: ece",
+        "      fix: metric: ece",
     ]
 
 

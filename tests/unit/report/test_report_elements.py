@@ -110,22 +110,22 @@ def test_a_target_that_cannot_be_shown_is_said_by_its_reason_and_not_advised() -
 def test_errors_beyond_the_promised_are_told_in_a_sentence() -> None:
     counts = counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8)
     found = detail(counts, estimate("share_to_people", 0.25))
-    assert elements.told(found).startswith(
+    assert elements.detail_text(found).startswith(
         "About 38 more wrong than scores claimed (25 to 53): 58 of 400 automated were wrong"
     )
-    assert elements.told(found).endswith("25% of the rows lie below 0.80.")
+    assert elements.detail_text(found).endswith("25% of the rows lie below 0.80.")
     none = detail(counts_from_rows([0.6] * 50, [1] * 50, automate_at=0.8), estimate("share_to_people", 1.0))
-    assert elements.told(none) == ""
+    assert elements.detail_text(none) == ""
 
 
 def test_harm_is_what_automation_did_and_would_have_been_where_it_was_off() -> None:
     counts = counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8)
     off = detail(counts, estimate("share_to_people", 0.25), known=replace(KNOWN, on=TimeOn(0.0)))
-    assert elements.told(off).startswith(
+    assert elements.detail_text(off).startswith(
         "Automation was off the whole week: about 38 more would have been wrong than scores claimed (25 to 53); 58"
     )
     half = detail(counts, estimate("share_to_people", 0.25), known=replace(KNOWN, on=TimeOn(0.5)))
-    assert "an estimated 19 of them while automation was on (50% of the week)" in elements.told(half)
+    assert "an estimated 19 of them while automation was on (50% of the week)" in elements.detail_text(half)
 
 
 def test_two_high_days_are_a_band_and_never_advice_beside_a_verdict_that_is_ok() -> None:
