@@ -307,7 +307,7 @@ def whole_sources(asked: list[str] | None) -> list[tuple[str, str | None]]:
 def targets_of(
     opened: Monitor, asked: list[str] | None, label: str | None, *, enable: bool
 ) -> list[tuple[str, str | None]]:
-    """The switches that are meant: (source, label), where the label None is the source's own."""
+    """The switches that are meant: (source, label), where the label None is the source's own. Raises UsageError."""
     targets = [
         (name, each)
         for name in asked or opened.config.sources

@@ -115,7 +115,7 @@ def fail(message: str, code: int = FAILED) -> typer.Exit:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Every error a person can fix ends the command with one plain message and its exit code."""
+    """Every error a person can fix ends the command with one plain message; raises typer.Exit with its exit code."""
     try:
         yield
     except ConfigProblems as problems:
@@ -144,7 +144,7 @@ def _of_the_system(error: OSError) -> str:
 
 
 def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
-    """Write a file that the command line names. Exit 1 with a plain error where that cannot be."""
+    """Write a file that the command line names. Raises typer.Exit (1), after a plain error, where that cannot be."""
     try:
         write_whole(path, content, folders=folders)
     except OSError as error:
@@ -176,7 +176,7 @@ def store(*, writes: bool = False) -> Iterator[Store]:
 
 
 def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:
-    """The named window, or the last ready one; one that is not over yet is an error."""
+    """The named window, or the last ready one; raises WindowError for one that is not over yet."""
     now, zone = utc_now(), config.zone
     if name is None:
         return last_ready(schedule, now, zone)
@@ -188,7 +188,7 @@ def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:
 
 
 def check_source(config: Config, source: str | None) -> list[str] | None:
-    """The one source asked for, or None for all; an unknown one is an error."""
+    """The one source asked for, or None for all. Raises UsageError for an unknown one."""
     if source is None:
         return None
     if source not in config.sources:
@@ -202,7 +202,7 @@ def who(by: str | None) -> str:
 
 
 def moment(text: str | None, config: Config) -> datetime | None:
-    """An ISO date and time; without an offset it is in the configured time zone."""
+    """An ISO date and time; without an offset it is in the configured time zone. Raises UsageError."""
     if text is None:
         return None
     try:
@@ -215,7 +215,7 @@ def moment(text: str | None, config: Config) -> datetime | None:
 
 
 def main() -> None:
-    """The entry point of ``calmon``. What nobody foresaw leaves with its traceback, but without secrets."""
+    """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     try:

@@ -102,7 +102,10 @@ class Span:
 
 
 def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> Span:
-    """The windows that the options name. Raises WindowError for a name that is none, or an empty span."""
+    """The windows that the options name.
+
+    Raises WindowError for a name that is none or an empty span, UsageError for --last with --from or --to.
+    """
     if first is not None and newest is not None:
         raise cli.UsageError("--last and --from are two answers to one question: give one of them")
     begins = None if first is None else first_day(schedule, first)

@@ -68,7 +68,7 @@ def _tokens(settings: Settings, host: str) -> TokensFile | None:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; taken before anything else, so that a taken port is a plain error."""
+    """A socket that listens there. Raises typer.Exit, after a plain error, where the port is taken."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)

@@ -82,7 +82,7 @@ def _read_secret(name: str, path: Path) -> str:
 
 
 def whole_seconds(value: object, longest: int, example: str) -> int:
-    """A whole number of seconds from 1 to ``longest``."""
+    """A whole number of seconds from 1 to ``longest``. Raises ValueError."""
     text = str(value)
     seconds = int(text) if text.isascii() and text.isdigit() else 0
     if not 1 <= seconds <= longest:
@@ -91,7 +91,10 @@ def whole_seconds(value: object, longest: int, example: str) -> int:
 
 
 def database_address(value: str) -> str:
-    """An SQLAlchemy address. One whose password is not percent-encoded would be read with half of it as the host."""
+    """An SQLAlchemy address. One whose password is not percent-encoded would be read with half of it as the host.
+
+    Raises ValueError.
+    """
     found = re.match(r"[a-z][a-z0-9_+]*://", value)
     if not found:
         raise ValueError(
@@ -118,7 +121,7 @@ def _has_plain_host(rest: str) -> bool:
 
 
 def web_address(value: str) -> str:
-    """An address of the web."""
+    """An address of the web. Raises ValueError."""
     if not re.match(r"https?://[^/\s]", value):
         raise ValueError("is not a web address; it begins with https:// or http://")
     try:
@@ -129,7 +132,7 @@ def web_address(value: str) -> str:
 
 
 def service_address(value: str) -> str:
-    """The address of calmon's own service, without a slash at its end.
+    """The address of calmon's own service, without a slash at its end. Raises ValueError.
 
     >>> service_address("https://calmon.example.com/")
     'https://calmon.example.com'
@@ -140,7 +143,7 @@ def service_address(value: str) -> str:
 
 
 def bearer_token(value: str) -> str:
-    """A token as an HTTP header can carry it."""
+    """A token as an HTTP header can carry it. Raises ValueError."""
     if not re.fullmatch(r"[!-~]+", value):
         raise ValueError("holds spaces or characters that no token has")
     return value

@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 def store_url(url: str) -> URL:
-    """The address with its driver: ``postgresql://`` is taken as psycopg 3.
+    """The address with its driver: ``postgresql://`` is taken as psycopg 3. Raises WrongStoreAddress.
 
     >>> store_url("postgresql://calmon@db/history").drivername
     'postgresql+psycopg'

@@ -38,7 +38,7 @@ def begin_run(
 
 
 def finish_run(connection: Connection, window: Window, *, state: str, now: datetime, error: str | None) -> None:
-    """Note how the evaluation of ``window`` ended."""
+    """Store how the evaluation of ``window`` ended. Raises NotFound where none was begun."""
     statement = update(tables.runs).where(_is_window(tables.runs, window.schedule, window.start))
     if connection.execute(statement.values(state=state, finished_at=now, error=error)).rowcount == 0:
         raise NotFound(f"no run of {window.name} ({window.schedule}) was begun")
@@ -163,7 +163,7 @@ def outcomes_before(
 
 
 def verdict(connection: Connection, prefix: str) -> Verdict:
-    """The one verdict whose id is, or begins with, ``prefix``."""
+    """The one verdict whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
     table = tables.verdicts
     exact = connection.execute(select(table).where(table.c.id == prefix)).mappings().first()
     if exact is not None:

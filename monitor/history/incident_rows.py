@@ -160,7 +160,7 @@ def messages_beside(connection: Connection, incident: Incident) -> set[str]:
 
 
 def incident(connection: Connection, prefix: str) -> Incident:
-    """The incident whose id is, or begins with, ``prefix``."""
+    """The incident whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
     table = tables.incidents
     begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)
     found = [_incident(row) for row in connection.execute(begins.limit(_SHOWN_CANDIDATES)).mappings()]

@@ -137,7 +137,7 @@ def _is_reading(table: Table, schedule: str, window_start: datetime, source: str
 
 
 def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
-    """Add baselines; a version that exists is never overwritten, and then none is added."""
+    """Add baselines. Raises VersionClash where a version exists: it is never overwritten, and none is added."""
     try:
         if rows:
             connection.execute(tables.baselines.insert(), list(rows))

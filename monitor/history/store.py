@@ -213,7 +213,7 @@ class Store:
         write_marker(self._marker, self.identity())
 
     def revision(self) -> str | None:
-        """The revision of the tables; None where there are none."""
+        """The revision of the tables; None where there are none. Raises :class:`StoreUnreachable`."""
         try:
             with self._read() as connection:
                 return schema.revision_of(connection)

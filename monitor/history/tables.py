@@ -38,7 +38,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To naive UTC; a naive value is an error, since nobody can know what it means."""
+        """To naive UTC. Raises ValueError for a naive value, since nobody can know what it means."""
         if value is None:
             return None
         if value.tzinfo is None:

@@ -24,7 +24,7 @@ _SHORTENED = 24
 
 
 def label_key(label: str | None) -> str:
-    """The key of a label; ``""`` is the source as a whole.
+    """The key of a label; ``""`` is the source as a whole. Raises ValueError for an empty label.
 
     >>> label_key(None), label_key("billing")
     ('', 'billing')

@@ -42,7 +42,8 @@ def fit(method: Method, counts: Counts) -> ScoreMap:
 def fit_temperature(counts: Counts) -> ScoreMap:
     """The temperature T at which expit(logit(s) / T) has the least log loss. Guo et al. 2017.
 
-    Sought between 1/20 and 20; scores for which it would be larger say nothing, or are the wrong way round.
+    Sought between 1/20 and 20; scores for which it would be larger say nothing, or are the wrong way round:
+    raises CannotFit.
     """
     z, w, wy = clipped_logit(counts.score), counts.w, counts.wy
 
@@ -61,7 +62,8 @@ def fit_platt(counts: Counts) -> ScoreMap:
     """Logistic regression of the outcome on logit(s), without penalty. Platt 1999.
 
     As in the source, outcomes are held off 0 and 1 by (N+ + 1) / (N+ + 2) and 1 / (N- + 2), so that rows
-    which a score separates without an error still have an answer.
+    which a score separates without an error still have an answer. Raises CannotFit where
+    the slope is not positive.
     """
     yes, no = counts.wy, np.maximum(counts.w - counts.wy, 0.0)
     effective = counts.effective_rows / float(counts.w.sum())
@@ -97,7 +99,8 @@ def fit_isotonic(counts: Counts) -> ScoreMap:
 
     Zadrozny & Elkan 2002; Oron & Flournoy 2017 for the middles (a step's mean score), which lie nearer to the truth
     than the steps, and keep different scores different between the first and the last. New scores stay 1 / (n + 2)
-    off 0 and 1, n the effective rows. Of more than 200 steps 200 are kept, evenly by their number.
+    off 0 and 1, n the effective rows. Of more than 200 steps 200 are kept, evenly by their number. Raises
+    CannotFit where no step rises.
     """
     from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - every command would wait for it otherwise
 

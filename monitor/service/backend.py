@@ -165,7 +165,7 @@ class Service:
         return board_of(at, found.switches, found.automate_at, found.identity)
 
     def change(self, wanted: RequestedChange) -> Stored:
-        """Turn off or on. Off also works while alerts.yaml is broken; on does not."""
+        """Turn off or on. Off also works while alerts.yaml is broken; on does not: raises RequestRefused."""
         config = self._newest_config()
         if config is None and wanted.enable:
             raise RequestRefused(_R.CONFIG_UNREADABLE)
@@ -201,7 +201,7 @@ class Service:
             log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
     def page(self, week: str | None) -> str:
-        """The dashboard: every switch, and the report of ``week`` (None: the newest)."""
+        """The dashboard: every switch, and the report of ``week`` (None: the newest). Raises RequestRefused."""
         board = self.board()
         names = [window.name for window in self._windows()]
         if week is not None and week not in names:
@@ -252,7 +252,7 @@ class Service:
             return exposition(store, self._newest_config() or self._config, self._clock()).decode()
 
     def document(self, name: str) -> str:
-        """A document as HTML, the list of all for ""."""
+        """A document as HTML, the list of all for "". Raises RequestRefused."""
         known = documents.pages()
         text = documents.text_of(name)
         if name and text is None:
@@ -260,7 +260,7 @@ class Service:
         return index_html(known) if text is None else document_html(name, text, known)
 
     def picture(self, name: str) -> bytes:
-        """A PNG of the documents."""
+        """A PNG of the documents. Raises RequestRefused where there is none."""
         found = documents.picture_of(name)
         if found is None:
             raise RequestRefused(_R.NOT_FOUND)

@@ -34,7 +34,10 @@ def delivery_of(
     sequence: int = 0,
     id: str | None = None,
 ) -> Delivery:
-    """The pending delivery of a payload; its id is the one in the payload's metadata unless given."""
+    """The pending delivery of a payload; its id is the one in the payload's metadata unless given.
+
+    Raises ValueError for a kind that is none.
+    """
     if kind not in get_args(DeliveryKind):
         raise ValueError(f"{kind!r} is not a kind of delivery")
     return Delivery(

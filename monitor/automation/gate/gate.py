@@ -58,7 +58,7 @@ class Gate:
     Only the first question waits for a reading, for some seconds at most. What is known is never
     used for longer than ``ttl_s`` after its reading began: a gate that reaches nothing is closed.
     Threads may share a gate, and a process that is forked may go on with it. Make one for a process
-    and keep it: a new one begins with a reading.
+    and keep it: a new one begins with a reading. Raises ValueError for a ``ttl_s`` that is not positive.
     """
 
     def __init__(self, source: Source, *, ttl_s: float = GATE_TTL_S, elapsed: Callable[[], float] = since_boot) -> None:

@@ -10,7 +10,7 @@ from monitor.history.tables import metadata
 
 
 def run() -> None:
-    """Migrate on the connection that was handed in."""
+    """Migrate on the connection that was handed in. Raises RuntimeError where there is none."""
     connection: Connection | None = context.config.attributes.get("connection")
     if connection is None:
         raise RuntimeError("migrations run through `calmon db upgrade`")

@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def either(self) -> Opened:
-        """That of the proposed file, else that of the present one."""
+        """The incident of the proposed file, else that of the present one. Raises ValueError where there is neither."""
         found = self.present if self.proposed is None else self.proposed
         if found is None:
             raise ValueError("a pair needs an incident of at least one file")

@@ -1,0 +1,116 @@
+"""Docstrings say what a caller must know: which errors a public function raises."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import monitor
+
+ROOT = Path(monitor.__file__).parent
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+#: Decorators of functions that only a framework calls: their docstrings are a command's help or a page of the OpenAPI.
+CALLED_BY_A_FRAMEWORK = {"command", "callback", "get", "post", "put", "delete"}
+
+
+def has_reader(function: Function) -> bool:
+    """Whether a framework calls the function, and shows its docstring to people."""
+    made = [d.func for d in function.decorator_list if isinstance(d, ast.Call)]
+    return any(isinstance(d, ast.Attribute) and d.attr in CALLED_BY_A_FRAMEWORK for d in made)
+
+
+def public(body: list[ast.stmt], name: str) -> Iterator[tuple[str, Function, str]]:
+    """The public functions and methods of a body, with their names and the docstring of their class."""
+    for node in body:
+        if isinstance(node, Function) and not node.name.startswith("_") and not has_reader(node):
+            yield f"{name}.{node.name}", node, ""
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for part in node.body:
+                if isinstance(part, Function) and (not part.name.startswith("_") or part.name == "__init__"):
+                    within = ast.get_docstring(node) or "" if part.name == "__init__" else ""
+                    yield f"{name}.{node.name}.{part.name}", part, within
+
+
+def raised(function: Function) -> set[str]:
+    """The names of the errors, and of the functions that make them, which a function's own lines raise."""
+    found, todo = set(), list[ast.AST](function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            found.add(last(ast.unparse(node.exc.func)))
+        todo += ast.iter_child_nodes(node)
+    return found
+
+
+def last(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+def parents() -> dict[str, set[str]]:
+    """Every error of the package and of Python by name with its parents, every function with what it returns."""
+    found: dict[str, set[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).update(last(ast.unparse(base)) for base in node.bases)
+            elif isinstance(node, Function) and node.returns is not None:
+                found.setdefault(node.name, set()).add(last(ast.unparse(node.returns)))
+    for name, error in vars(builtins).items():
+        if isinstance(error, type) and issubclass(error, Exception):
+            found.setdefault(name, set()).update(parent.__name__ for parent in error.__mro__)
+    return found
+
+
+def names_of(error: str, bases: dict[str, set[str]]) -> set[str]:
+    """The error's own name and those of the errors it is a kind of."""
+    found, todo = set[str](), [error]
+    while todo:
+        name = todo.pop()
+        if name not in found and name not in ("Exception", "BaseException", "object"):
+            found.add(name)
+            todo += bases.get(name, ())
+    return found
+
+
+def silent(path: Path, bases: dict[str, set[str]]) -> Iterator[str]:
+    """What the public functions of a module raise without saying so."""
+    for name, function, within in public(ast.parse(path.read_text("utf-8")).body, path.relative_to(ROOT).as_posix()):
+        said = set(re.findall(r"\w+", within + (ast.get_docstring(function) or "")))
+        yield from (f"{name}: {error}" for error in sorted(raised(function)) if not names_of(error, bases) & said)
+
+
+def test_every_public_function_that_raises_says_so() -> None:
+    bases = parents()
+    assert [each for path in sorted(ROOT.rglob("*.py")) for each in silent(path, bases)] == []
+
+
+def test_it_sees_what_is_raised_and_what_is_said() -> None:
+    text = """
+class Odd(ValueError): ...
+def odd() -> Odd: ...
+def silent(): raise Odd("x")
+def made(): raise odd()
+def says(): "Raises ValueError."; raise Odd("x")
+def _private(): raise Odd("x")
+def inner():
+    def nested(): raise Odd("x")
+def again(error): raise error
+class Public:
+    "Raises KeyError."
+    def __init__(self): raise KeyError("x")
+    def method(self): raise KeyError("x")
+"""
+    names = {"Odd": {"ValueError"}, "odd": {"Odd"}}
+    found = [
+        f"{n}: {e}"
+        for n, f, within in public(ast.parse(text).body, "m")
+        for e in raised(f)
+        if not names_of(e, names) & set(re.findall(r"\w+", within + (ast.get_docstring(f) or "")))
+    ]
+    assert found == ["m.silent: Odd", "m.made: odd", "m.Public.method: KeyError"]
