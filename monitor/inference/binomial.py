@@ -22,7 +22,7 @@ _TIE = 1e-9  # K at the mean score is no gap, whichever way the product n c was 
 
 
 def whole(n: Floats) -> tuple[Floats, Floats]:
-    """The whole number of rows (at least 1) that a fractional n is drawn as, and its stretch r.
+    """The whole number of rows (at least 1) that a fractional n is drawn as, and its stretch r. Shape as ``n``.
 
     >>> [part.round(3).tolist() for part in whole(np.array([8.0, 2.5, 0.25]))]
     [[8.0, 3.0, 1.0], [1.0, 1.095, 1.0]]
@@ -33,7 +33,7 @@ def whole(n: Floats) -> tuple[Floats, Floats]:
 
 
 def together(n: Floats) -> Ints:
-    """For each bin the number of its block: bins that hold one independent row between them share a block.
+    """For each bin the number of its block: bins that hold one independent row between them share a block. Shapes (M,).
 
     >>> together(np.array([3.0, 0.5, 0.5, 0.5, 0.7, 2.0])).tolist()
     [0, 1, 1, 2, 3, 4]

@@ -109,7 +109,7 @@ class EceMoments:
 
 
 def farther(score: Floats) -> Floats:
-    """The direction in which a gap has the most room."""
+    """The direction in which a gap has the most room. Shape as ``score``."""
     return np.where(score < 0.5, 1.0, -1.0)
 
 
@@ -315,7 +315,7 @@ def floor_of_upper(tables: GapTables) -> Floats:
 
 
 def away_from_walls(tables: GapTables, observed: Floats) -> GapTables:
-    """The tables with the signs that the upper limit needs.
+    """The tables with the signs that the upper limit needs; ``observed`` has shape (T,).
 
     Where every bin is all right (or all wrong) the observed direction ends at once at a hit rate of
     1 (or 0), and no larger error could be asked about: there the signs point to the farther end.

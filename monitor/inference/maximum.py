@@ -27,6 +27,8 @@ _MANY = 1000.0  # hits and misses from which a beta quantile is nearly normal
 def clopper_pearson(hits: Floats, n: Floats, tail: Floats | float) -> tuple[Floats, Floats]:
     """Exact binomial limits with ``tail`` of probability on each side; ``n`` may be fractional.
 
+    The arguments broadcast to one shape.
+
     >>> low, high = clopper_pearson(np.array([0.0]), np.array([10.0]), 0.025)
     >>> round(float(low[0]), 4), round(float(high[0]), 4)
     (0.0, 0.3085)
@@ -142,7 +144,7 @@ class Hits:
 
 
 def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
-    """The distribution functions of all bins, each summed up once.
+    """The distribution functions of all bins, each summed up once. The arguments broadcast to one shape.
 
     From the ratios of neighbouring probabilities, (n - k + 1) p / (k (1 - p)): no logarithm, and both tails keep their
     digits. A fractional n has no whole hits: there the incomplete beta function is asked at every limit.

@@ -121,7 +121,7 @@ def _bias(value: float, drawn: Floats) -> float:
 
 
 def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
-    """The items at these positions; they represent as many as before."""
+    """The items at these positions; they represent as many as before. ``index`` has shape (N,)."""
     arrays: dict[str, Any] = {
         field.name: getattr(rows, field.name)[index]
         for field in fields(rows)

@@ -21,6 +21,8 @@ def smallest_of_each(
 ) -> Floats:
     """The smallest distance in [0, most] with ``chance`` >= ``target``, of Q questions; NaN where there is none.
 
+    Shape (Q,).
+
     The answer has ``chance`` >= ``target``, and ``near`` less (4e-5) has not. ``chance`` must not fall; it may rise in
     steps, and the answer then lies behind the step. ``guess``, and ``sd``, the distance of about one standard error,
     need not be right: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
@@ -50,7 +52,7 @@ def smallest_of_each(
 
 
 def scaled(probability: Floats) -> Floats:
-    """The normal quantile of probabilities, finite also at 0 and 1."""
+    """The normal quantile of probabilities, finite also at 0 and 1; shape as ``probability``."""
     return np.asarray(ndtri(np.minimum(np.maximum(probability, _LEAST), 1 - _LEAST)))
 
 

@@ -247,13 +247,13 @@ def brier_parts(counts: Counts, edges: Sequence[int]) -> BrierParts | None:
 
 
 def reliability_core(groups: Groups) -> Floats:
-    """Murphy's reliability, each group being a bin."""
+    """Murphy's reliability, each group being a bin. Shape (...)."""
     held = groups.hit + groups.miss
     return over((held * (groups.score - over(groups.hit, held, 0.0)) ** 2).sum(axis=-1), held.sum(axis=-1))
 
 
 def resolution_core(groups: Groups) -> Floats:
-    """Murphy's resolution, each group being a bin."""
+    """Murphy's resolution, each group being a bin. Shape (...)."""
     held = groups.hit + groups.miss
     total = held.sum(axis=-1)
     mean = over(groups.hit.sum(axis=-1), total, 0.0)[..., None]
@@ -261,7 +261,7 @@ def resolution_core(groups: Groups) -> Floats:
 
 
 def uncertainty_core(groups: Groups) -> Floats:
-    """Murphy's uncertainty: the variance of the outcomes."""
+    """Murphy's uncertainty: the variance of the outcomes. Shape (...)."""
     hit, miss = groups.hit.sum(axis=-1), groups.miss.sum(axis=-1)
     return over(hit * miss, (hit + miss) ** 2)
 
@@ -281,7 +281,7 @@ def class_weighted_nll(counts: Counts, positive_weight: float = POSITIVE_WEIGHT)
 
 
 def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
-    """:func:`class_weighted_nll` of groups."""
+    """:func:`class_weighted_nll` of groups. Shape (...)."""
     score = np.round(groups.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
     of_hits = np.where(groups.truth_is_outcome, positive_weight, 1.0)
     of_misses = np.where(groups.truth_is_outcome, 1.0, positive_weight)

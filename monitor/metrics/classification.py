@@ -50,7 +50,10 @@ def false_negative_rate(counts: Counts) -> float | None:
 
 
 def share_of(counts: Counts, part: Floats) -> Share | None:
-    """The share of the counts' weight that ``part`` adds up to, with their effective rows; None without rows."""
+    """The share of the counts' weight that ``part`` adds up to, with their effective rows; None without rows.
+
+    ``part`` has shape (K,).
+    """
     total = float(counts.w.sum())
     return Share(_within_one(float(part.sum()) / total), counts.effective_rows) if total > 0 else None
 
@@ -185,42 +188,44 @@ def confusion_of(groups: Groups) -> Confusion:
 
 
 def error_rate(found: Confusion) -> Floats:
-    """(fp + fn) / all."""
+    """(fp + fn) / all. Shape (...)."""
     return over(found.fp + found.fn, found.total)
 
 
 def prevalence(found: Confusion) -> Floats:
-    """(tp + fn) / all."""
+    """(tp + fn) / all. Shape (...)."""
     return over(found.positives, found.total)
 
 
 def true_positive_rate(found: Confusion) -> Floats:
-    """tp / (tp + fn): the recall, or sensitivity."""
+    """tp / (tp + fn): the recall, or sensitivity. Shape (...)."""
     return over(found.tp, found.positives)
 
 
 def false_positive_rate(found: Confusion) -> Floats:
-    """fp / (fp + tn)."""
+    """fp / (fp + tn). Shape (...)."""
     return over(found.fp, found.negatives)
 
 
 def specificity(found: Confusion) -> Floats:
-    """tn / (fp + tn): the true-negative rate, or the recall of the negatives."""
+    """tn / (fp + tn): the true-negative rate, or the recall of the negatives. Shape (...)."""
     return over(found.tn, found.negatives)
 
 
 def balanced_accuracy(found: Confusion) -> Floats:
-    """The mean of the true-positive and the true-negative rate. Brodersen et al. 2010."""
+    """The mean of the true-positive and the true-negative rate. Brodersen et al. 2010. Shape (...)."""
     return (true_positive_rate(found) + specificity(found)) / 2
 
 
 def balanced_error(found: Confusion) -> Floats:
-    """1 - balanced accuracy: the mean of the false-negative and the false-positive rate."""
+    """1 - balanced accuracy: the mean of the false-negative and the false-positive rate. Shape (...)."""
     return 1 - balanced_accuracy(found)
 
 
 def class_weighted_error(found: Confusion, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
     """The error with an actual positive weighing ``positive_weight`` times a negative: (k fn + fp) / (k P + N).
+
+    Shape (...).
 
     With k = N / P it is the balanced error.
 
@@ -233,7 +238,7 @@ def class_weighted_error(found: Confusion, positive_weight: float = POSITIVE_WEI
 
 
 def matthews(found: Confusion) -> Floats:
-    """Matthews' correlation: (tp tn - fp fn) / sqrt(predicted, not predicted, P and N multiplied).
+    """Matthews' correlation: (tp tn - fp fn) / sqrt(predicted, not predicted, P and N multiplied). Shape (...).
 
     In [-1, 1]; NaN where nothing (or everything) is predicted or positive, where scikit-learn says 0. Matthews 1975.
 

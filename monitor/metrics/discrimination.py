@@ -314,14 +314,14 @@ _CONSTANT = 1e-15  # a variance of scores this small is a rounding error: they n
 
 
 def cohens_d_core(groups: Groups) -> Floats:
-    """Cohen's d: (mean score of hits - that of misses) / sqrt(mean of both variances)."""
+    """Cohen's d: (mean score of hits - that of misses) / sqrt(mean of both variances). Shape (...)."""
     (mean1, var1), (mean0, var0) = (_mean_and_variance(part, groups.score) for part in (groups.hit, groups.miss))
     pooled = (var1 + var0) / 2
     return over(mean1 - mean0, np.sqrt(np.where(pooled > _CONSTANT, pooled, np.nan)))
 
 
 def point_biserial_core(groups: Groups) -> Floats:
-    """(mean score of hits - that of misses) / sd of all scores * sqrt(n1 n0) / N."""
+    """(mean score of hits - that of misses) / sd of all scores * sqrt(n1 n0) / N. Shape (...)."""
     hits, misses = groups.hit.sum(axis=-1), groups.miss.sum(axis=-1)
     mean1, mean0 = (over(part @ groups.score, part.sum(axis=-1)) for part in (groups.hit, groups.miss))
     _, variance = _mean_and_variance(groups.hit + groups.miss, groups.score)

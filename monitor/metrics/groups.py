@@ -78,12 +78,12 @@ def on_bins(core: Core, bins: BinCounts) -> float | None:
 
 
 def number(value: Floats | float) -> float | None:
-    """A plain number, None for NaN."""
+    """A plain number, None for NaN. Of shape ()."""
     found = float(value)
     return found if math.isfinite(found) else None
 
 
 def over(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
-    """``part / whole``, and ``otherwise`` where the whole is nothing."""
+    """``part / whole``, and ``otherwise`` where the whole is nothing. The arguments broadcast to one shape."""
     part, whole = np.broadcast_arrays(np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64))
     return np.asarray(np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole > 0))

@@ -20,6 +20,8 @@ from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion
 def entropy(shares: Floats) -> Floats:
     """Shannon's entropy -sum p ln p over the last axis, of shares made to add up to 1; NaN where all are 0.
 
+    (..., K) -> (...).
+
     Shannon 1948; scipy.stats.entropy is the same.
 
     >>> round(float(entropy(np.array([0.5, 0.5]))), 6)

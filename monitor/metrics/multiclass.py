@@ -27,7 +27,7 @@ Measure = Callable[[Floats], Floats]
 
 
 def accuracy(matrix: Floats) -> Floats:
-    """The share on the diagonal, in [0, 1].
+    """The share on the diagonal, in [0, 1]. (..., K, K) -> (...).
 
     >>> accuracy(np.array([[3.0, 0, 0], [1, 1, 0], [0, 1, 0]])).round(3)
     np.float64(0.667)
@@ -51,37 +51,37 @@ def class_f1(matrix: Floats) -> Floats:
 
 
 def macro_precision(matrix: Floats) -> Floats:
-    """The mean over classes of the precision."""
+    """The mean over classes of the precision. (..., K, K) -> (...)."""
     return _average(class_precision(matrix), 1.0)
 
 
 def macro_recall(matrix: Floats) -> Floats:
-    """The mean over classes of the recall; also called balanced accuracy."""
+    """The mean over classes of the recall; also called balanced accuracy. (..., K, K) -> (...)."""
     return _average(class_recall(matrix), 1.0)
 
 
 def macro_f1(matrix: Floats) -> Floats:
-    """The mean over classes of F1."""
+    """The mean over classes of F1. (..., K, K) -> (...)."""
     return _average(class_f1(matrix), 1.0)
 
 
 def weighted_precision(matrix: Floats) -> Floats:
-    """The mean over classes of the precision, each by its actual items."""
+    """The mean over classes of the precision, each by its actual items. (..., K, K) -> (...)."""
     return _average(class_precision(matrix), matrix.sum(axis=-1))
 
 
 def weighted_recall(matrix: Floats) -> Floats:
-    """The mean over classes of the recall, each by its actual items: the accuracy."""
+    """The mean over classes of the recall, each by its actual items: the accuracy. (..., K, K) -> (...)."""
     return _average(class_recall(matrix), matrix.sum(axis=-1))
 
 
 def weighted_f1(matrix: Floats) -> Floats:
-    """The mean over classes of F1, each by its actual items."""
+    """The mean over classes of F1, each by its actual items. (..., K, K) -> (...)."""
     return _average(class_f1(matrix), matrix.sum(axis=-1))
 
 
 def micro_f1(matrix: Floats) -> Floats:
-    """F1 of all classes' true and false positives and negatives together, which is the accuracy.
+    """F1 of all classes' true and false positives and negatives together, which is the accuracy. (..., K, K) -> (...).
 
     2 TP / (2 TP + FP + FN): each wrong item is one false positive and one false negative.
     """
@@ -91,7 +91,10 @@ def micro_f1(matrix: Floats) -> Floats:
 
 
 def kappa(matrix: Floats) -> Floats:
-    """Cohen's kappa: agreement beyond what the same shares would give by chance, in [-1, 1]. Cohen 1960."""
+    """Cohen's kappa: agreement beyond what the same shares would give by chance, in [-1, 1]. Cohen 1960.
+
+    (..., K, K) -> (...).
+    """
     total = matrix.sum(axis=(-2, -1))
     chance = (matrix.sum(axis=-1) * matrix.sum(axis=-2)).sum(axis=-1)
     chance = over(chance, total**2)
@@ -99,7 +102,7 @@ def kappa(matrix: Floats) -> Floats:
 
 
 def matthews(matrix: Floats) -> Floats:
-    """Matthews' correlation of truth and prediction for K classes, in [-1, 1]. Gorodkin 2004."""
+    """Matthews' correlation of truth and prediction for K classes, in [-1, 1]. Gorodkin 2004. (..., K, K) -> (...)."""
     total = matrix.sum(axis=(-2, -1))
     actual, predicted = matrix.sum(axis=-1), matrix.sum(axis=-2)
     together = np.trace(matrix, axis1=-2, axis2=-1) * total - (actual * predicted).sum(axis=-1)

@@ -38,12 +38,15 @@ def worst_sums(rows: RegressionRows, weight: float) -> Floats:
 
 
 def mean_square(sums: Floats) -> Floats:
-    """Mean squared error, in squared units of the number."""
+    """Mean squared error, in squared units of the number. (..., 7) -> (...)."""
     return over(sums[..., 1], sums[..., 0])
 
 
 def determination(sums: Floats) -> Floats:
-    """R squared, 1 - sum w e^2 / sum w (a - mean)^2, at most 1; NaN where all actual values are the same."""
+    """R squared, 1 - sum w e^2 / sum w (a - mean)^2, at most 1; NaN where all actual values are the same.
+
+    (..., 7) -> (...).
+    """
     spread = sums[..., 4] - over(sums[..., 3] ** 2, sums[..., 0])
     # a spread that is a rounding error of the squares is none
     return 1 - over(sums[..., 1], np.where(spread > 1e-12 * sums[..., 4], spread, 0.0))

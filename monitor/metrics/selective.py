@@ -70,7 +70,7 @@ def risk_coverage(counts: Counts) -> RiskCoverage | None:
 
 
 def oracle_area(risk: Floats) -> Floats:
-    """The area under the oracle's curve where ``risk`` of all rows is wrong: r + (1 - r) ln(1 - r).
+    """The area under the oracle's curve where ``risk`` of all rows is wrong: r + (1 - r) ln(1 - r). Shape as ``risk``.
 
     Geifman, Uziel & El-Yaniv 2019.
 
@@ -95,12 +95,12 @@ def _area(wrong: Floats, held: Floats) -> Floats:
 
 
 def aurc_core(groups: Groups) -> Floats:
-    """Area under the risk-coverage curve."""
+    """Area under the risk-coverage curve. Shape (...)."""
     return _area(*_by_score(groups))
 
 
 def e_aurc_core(groups: Groups) -> Floats:
-    """Area under the risk-coverage curve minus the oracle's."""
+    """Area under the risk-coverage curve minus the oracle's. Shape (...)."""
     wrong, held = _by_score(groups)
     overall = over(wrong.sum(axis=-1), held.sum(axis=-1))
     return np.maximum(_area(wrong, held) - oracle_area(overall), 0.0)
@@ -191,7 +191,7 @@ def left_to_people(counts: Counts) -> Share | None:
 
 
 def excess_errors_core(groups: Groups) -> Floats:
-    """Observed minus promised errors among the automated rows."""
+    """Observed minus promised errors among the automated rows. Shape (...)."""
     acted = groups.automated.astype(np.float64)
     observed, held = groups.miss @ acted, (groups.hit + groups.miss) @ acted
     promised = (groups.hit + groups.miss) @ (acted * (1 - groups.score))

@@ -1,4 +1,4 @@
-"""Docstrings say what a caller must know: which errors a public function raises."""
+"""Docstrings say what a caller must know: which errors a public function raises, and the shapes of arrays."""
 
 from __future__ import annotations
 
@@ -114,3 +114,35 @@ class Public:
         if not names_of(e, names) & set(re.findall(r"\w+", within + (ast.get_docstring(f) or "")))
     ]
     assert found == ["m.silent: Odd", "m.made: odd", "m.Public.method: KeyError"]
+
+
+ARRAY = re.compile(r"\b(?:Floats|Ints|Bools|NDArray|ndarray)\b")
+SHAPE = re.compile(r"\b[Ss]hapes?\b|\bbroadcast\b|\((?:[A-Z]|\d|\.\.\.)(?:, ?(?:[A-Z]|\d))*,?\)")
+
+
+def takes_arrays(node: Function | ast.ClassDef) -> bool:
+    """Whether a function takes or gives an array, or a class keeps one."""
+    if isinstance(node, ast.ClassDef):
+        kinds = [each.annotation for each in node.body if isinstance(each, ast.AnnAssign)]
+    else:
+        given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        kinds = [each for each in (*(arg.annotation for arg in given), node.returns) if each is not None]
+    return any(ARRAY.search(text) for text in map(ast.unparse, kinds) if not text.startswith("Callable"))
+
+
+def silent_of_shapes(path: Path) -> Iterator[str]:
+    """The public classes and functions of a module that take arrays and do not say of which shape."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+            of_class = (ast.get_docstring(node) or "") if isinstance(node, ast.ClassDef) else ""
+            methods = [part for part in node.body if isinstance(part, Function) and not part.name.startswith("_")]
+            for each in (node, *(methods if of_class else ())):
+                if takes_arrays(each) and not SHAPE.search(of_class + (ast.get_docstring(each) or "")):
+                    yield f"{path.relative_to(ROOT)}:{each.lineno} {each.name}"
+
+
+def test_what_takes_arrays_gives_their_shapes() -> None:
+    rooms = ("core", "inference", "metrics")
+    assert [
+        each for room in rooms for path in sorted((ROOT / room).rglob("*.py")) for each in silent_of_shapes(path)
+    ] == []
