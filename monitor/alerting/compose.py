@@ -12,9 +12,9 @@ from datetime import datetime
 
 from monitor.alerting.incident_context import IncidentContext
 from monitor.alerting.incidents import IncidentStep, event_of, last_told
+from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import (
     IN_FULL,
-    edited_message,
     ended_message,
     incident_message,
     news_message,
@@ -27,13 +27,21 @@ from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Severity, SwitchState, Window
+from monitor.core.records import (
+    SEVERITY_RANK,
+    Delivery,
+    Incident,
+    IncidentEvent,
+    IncidentReason,
+    Operation,
+    SwitchState,
+    Window,
+)
 from monitor.history.delivery_rows import Root
 
 log = logging.getLogger(__name__)
 
 SHOW_TRIES = 20
-_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +161,7 @@ class _Composer:
         problem found by several rules, daily and weekly, is reported in one place.
         """
         told = [s for s in steps if s.verdict is not None and "slack" in s.verdict.actions]
-        roots, groups = self._placed(sorted(_incidents(told), key=lambda i: _RANK[i.severity]))
+        roots, groups = self._placed(sorted(_incidents(told), key=lambda i: SEVERITY_RANK[i.severity]))
         found: list[Delivery] = []
         for index, members in sorted(groups.items()):
             assert window is not None  # noqa: S101 - only an evaluation opens incidents
@@ -161,7 +169,8 @@ class _Composer:
             findings = self._findings(members)
             post = self._post(findings, window, route)
             roots |= {incident.id: post.id for incident in members}
-            found += [post, *self._numbers(findings, window, route.channel, post.id)]
+            payload = numbers_message(findings, window=window, channel=route.channel, root=post.id, links=self.links)
+            found += [post, self._reply(payload, members, post.id)]
             found += self._pictures(findings, window, route.channel, post.id)
         return roots, found
 
@@ -184,12 +193,12 @@ class _Composer:
 
     def _host(self, incident: Incident, route: Route) -> str | None:
         """The open message about this label: of the same or a higher severity, or in the same channel."""
+        key = (incident.source, incident.label)
         for other in self.desk.unresolved():
-            if other.root is None or (other.source, other.label) != (incident.source, incident.label):
+            if other.root is None or (other.source, other.label) != key or not self.desk.lives(other.root):
                 continue
-            if not self.desk.lives(other.root):
-                continue
-            if _RANK[other.severity] <= _RANK[incident.severity] or self.desk.channel(other.root) == route.channel:
+            as_grave = SEVERITY_RANK[other.severity] <= SEVERITY_RANK[incident.severity]
+            if as_grave or self.desk.channel(other.root) == route.channel:
                 return other.root
         return None
 
@@ -204,11 +213,17 @@ class _Composer:
         """Where the pages are that messages link to."""
         return links_of(self.monitor.settings)
 
-    def _numbers(self, findings: Sequence[AlertItem], window: Window, channel: str, root: str) -> list[Delivery]:
-        """The statistics, for the thread."""
-        payload = numbers_message(findings, window=window, channel=channel, root=root, links=self.links)
-        payload["incidents"] = [each.incident.id for each in findings]
-        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+    def _reply(
+        self,
+        payload: Payload,
+        incidents: Iterable[Incident],
+        root: str,
+        operation: Operation = "reply",
+        id: str | None = None,
+    ) -> Delivery:
+        """What goes into the thread of a message; the incidents are kept beside it, not sent."""
+        payload["incidents"] = [each.id for each in incidents]
+        return delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation=operation, root=root, id=id)
 
     def _pictures(self, findings: Sequence[AlertItem], window: Window, channel: str, root: str) -> list[Delivery]:
         """The picture of the worst finding; one that cannot be drawn must not keep the message back."""
@@ -221,8 +236,7 @@ class _Composer:
         if drawn is None:
             return []
         id, payload = picture(drawn[1], worst, window=window, channel=channel, root=root, shows=drawn[0])
-        payload["incidents"] = [worst.incident.id]
-        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="file", root=root, id=id)]
+        return [self._reply(payload, [worst.incident], root, operation="file", id=id)]
 
     def changes(self, steps: Sequence[IncidentStep], window: Window | None) -> list[Delivery]:
         """The edits of every living message that shows one of the changed incidents, and the replies."""
@@ -233,14 +247,12 @@ class _Composer:
             found += self.edit(root, changed)
             if window is not None:
                 found += self._news(root, [s for s in steps if _root(s) == root], window)
-        for root, last in self.monitor.store.compositions(self._naming(changed.values()) - set(roots)).items():
+        # messages resolved while an incident of the same label, which is resolved now, was not: they name it
+        ended = [each for each in changed.values() if each.state == "resolved"]
+        naming = {root for each in ended for root in self.monitor.store.messages_beside(each)} - set(roots)
+        for root, last in self.monitor.store.compositions(naming).items():
             found += _differing(self.edit(root, changed), last) if self.desk.lives(root) else []
         return found
-
-    def _naming(self, changed: Iterable[Incident]) -> set[str]:
-        """The messages resolved while an incident of the same label, which is resolved now, was not: they name it."""
-        ended = [each for each in changed if each.state == "resolved"]
-        return {root for each in ended for root in self.monitor.store.messages_beside(each)}
 
     def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
         """The message's new text: all its incidents, ``changed`` ones as they are going to be."""
@@ -249,12 +261,14 @@ class _Composer:
         if not members:
             return []
         findings = self._findings(members)
-        payload = self._post(findings, self._window(root, members), self._route(root, members)).payload
+        first = self.desk.message(root)  # of which evaluation it is: its first incident may be older
+        known = first.payload.get("window") if first is not None else None
+        schedule, name = known or (members[0].schedule, members[0].opened_window)
+        window = windows.named(schedule, name, self.monitor.config.zone)
+        payload = self._post(findings, window, self._route(root, members)).payload
         sequence = self.monitor.store.last_edit(root) + 1
-        edit = delivery_of(
-            edited_message(dict(payload), root, sequence), kind="incidents", now=self.monitor.clock(),
-            operation="edit", root=root, sequence=sequence,
-        )  # fmt: skip
+        changed_payload, now = edited(dict(payload), root, sequence), self.monitor.clock()
+        edit = delivery_of(changed_payload, kind="incidents", now=now, operation="edit", root=root, sequence=sequence)
         return [edit, *self._ended(root, findings, members)]
 
     def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
@@ -266,16 +280,8 @@ class _Composer:
             route = self._route(root, [each for each in members if each.label == label.key[1]] or members)
             calls = route.mention if label.state == "open" else None
             payload = ended_message(label, channel=route.channel, root=root, mention=calls)
-            payload["incidents"] = [each.incident.id for each in label.findings]
-            found.append(delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root))
+            found.append(self._reply(payload, [each.incident for each in label.findings], root))
         return found
-
-    def _window(self, root: str, members: Sequence[Incident]) -> Window:
-        """The evaluation a message is of: its first incident may be older, where no message was sent then."""
-        first = self.desk.message(root)
-        known = first.payload.get("window") if first is not None else None
-        schedule, name = known or (members[0].schedule, members[0].opened_window)
-        return windows.named(schedule, name, self.monitor.config.zone)
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """What the message is about; with all that is known around the worst of each label that it describes."""
@@ -305,7 +311,7 @@ class _Composer:
 
     def _route(self, root: str, members: Sequence[Incident]) -> Route:
         """The message's channel, whatever the routes say by now, and the mention of the gravest of ``members``."""
-        routes = (route_of(self.monitor.config, i) for i in sorted(members, key=lambda i: _RANK[i.severity]))
+        routes = (route_of(self.monitor.config, i) for i in sorted(members, key=lambda i: SEVERITY_RANK[i.severity]))
         route = next((r for r in routes if r is not None), None)
         return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
 
@@ -326,8 +332,7 @@ class _Composer:
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
             calls=bool(calling),
         )  # fmt: skip
-        payload["incidents"] = [incident.id for incident in members]
-        return [delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation="reply", root=root)]
+        return [self._reply(payload, members, root)]
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """What only the message itself shows: the end of a silence, and one more window of what is known.
@@ -345,7 +350,9 @@ class _Composer:
         """Whether what goes on has become graver than its message was written for: its route may call others."""
         incident = step.decision.incident
         before = next((i for i in self.desk.unresolved() if incident is not None and i.id == incident.id), None)
-        return incident is not None and before is not None and _RANK[incident.severity] < _RANK[before.severity]
+        if incident is None or before is None:
+            return False
+        return SEVERITY_RANK[incident.severity] < SEVERITY_RANK[before.severity]
 
     def _is_silent(self, step: IncidentStep) -> bool:
         until = step.decision.incident.silenced_until if step.decision.incident else None

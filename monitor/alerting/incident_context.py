@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from monitor.alerting.incidents import last_told
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
     from monitor.report.figures.reliability import Reliability
 
+_T = TypeVar("_T")
 #: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
 VERSIONS_BACK, TREND = 2, 26
 BINS_DRAWN = 8
@@ -51,10 +52,11 @@ class IncidentContext:
         """The incident with its last breach, and what decides its place in a message: for one line."""
         verdict = self.monitor.store.verdict(incident.last_verdict)
         estimates = self._estimates(verdict, segments=False, metric="shortfall")
+        zone, seen = self.monitor.config.zone, "" if last is None else last.window
+        window = windows.named(incident.schedule, seen, zone) if seen else None
         return AlertItem(
             verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last, latest=self._latest(last),
-            rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None),
-            window=self._window_of(incident, last),
+            rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None), window=window,
         )  # fmt: skip
 
     def finding(self, brief: AlertItem) -> AlertItem:
@@ -81,11 +83,6 @@ class IncidentContext:
         except HistoryError:
             return None
 
-    def _window_of(self, incident: Incident, last: IncidentEvent | None) -> Window | None:
-        if last is None or not last.window:
-            return None
-        return windows.named(incident.schedule, last.window, self.monitor.config.zone)
-
     def picture(self, verdict: Verdict) -> tuple[str, bytes] | None:
         """(what it shows, a PNG): the reliability diagram of the verdict's window, and the trend up to it."""
         reliability, trend = self._reliability(verdict), self._trend(verdict)
@@ -104,7 +101,8 @@ class IncidentContext:
         around = [windows.following(onset, zone), onset, *earlier]
         read = [(w.name, self._reading(w, source)) for w in around if w.start <= verdict.window.start]
         versions = [(name, reading.versions) for name, reading in read if reading is not None]
-        then, before = (self._once("shifts", w, source, make=self._shifts) for w in (onset, earlier[0]))
+        tests = self.monitor.store.shifts
+        then, before = (self._once("shifts", w.schedule, w.start, source, make=tests) for w in (onset, earlier[0]))
         return changes(verdict, Context(versions, then, before or None))
 
     def _onset(self, verdict: Verdict) -> Window:
@@ -123,9 +121,6 @@ class IncidentContext:
         while found := self.monitor.store.outcomes_before(verdict, start, TREND):
             yield from found
             start = found[-1][0]
-
-    def _shifts(self, window: Window, source: str) -> Any:
-        return self.monitor.store.shifts(window.schedule, window.start, source)
 
     def _estimates(self, verdict: Verdict, *, segments: bool, metric: str | None = None) -> list[Estimate]:
         subject, window = verdict.subject, verdict.window
@@ -157,8 +152,7 @@ class IncidentContext:
         subject, version = verdict.subject, verdict.baseline_version
         if version is None:
             return None
-        found: Baseline | None = self._once("baseline", subject.source, subject.label, version, make=pinned)
-        return found
+        return self._once("baseline", subject.source, subject.label, version, make=pinned)
 
     def switch(self, verdict: Verdict, finding: AlertItem) -> SwitchLine | None:
         """What the switch of its label says now: it has acted before the message is written.
@@ -199,11 +193,7 @@ class IncidentContext:
         return by_switch(event for each in switches for event in store.switch_events(source, each, since=since))
 
     def _reading(self, window: Window, source: str) -> StoredReading | None:
-        def load(window: Window, source: str) -> StoredReading | None:
-            return self.monitor.store.load_reading(window.schedule, window.start, source)
-
-        found: StoredReading | None = self._once("reading", window, source, make=load)
-        return found
+        return self._once("reading", window.schedule, window.start, source, make=self.monitor.store.load_reading)
 
     def _reliability(self, verdict: Verdict) -> Reliability | None:
         reading, baseline = self._reading(verdict.window, verdict.subject.source), self._baseline(verdict)
@@ -228,12 +218,8 @@ class IncidentContext:
         metric, where = (verdict.metric, verdict.where) if rule is not None else ("ece", "all")
         shown = [*windows.before(window, TREND - 1, self.monitor.config.zone), window]
         span = (min(each.start for each in shown), window.start)
-        of: dict[str, Any] = {
-            "schedule": window.schedule,
-            "source": subject.source,
-            "label": subject.label,
-            "between": span,
-        }
+        of: dict[str, Any] = {"schedule": window.schedule, "source": subject.source, "label": subject.label}
+        of["between"] = span
         known = store.estimates(metric=metric, where=where, **of)
         first = min((e.window.start for e in known), default=window.start)
         return trend_data(
@@ -244,37 +230,30 @@ class IncidentContext:
 
     def unresolved(self) -> list[Incident]:
         """The incidents that are not resolved, as they were when they were first asked for."""
-        found: list[Incident] = self._once("unresolved", make=self.monitor.store.unresolved_incidents)
-        return found
+        return self._once("unresolved", make=self.monitor.store.unresolved_incidents)
 
     def of_message(self, root: str) -> list[Incident]:
         """The incidents that a message is about, as they were when they were first asked for."""
-        found: list[Incident] = self._once(
-            "of message", root, make=lambda each: self.monitor.store.incidents_of([each])
-        )
-        return found
+        return self._once("of message", root, make=lambda each: self.monitor.store.incidents_of([each]))
 
     def message(self, root: str) -> Delivery | None:
         """A living message as it was composed first."""
-        found: Delivery | None = self._once("message", root, make=self.monitor.store.message)[0]
-        return found
+        return self._once("message", root, make=self.monitor.store.message)[0]
 
     def lives(self, root: str) -> bool:
         """Whether a message is in its channel, or on the way there; not one that somebody deleted in Slack."""
         found, is_deleted = self._once("message", root, make=self.monitor.store.message)
-        if is_deleted:
-            return False
-        return found is not None and found.state in ("pending", "sending", "sent", "failed")
+        return found is not None and not is_deleted and found.state in ("pending", "sending", "sent", "failed")
 
     def channel(self, root: str) -> str:
         """The channel of a living message ("" where it is not known any more)."""
         found = self.message(root)
         return "" if found is None else found.channel
 
-    def _once(self, *key: Any, make: Any) -> Any:
+    def _once(self, *key: Any, make: Callable[..., _T]) -> _T:
         if key not in self._seen:
             self._seen[key] = make(*key[1:])
-        return self._seen[key]
+        return cast("_T", self._seen[key])
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:

@@ -191,7 +191,7 @@ def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDe
     flaps = incident.reopened >= FLAPPING_FROM
     if flaps and good < GOOD_WINDOWS:
         return IncidentDecision("hold", _R.HELD_BACK, seen)
-    ended = replace(seen, state="resolved", resolved_at=now, resolved_window=verdict.window.name, resolved_by=None)
+    ended = resolved(seen, now, window=verdict.window.name)
     return IncidentDecision("resolve", _R.STEADY_AGAIN if flaps else _R.WITHIN_AGAIN, ended)
 
 
@@ -204,21 +204,26 @@ def _after_breach(verdict: Verdict, incident: Incident, now: datetime) -> Incide
         severity=verdict.severity, reason=verdict.reason.value, ok_windows=0, version=incident.version + 1,
     )  # fmt: skip
     if incident.state == "resolved":
-        return _reopened(subject_now, now)
+        again = reopened(subject_now, now)
+        return IncidentDecision("reopen", _R.REOPENED_SILENCED if again.silenced_until else _R.REOPENED, again)
     told = {"silenced": _R.STILL_SILENCED, "acknowledged": _R.STILL_ACKNOWLEDGED}
     return IncidentDecision("continue", told.get(incident.state, _R.STILL_BREACHING), subject_now)
 
 
-def _reopened(incident: Incident, now: datetime) -> IncidentDecision:
+def resolved(incident: Incident, now: datetime, *, window: str | None = None, by: str | None = None) -> Incident:
+    """The incident as it is once it has ended: with a good ``window``, or ``by`` somebody."""
+    return replace(incident, state="resolved", resolved_at=now, resolved_window=window, resolved_by=by)
+
+
+def reopened(incident: Incident, now: datetime) -> Incident:
     """Open once more, and acknowledged by nobody; a silence that still runs was meant for this as well."""
     silent = incident.silenced_until is not None and incident.silenced_until > now
-    again = replace(
+    return replace(
         incident, state="silenced" if silent else "open", reopened=incident.reopened + 1, resolved_at=None,
         resolved_window=None, resolved_by=None, acknowledged_at=None, acknowledged_by=None,
         silenced_until=incident.silenced_until if silent else None,
         silenced_by=incident.silenced_by if silent else None,
     )  # fmt: skip
-    return IncidentDecision("reopen", _R.REOPENED_SILENCED if silent else _R.REOPENED, again)
 
 
 def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecision:
@@ -246,9 +251,8 @@ def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> I
         return IncidentDecision("refuse", _R.ALREADY_RESOLVED, incident)
     if incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until >= until:
         return IncidentDecision("nothing", _R.ALREADY_SILENCED, incident)
-    after = replace(
-        incident, state="silenced", silenced_until=until, silenced_by=actor, version=incident.version + 1
-    )  # fmt: skip
+    version = incident.version + 1
+    after = replace(incident, state="silenced", silenced_until=until, silenced_by=actor, version=version)
     return IncidentDecision("silence", _R.SILENCED, after)
 
 
@@ -260,11 +264,8 @@ def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> Incid
         return IncidentDecision("refuse", _R.REASON_MISSING, incident)
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
-    after = replace(
-        incident, state="resolved", resolved_at=now, resolved_window=None, resolved_by=actor,
-        silenced_until=None, silenced_by=None, version=incident.version + 1,
-    )  # fmt: skip
-    return IncidentDecision("resolve", _R.RESOLVED_BY_HAND, after)
+    heard = replace(incident, silenced_until=None, silenced_by=None, version=incident.version + 1)
+    return IncidentDecision("resolve", _R.RESOLVED_BY_HAND, resolved(heard, now, by=actor))
 
 
 def wake(incident: Incident, now: datetime) -> IncidentDecision:
@@ -286,10 +287,7 @@ def retire(incident: Incident, now: datetime) -> IncidentDecision:
     """
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
-    after = replace(
-        incident, state="resolved", resolved_at=now, resolved_window=None, resolved_by="calmon",
-        version=incident.version + 1,
-    )  # fmt: skip
+    after = resolved(replace(incident, version=incident.version + 1), now, by="calmon")
     return IncidentDecision("resolve", _R.NOT_WATCHED, after)
 
 

@@ -80,17 +80,14 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
 def _on(state: SwitchState, blocked: Ranges, *, against: bool) -> SwitchLine:
     closed = ", but not for scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
     if not state.by_operator or state.lease_until is None:
-        return SwitchLine(f"Automation is on{closed}{_by_run(state)}", "on")
+        end = f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
+        return SwitchLine(f"Automation is on{closed}{end}", "on")
     why = f"enabled by {clean(state.actor, NAME_LENGTH)} until {stamp(state.lease_until)}"
     reason = clean(state.reason, REASON_LENGTH)
     if is_for_a_time(state):
         kept = "left on against this finding" if against else "left on"
         return SwitchLine(f"Automation is {kept}{closed}: {why}: {reason}", "on", held_until=state.lease_until)
     return SwitchLine(f"Automation is on{closed}: {why} unless an evaluation renews it: {reason}", "on")
-
-
-def _by_run(state: SwitchState) -> str:
-    return f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
 
 
 def is_for_a_time(state: SwitchState) -> bool:

@@ -36,7 +36,7 @@ def list_command(
     """Incidents that are not resolved, the newest first."""
     with cli.store() as store:
         if every:
-            known = [*store.incidents(), *store.monitor_incidents()]
+            known = [*store.incidents(), *store.incidents(of_monitor=True)]
         else:
             known = [*store.unresolved_incidents(), *store.unresolved_incidents(of_monitor=True)]
     found = sorted(known, key=lambda i: i.opened_at, reverse=True)

@@ -7,8 +7,9 @@ import threading
 
 import typer
 
+from monitor.alerting.slack.client import web_client
 from monitor.alerting.slack.outbox import drain, worker_id
-from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen, web_client
+from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
 from monitor.cli import common as cli
 from monitor.config.load import load_config
 from monitor.context import Monitor, SlackCheck

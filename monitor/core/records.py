@@ -16,8 +16,11 @@ from typing import Any, Literal
 
 Where = Literal["all", "predicted", "automated"]
 Schedule = Literal["weekly", "daily"]
+SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
 Severity = Literal["info", "warning", "critical"]
+SEVERITY_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+"""The gravest first."""
 ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
 ActionKind = Literal["slack", "disable_automation", "block_scores"]
 

@@ -13,11 +13,11 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, RowMapping, Table, create_engine, event, func, select, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from monitor.history.errors import WrongStoreAddress
+from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BUSY_TIMEOUT_MS = 30_000
 WAL_RETRY_S = 0.02
 CONNECT_TIMEOUT_S = 10
+_SHOWN_CANDIDATES = 5
 _IN_MEMORY = (None, "", ":memory:")
 Row = dict[str, Any]
 
@@ -125,6 +126,39 @@ def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.I
     from sqlalchemy.dialects import sqlite  # noqa: PLC0415
 
     return sqlite.insert(table)
+
+
+def row_of(table: Table, record: object, **stored: Any) -> Row:
+    """The row of a record: each column is its field of that name, but for those that are ``stored`` otherwise.
+
+    A number that the database gives is left out.
+    """
+    names = [column.name for column in table.columns if column.autoincrement is not True]
+    return {name: stored[name] if name in stored else getattr(record, name) for name in names}
+
+
+def put_version(connection: Connection, table: Table, row: Row) -> bool:
+    """Write a row where the version before its own (1: no row) is stored still; whether it was."""
+    if row["version"] == 1:
+        added = insert(connection, table).values(row).on_conflict_do_nothing().returning(table.c.version)
+        return connection.execute(added).first() is not None
+    keys = [column == row[column.name] for column in table.primary_key]
+    before = table.c.version == row["version"] - 1
+    return connection.execute(update(table).where(*keys, before).values(row)).rowcount == 1
+
+
+def row_by_id(connection: Connection, table: Table, what: str, prefix: str, hint: str = "") -> RowMapping:
+    """The row whose id is, or begins with, ``prefix``. Raises NotFound or Ambiguous, about a ``what``."""
+    exact = connection.execute(select(table).where(table.c.id == prefix)).mappings().first()
+    if exact is not None:
+        return exact
+    begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)
+    found = connection.execute(begins.limit(_SHOWN_CANDIDATES)).mappings().all()
+    if not found:
+        raise NotFound(f"no {what} has an id that begins with {prefix!r}{hint}")
+    if len(found) > 1:
+        raise Ambiguous(f"several {what}s begin with {prefix!r}: {', '.join(row['id'] for row in found)} ...")
+    return found[0]
 
 
 def add_missing(connection: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_
 
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time
+from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
 from monitor.history.values import plain
 
 CLAIM_EXPIRES = timedelta(minutes=5)
@@ -27,6 +27,11 @@ class Root(NamedTuple):
     channel: str | None
     ts: str | None
     error: str | None
+
+
+def add(connection: Connection, delivery: Delivery) -> None:
+    """Add a message unless it is there."""
+    add_deliveries(connection, [delivery])
 
 
 def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> None:
@@ -118,8 +123,8 @@ def _edit_under_way() -> ColumnElement[bool]:
     return exists().where(*same, other.c.state == "sending")
 
 
-def due_deliveries(connection: Connection, now: datetime, worker: str | None) -> list[Delivery]:
-    """The messages to be sent now: those whose time has come, and those whose sender is gone."""
+def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:
+    """The messages to be sent now: those whose time has come, and those whose sender is gone (or is ``worker``)."""
     table = tables.deliveries
     waiting = and_(table.c.state.in_(["pending", "failed"]), table.c.next_attempt_at <= now)
     own = table.c.claimed_by == worker if worker is not None else false()
@@ -134,9 +139,9 @@ def claim(
     from_state: DeliveryState,
     worker: str,
     now: datetime,
-    claimed_at: datetime | None,
+    claimed_at: datetime | None = None,
 ) -> bool:
-    """Take a message for sending; False where somebody else has it.
+    """Take a message for sending: attempts + 1, True for exactly one caller.
 
     An edit is taken only if none of the same message is being sent, and none later is stored. One in
     ``sending`` can be taken only from a sender that is gone: the claim has expired, or it is this worker's own
@@ -168,12 +173,12 @@ def settle(
     worker: str,
     state: DeliveryState,
     now: datetime,
-    next_attempt_at: datetime | None,
-    external_channel: str | None,
-    external_id: str | None,
-    error: str | None,
-    error_code: str | None,
-    uncertain: bool,
+    next_attempt_at: datetime | None = None,
+    external_channel: str | None = None,
+    external_id: str | None = None,
+    error: str | None = None,
+    error_code: str | None = None,
+    uncertain: bool = False,
 ) -> bool:
     """Store the result of a delivery; False where ``worker`` no longer holds it."""
     table = tables.deliveries
@@ -195,12 +200,5 @@ def _deliveries(connection: Connection, *wanted: ColumnElement[bool]) -> list[De
 
 
 def _delivery_row(delivery: Delivery) -> Row:
-    return {
-        "id": delivery.id, "kind": delivery.kind, "channel": delivery.channel, "payload": plain(delivery.payload),
-        "state": delivery.state, "attempts": int(delivery.attempts), "created_at": delivery.created_at,
-        "next_attempt_at": delivery.next_attempt_at or delivery.created_at, "claimed_at": delivery.claimed_at,
-        "claimed_by": delivery.claimed_by, "sent_at": delivery.sent_at,
-        "external_channel": delivery.external_channel, "external_id": delivery.external_id, "error": delivery.error,
-        "operation": delivery.operation, "root": delivery.root, "sequence": int(delivery.sequence),
-        "error_code": delivery.error_code, "uncertain": delivery.uncertain,
-    }  # fmt: skip
+    due = delivery.next_attempt_at or delivery.created_at
+    return row_of(tables.deliveries, delivery, payload=plain(delivery.payload), next_attempt_at=due)

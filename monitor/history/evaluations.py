@@ -8,10 +8,21 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
 
-from monitor.core.records import Estimate, Interval, Outcome, Reason, Schedule, ShiftResult, Subject, Verdict, Window
+from monitor.core.records import (
+    Estimate,
+    Interval,
+    Outcome,
+    Reason,
+    Schedule,
+    ShiftResult,
+    Subject,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put
-from monitor.history.errors import Ambiguous, NotFound
+from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id
+from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
 _LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
@@ -19,7 +30,6 @@ _NUMBERS = (
     "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high",
     "p_value", "p_adjusted", "detectable",
 )  # fmt: skip
-_SHOWN_CANDIDATES = 5
 Between: TypeAlias = tuple[datetime, datetime] | None
 """The starts of the first and the last window, both included; None: all windows."""
 
@@ -27,7 +37,7 @@ Between: TypeAlias = tuple[datetime, datetime] | None
 def begin_run(
     connection: Connection, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime
 ) -> None:
-    """Note that ``run`` evaluates ``window``. Another run of the same window is one more attempt."""
+    """Note that ``run`` evaluates ``window``; another run of the same window is one more attempt."""
     row: Row = {
         **_at(window), "window_end": window.end, "window_name": window.name, "run": run, "state": "running",
         "started_at": now, "finished_at": None, "attempts": 1, "acts": acts,
@@ -37,7 +47,7 @@ def begin_run(
     put(connection, tables.runs, row, {"attempts": again})
 
 
-def finish_run(connection: Connection, window: Window, *, state: str, now: datetime, error: str | None) -> None:
+def finish_run(connection: Connection, window: Window, *, state: str, now: datetime, error: str | None = None) -> None:
     """Store how the evaluation of ``window`` ended. Raises NotFound where none was begun."""
     statement = update(tables.runs).where(_is_window(tables.runs, window.schedule, window.start))
     if connection.execute(statement.values(state=state, finished_at=now, error=error)).rowcount == 0:
@@ -45,13 +55,15 @@ def finish_run(connection: Connection, window: Window, *, state: str, now: datet
 
 
 def run_of(connection: Connection, window: Window) -> Row | None:
-    """The evaluation of ``window``, or None."""
+    """The row of the evaluation of ``window``, or None."""
     found = connection.execute(select(tables.runs).where(_is_window(tables.runs, window.schedule, window.start)))
     row = found.mappings().first()
     return None if row is None else dict(row)
 
 
-def runs(connection: Connection, schedule: Schedule | None, limit: int, until: datetime | None = None) -> list[Row]:
+def runs(
+    connection: Connection, schedule: Schedule | None = None, limit: int = 100, *, until: datetime | None = None
+) -> list[Row]:
     """The evaluations of the newest windows, newest first; ``until`` leaves out windows that begin later."""
     statement = select(tables.runs).order_by(tables.runs.c.window_start.desc(), tables.runs.c.schedule).limit(limit)
     if schedule is not None:
@@ -65,13 +77,12 @@ def save(
     connection: Connection,
     window: Window,
     sources: Sequence[str],
-    *,
     estimates: Sequence[Estimate],
     verdicts: Sequence[Verdict],
     shifts: Sequence[ShiftResult],
     now: datetime,
 ) -> None:
-    """Replace what is known of these sources in this window; verdicts stay, only ``current`` moves."""
+    """Replace what is known of these sources in this window; verdicts are added and stay, only ``current`` moves."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     _replace(connection, tables.estimates, window, sources, [_estimate_row(estimate) for estimate in estimates])
     _replace(connection, tables.shifts, window, sources, [_shift_row(shift) for shift in shifts])
@@ -80,7 +91,7 @@ def save(
 
 
 def replace_estimates(connection: Connection, window: Window, source: str, estimates: Sequence[Estimate]) -> None:
-    """Replace the estimates of one source in one window, and nothing else."""
+    """Renew the trend of a window that was read once more; its verdicts stay."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     _replace(connection, tables.estimates, window, [source], [_estimate_row(estimate) for estimate in estimates])
 
@@ -135,10 +146,20 @@ def not_judged(connection: Connection, schedule: Schedule, window_start: datetim
 
 
 def verdicts(
-    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, between: Between, *, current_only: bool
+    connection: Connection,
+    *,
+    schedule: Schedule | None = None,
+    source: str | None = None,
+    label: LabelFilter = ANY,
+    rule: str | None = None,
+    window_start: datetime | None = None,
+    outcome: Outcome | None = None,
+    between: Between = None,
+    current_only: bool = True,
 ) -> list[Verdict]:
-    """The verdicts whose columns have these values (None: any), by window, source, label and rule."""
+    """Verdicts by window, source, label and rule; ``current_only``: not those judged again since."""
     table = tables.verdicts
+    equals = {"schedule": schedule, "source": source, "rule": rule, "window_start": window_start, "outcome": outcome}
     statement = _filtered(select(table), table, equals, label, between)
     if current_only:
         statement = statement.where(table.c.current)
@@ -164,25 +185,25 @@ def outcomes_before(
 
 def verdict(connection: Connection, prefix: str) -> Verdict:
     """The one verdict whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
-    table = tables.verdicts
-    exact = connection.execute(select(table).where(table.c.id == prefix)).mappings().first()
-    if exact is not None:
-        return _verdict(exact)
-    begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)
-    found = connection.execute(begins.limit(_SHOWN_CANDIDATES)).mappings().all()
-    if not found:
-        raise NotFound(f"no verdict has an id that begins with {prefix!r}")
-    if len(found) > 1:
-        raise Ambiguous(f"several verdicts begin with {prefix!r}: {', '.join(row['id'] for row in found)} ...")
-    return _verdict(found[0])
+    return _verdict(row_by_id(connection, tables.verdicts, "verdict", prefix))
 
 
 def estimates(
-    connection: Connection, equals: Mapping[str, Any], label: LabelFilter, between: Between, *, segments: bool
+    connection: Connection,
+    *,
+    metric: str | None = None,
+    source: str | None = None,
+    label: LabelFilter = ANY,
+    where: Where | None = None,
+    schedule: Schedule | None = None,
+    segments: bool = False,
+    window_start: datetime | None = None,
+    between: Between = None,
 ) -> list[Estimate]:
-    """The estimates whose columns have these values (None: any), by window, source, label and metric."""
+    """Estimates by window, source, label and metric; those of segments only where asked for."""
     table = tables.estimates
-    statement = _filtered(_with_window_end(table), table, equals, label, between)
+    equals = {"metric": metric, "source": source, "population": where, "schedule": schedule}
+    statement = _filtered(_with_window_end(table), table, equals | {"window_start": window_start}, label, between)
     if not segments:
         statement = statement.where(table.c.segment == "")
     ordered = statement.order_by(
@@ -192,10 +213,16 @@ def estimates(
     return [_estimate(row) for row in connection.execute(ordered).mappings()]
 
 
-def shifts(connection: Connection, equals: Mapping[str, Any]) -> list[ShiftResult]:
-    """The shift tests whose columns have these values (None: any), by window, source, label and test."""
+def shifts(
+    connection: Connection,
+    schedule: Schedule | None = None,
+    window_start: datetime | None = None,
+    source: str | None = None,
+) -> list[ShiftResult]:
+    """Shift tests by window, source, label and test."""
     table = tables.shifts
-    ordered = _filtered(_with_window_end(table), table, equals, ANY).order_by(
+    equals = {"schedule": schedule, "window_start": window_start, "source": source}
+    ordered = _filtered(_with_window_end(table), table, equals).order_by(
         table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.test, table.c.column
     )
     return [_shift(row) for row in connection.execute(ordered).mappings()]
@@ -214,8 +241,9 @@ def _in_sources(table: Table, window: Window, sources: Sequence[str]) -> Any:
 
 
 def _filtered(
-    statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter, between: Between = None
+    statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter = ANY, between: Between = None
 ) -> Select[Any]:
+    """The rows whose columns have these values (None: any), of one label, and of windows between these two."""
     wanted = {name: value for name, value in equals.items() if value is not None}
     if label is not ANY:
         wanted["label"] = label_key(label)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select
 
 from monitor.core.records import (
     MESSAGE_DELETED,
@@ -18,14 +18,13 @@ from monitor.core.records import (
     Operation,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time
+from monitor.history.connect import Row, add_missing, one_at_a_time, put_version, row_by_id, row_of
 from monitor.history.delivery_rows import add_deliveries
-from monitor.history.errors import Ambiguous, LostRace, NotFound
+from monitor.history.errors import LostRace
 from monitor.history.labels import each_label
 from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
-_SHOWN_CANDIDATES = 5
 _OF_MONITOR = tables.incidents.c.rule.startswith(MONITOR_RULE, autoescape=True)
 _UNRESOLVED = tables.incidents.c.open_key > ""  # not "is not null": SQLite has an index only for this
 
@@ -44,30 +43,20 @@ def apply_incidents(
     :class:`LostRace` where somebody else was first, so that the decisions are made again on what is stored now.
     """
     one_at_a_time(connection, "incidents")
+    table = tables.incidents
     for incident in updated:
-        _update(connection, incident)
-    add_missing(connection, tables.incidents, [_incident_row(incident) for incident in opened])
-    _refuse_unopened(connection, [incident.id for incident in opened])
+        if not put_version(connection, table, _incident_row(incident)):
+            raise LostRace
+    add_missing(connection, table, [_incident_row(incident) for incident in opened])
+    for incident in opened:  # another of the same fingerprint keeps one out
+        if connection.execute(select(table.c.id).where(table.c.id == incident.id)).first() is None:
+            raise LostRace
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
     if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
         raise LostRace
-    add_missing(connection, tables.incident_events, [_event_row(event) for event in events])
+    rows = [row_of(tables.incident_events, event, detail=plain(event.detail)) for event in events]
+    add_missing(connection, tables.incident_events, rows)
     add_deliveries(connection, deliveries)
-
-
-def _update(connection: Connection, incident: Incident) -> None:
-    table = tables.incidents
-    as_seen = and_(table.c.id == incident.id, table.c.version == incident.version - 1)
-    if connection.execute(update(table).where(as_seen).values(_incident_row(incident))).rowcount != 1:
-        raise LostRace
-
-
-def _refuse_unopened(connection: Connection, ids: Sequence[str]) -> None:
-    """Raise :class:`LostRace` where another incident of the same fingerprint kept one of these out."""
-    table = tables.incidents
-    for id in ids:
-        if connection.execute(select(table.c.id).where(table.c.id == id)).first() is None:
-            raise LostRace
 
 
 def last_edit(connection: Connection, root: str) -> int:
@@ -112,8 +101,10 @@ def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
     return (None if row is None else Delivery(**row)), connection.execute(deleted.limit(1)).first() is not None
 
 
-def incidents(connection: Connection, state: IncidentState | None, *, of_monitor: bool = False) -> list[Incident]:
-    """All incidents of labels (or those of the monitor itself), by the time they were opened."""
+def incidents(
+    connection: Connection, state: IncidentState | None = None, *, of_monitor: bool = False
+) -> list[Incident]:
+    """All incidents of labels, or of the monitor itself (in one state), by the time they were opened."""
     wanted = [] if state is None else [tables.incidents.c.state == state]
     if state is not None and state != "resolved":
         wanted.append(_UNRESOLVED)
@@ -161,19 +152,12 @@ def messages_beside(connection: Connection, incident: Incident) -> set[str]:
 
 def incident(connection: Connection, prefix: str) -> Incident:
     """The incident whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
-    table = tables.incidents
-    begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)
-    found = [_incident(row) for row in connection.execute(begins.limit(_SHOWN_CANDIDATES)).mappings()]
-    exact = [each for each in found if each.id == prefix]
-    if not found:
-        raise NotFound(f"no incident has an id that begins with {prefix!r}; `calmon incidents list --all` shows them")
-    if len(found) > 1 and not exact:
-        raise Ambiguous(f"several incidents begin with {prefix!r}: {', '.join(each.id for each in found)} ...")
-    return (exact or found)[0]
+    hint = "; `calmon incidents list --all` shows them"
+    return _incident(row_by_id(connection, tables.incidents, "incident", prefix, hint))
 
 
-def events(connection: Connection, incident: str | None) -> list[IncidentEvent]:
-    """What happened, in order."""
+def events(connection: Connection, incident: str | None = None) -> list[IncidentEvent]:
+    """What happened to one incident, or to all, in order."""
     table = tables.incident_events
     statement = select(table).order_by(table.c.at, table.c.key)
     if incident is not None:
@@ -195,20 +179,16 @@ def _open_key(incident: Incident) -> str | None:
 
 
 def _incident_row(incident: Incident) -> Row:
-    names = [column.name for column in tables.incidents.columns if column.name not in ("open_key", "label")]
-    row: Row = {name: getattr(incident, name) for name in names}
-    return row | {
-        "open_key": _open_key(incident), "label": label_key(incident.label), "reason": str(incident.reason),
-        "further_reasons": list(incident.further_reasons),
-    }  # fmt: skip
+    return row_of(
+        tables.incidents,
+        incident,
+        open_key=_open_key(incident),
+        label=label_key(incident.label),
+        reason=str(incident.reason),
+        further_reasons=list(incident.further_reasons),
+    )
 
 
 def _incident(row: RowMapping) -> Incident:
     stored = {name: row[name] for name in row if name not in ("open_key", "label", "further_reasons")}
     return Incident(**stored, label=label_of(row["label"]), further_reasons=tuple(row["further_reasons"] or ()))
-
-
-def _event_row(event: IncidentEvent) -> Row:
-    names = [column.name for column in tables.incident_events.columns]
-    row: Row = {name: getattr(event, name) for name in names}
-    return row | {"detail": plain(event.detail)}

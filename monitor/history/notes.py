@@ -7,12 +7,13 @@ from sqlalchemy import Connection, delete, select
 from monitor.core.records import Note
 from monitor.history import tables
 from monitor.history.connect import put as put_row
+from monitor.history.connect import row_of
 from monitor.history.values import plain
 
 
 def put(connection: Connection, note: Note) -> None:
-    """Write a note in place of the one before."""
-    put_row(connection, tables.notes, {"key": note.key, "at": note.at, "detail": plain(note.detail)})
+    """Write a note in place of the one before with its key."""
+    put_row(connection, tables.notes, row_of(tables.notes, note, detail=plain(note.detail)))
 
 
 def drop(connection: Connection, key: str) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
-from monitor.core.records import RejectedCell, RejectedRows, Schedule, Window
+from monitor.core.records import SCHEDULES, RejectedCell, RejectedRows, Schedule, Window
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.history import tables
-from monitor.history.connect import Row, one_at_a_time, put
+from monitor.history.connect import Row, one_at_a_time, put, row_of
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -73,7 +73,7 @@ def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Seque
 
 
 def load(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
-    """The reading of one source in one window, or None where it was never read."""
+    """What was read of one source in one window, or None."""
     readings, counts = tables.readings, tables.counts
     found = connection.execute(select(readings).where(_is_reading(readings, schedule, window_start, source)))
     row = found.mappings().first()
@@ -107,7 +107,7 @@ def quality(
 
 
 def rejected(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Rejections:
-    """What was concluded from the rejected rows of one reading; nothing of one that is not there."""
+    """What kept subjects of a source from being judged in one window, since rows were rejected."""
     kept = connection.execute(
         select(tables.readings.c.rejected).where(_is_reading(tables.readings, schedule, window_start, source))
     ).scalar()
@@ -127,7 +127,7 @@ def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
         table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error, rejected,
     )  # fmt: skip
     # both schedules by name: the key begins with it
-    within = and_(table.c.schedule.in_(("weekly", "daily")), table.c.window_start.between(since, until))
+    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
     statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
     return [dict(row) | {"rejected": int(row["rejected"])} for row in connection.execute(statement).mappings()]
 
@@ -150,17 +150,13 @@ def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
 
 def baseline_row(baseline: Baseline) -> Row:
     """The row of one baseline; the cells are compressed here."""
-    return {
-        "source": baseline.source, "label": label_key(baseline.label), "version": int(baseline.version),
-        "start": baseline.start, "end": baseline.end, "first_window": baseline.first_window,
-        "last_window": baseline.last_window, "rows": baseline.counts.rows, "edges": plain(baseline.edges),
-        "digest": baseline.digest, "data": baseline.counts.to_bytes(), "pinned_at": baseline.pinned_at,
-        "pinned_by": baseline.pinned_by, "reason": baseline.reason,
-    }  # fmt: skip
+    label, counts = label_key(baseline.label), baseline.counts
+    cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts.to_bytes()}
+    return row_of(tables.baselines, baseline, label=label, **cells)
 
 
 def baselines(
-    connection: Connection, source: str | None, label: LabelFilter, version: int | None = None
+    connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, version: int | None = None
 ) -> list[Baseline]:
     """Every version (or one), by source, label and version."""
     table = tables.baselines
@@ -175,7 +171,7 @@ def baselines(
 
 
 def latest_baselines(connection: Connection, source: str) -> dict[str | None, Baseline]:
-    """The newest version of each label."""
+    """The newest version of each label (None: the source as a whole)."""
     table = tables.baselines
     newer = table.alias()
     exists_newer = (

@@ -1,50 +1,28 @@
 """The history: the one door to its database. Every method is one transaction and can be repeated.
 
-Reading sees one moment; writing replaces, inserts what is missing, or changes a row only if it is
-still what the caller saw. The module that each calls says what it does in detail.
+Reading sees one moment; writing replaces, inserts what is missing, or changes a row only if it is still what the
+caller saw. Most methods are a function of the module that has the tables, called with a connection: read them there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError
 
-from monitor.core.records import (
-    Delivery,
-    DeliveryState,
-    Estimate,
-    Identity,
-    Incident,
-    IncidentEvent,
-    IncidentState,
-    Note,
-    Operation,
-    Outcome,
-    Reason,
-    Recorded,
-    RejectedRows,
-    RuleEvidence,
-    Schedule,
-    ShiftResult,
-    SwitchEvent,
-    SwitchState,
-    Verdict,
-    Where,
-    Window,
-)
+from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, SwitchEvent, SwitchState, Window
 from monitor.core.redaction import shown_address
-from monitor.core.rejection_records import Rejections
 from monitor.history import (
     delivery_rows,
     evaluations,
@@ -52,13 +30,13 @@ from monitor.history import (
     identity,
     incident_rows,
     labels,
-    notes,
     readings,
     schema,
-    switches,
-    thresholds,
 )
-from monitor.history.connect import Row, database_file, for_reading, for_writing, open_engine, store_url
+from monitor.history import notes as note_rows
+from monitor.history import switches as switch_rows
+from monitor.history import thresholds as threshold_rows
+from monitor.history.connect import database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
     HistoryError,
@@ -74,7 +52,7 @@ from monitor.history.marker import marker_file, read_marker, remove_marker, writ
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
-from monitor.history.values import ANY, LabelFilter
+from monitor.history.values import ANY
 
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
@@ -94,6 +72,11 @@ __all__ = [
 ]
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+Claimed: TypeAlias = Literal["applied", "conflict"]
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Every switch and threshold at one moment, and of which history."""
@@ -101,6 +84,43 @@ class Standing:
     identity: Identity
     switches: list[SwitchState]
     automate_at: dict[tuple[str, str | None], float]
+
+
+def _reading(query: Callable[Concatenate[Connection, _P], _R]) -> Callable[Concatenate[Store, _P], _R]:
+    """A method of the store that asks this, and sees one moment."""
+
+    @wraps(query)
+    def method(store: Store, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with store._read() as connection:
+            return query(connection, *args, **kwargs)
+
+    return method
+
+
+def _writing(change: Callable[Concatenate[Connection, _P], _R]) -> Callable[Concatenate[Store, _P], _R]:
+    """A method of the store that makes this change, in one transaction."""
+
+    @wraps(change)
+    def method(store: Store, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with store._write() as connection:
+            return change(connection, *args, **kwargs)
+
+    return method
+
+
+def _claiming(change: Callable[Concatenate[Connection, _P], None]) -> Callable[Concatenate[Store, _P], Claimed]:
+    """A method of the store that makes this change: all of it, or "conflict" where somebody else was first."""
+
+    @wraps(change)
+    def method(store: Store, /, *args: _P.args, **kwargs: _P.kwargs) -> Claimed:
+        try:
+            with store._write() as connection:
+                change(connection, *args, **kwargs)
+        except LostRace:
+            return "conflict"
+        return "applied"
+
+    return method
 
 
 class Store:
@@ -250,8 +270,8 @@ class Store:
         with self._read() as connection:
             return Standing(
                 replace(identity.read(connection), seen=recorded),
-                switches.switches(connection),
-                thresholds.read(connection),
+                switch_rows.switches(connection),
+                threshold_rows.read(connection),
             )
 
     def notice_past(self) -> bool:
@@ -286,25 +306,22 @@ class Store:
 
     # Evaluations
 
-    def begin_run(self, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime) -> None:
-        """Note that ``run`` evaluates ``window``."""
-        with self._write() as connection:
-            evaluations.begin_run(connection, window, run=run, acts=acts, rules_revision=rules_revision, now=now)
+    begin_run = _writing(evaluations.begin_run)
+    finish_run = _writing(evaluations.finish_run)
+    run_of = _reading(evaluations.run_of)
+    runs = _reading(evaluations.runs)
+    save_evaluation = _writing(evaluations.save)
+    replace_estimates = _writing(evaluations.replace_estimates)
+    newest_evaluated = _reading(evaluations.newest_evaluated)
+    judged = _reading(evaluations.judged)
+    not_judged = _reading(evaluations.not_judged)
+    verdicts = _reading(evaluations.verdicts)
+    outcomes_before = _reading(evaluations.outcomes_before)
+    verdict = _reading(evaluations.verdict)
+    estimates = _reading(evaluations.estimates)
+    shifts = _reading(evaluations.shifts)
 
-    def finish_run(self, window: Window, *, state: str, now: datetime, error: str | None = None) -> None:
-        """Note how the evaluation of ``window`` ended."""
-        with self._write() as connection:
-            evaluations.finish_run(connection, window, state=state, now=now, error=error)
-
-    def run_of(self, window: Window) -> Row | None:
-        """The row of the evaluation of ``window``, or None."""
-        with self._read() as connection:
-            return evaluations.run_of(connection, window)
-
-    def runs(self, schedule: Schedule | None = None, limit: int = 100, *, until: datetime | None = None) -> list[Row]:
-        """The evaluations of the newest windows, newest first; of those that began by ``until`` (None: of all)."""
-        with self._read() as connection:
-            return evaluations.runs(connection, schedule, limit, until)
+    # What was read, and baselines
 
     def save_reading(self, window: Window, reading: StoredReading, now: datetime) -> None:
         """Replace what was read of one source in one window."""
@@ -312,166 +329,27 @@ class Store:
         with self._write() as connection:
             readings.save(connection, *rows)
 
-    def load_reading(self, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
-        """What was read of one source in one window, or None."""
-        with self._read() as connection:
-            return readings.load(connection, schedule, window_start, source)
-
-    def readings_seen(self, since: datetime, until: datetime) -> list[Row]:
-        """What every reading of a window from ``since`` to ``until`` gave (state, rows, error), newest first."""
-        with self._read() as connection:
-            return readings.seen(connection, since, until)
-
-    def rejections(self, schedule: Schedule, window_start: datetime, source: str) -> Rejections:
-        """What kept subjects of a source from being judged in one window, since rows were rejected."""
-        with self._read() as connection:
-            return readings.rejected(connection, schedule, window_start, source)
-
-    def quality(self, schedule: Schedule, window_start: datetime) -> list[RejectedRows]:
-        """The rows set aside in one window."""
-        with self._read() as connection:
-            return readings.quality(connection, schedule, window_start)
-
-    def save_evaluation(
-        self,
-        window: Window,
-        sources: Sequence[str],
-        estimates: Sequence[Estimate],
-        verdicts: Sequence[Verdict],
-        shifts: Sequence[ShiftResult],
-        now: datetime,
-    ) -> None:
-        """Replace what is known of ``sources`` in ``window``; verdicts are added and never removed."""
-        with self._write() as connection:
-            evaluations.save(
-                connection, window, sources, estimates=estimates, verdicts=verdicts, shifts=shifts, now=now
-            )
-
-    def replace_estimates(self, window: Window, source: str, estimates: Sequence[Estimate], now: datetime) -> None:
-        """Renew the trend of a window that was read once more; its verdicts stay."""
-        with self._write() as connection:
-            evaluations.replace_estimates(connection, window, source, estimates)
-
-    def newest_evaluated(self, schedule: Schedule, source: str) -> datetime | None:
-        """The start of the newest window in which any rule of the source was evaluated (not only asked)."""
-        with self._read() as connection:
-            return evaluations.newest_evaluated(connection, schedule, source)
-
-    def judged(self, schedule: Schedule, window_start: datetime) -> list[Row]:
-        """How many current verdicts of one window each source has, by outcome and reason."""
-        with self._read() as connection:
-            return evaluations.judged(connection, schedule, window_start)
-
-    def not_judged(self, schedule: Schedule, window_start: datetime, reason: Reason) -> list[Row]:
-        """Source, rule, severity and label of the current verdicts of one window that have this reason."""
-        with self._read() as connection:
-            return evaluations.not_judged(connection, schedule, window_start, reason)
-
-    def verdicts(
-        self,
-        *,
-        schedule: Schedule | None = None,
-        source: str | None = None,
-        label: LabelFilter = ANY,
-        rule: str | None = None,
-        window_start: datetime | None = None,
-        outcome: Outcome | None = None,
-        between: evaluations.Between = None,
-        current_only: bool = True,
-    ) -> list[Verdict]:
-        """Verdicts by window, source, label and rule; ``current_only``: not those judged again since."""
-        equals = {
-            "schedule": schedule, "source": source, "rule": rule, "window_start": window_start, "outcome": outcome,
-        }  # fmt: skip
-        with self._read() as connection:
-            return evaluations.verdicts(connection, equals, label, between, current_only=current_only)
-
-    def outcomes_before(self, verdict: Verdict, before: datetime, limit: int) -> list[tuple[datetime, Outcome]]:
-        """(window start, outcome) of the newest verdicts of the same rule and subject ``before`` then, newest first."""
-        with self._read() as connection:
-            return evaluations.outcomes_before(connection, verdict, before, limit)
-
-    def verdict(self, prefix: str) -> Verdict:
-        """The verdict whose id is, or begins with, ``prefix``; raises NotFound or Ambiguous."""
-        with self._read() as connection:
-            return evaluations.verdict(connection, prefix)
-
-    def estimates(
-        self,
-        *,
-        metric: str | None = None,
-        source: str | None = None,
-        label: LabelFilter = ANY,
-        where: Where | None = None,
-        schedule: Schedule | None = None,
-        segments: bool = False,
-        window_start: datetime | None = None,
-        between: evaluations.Between = None,
-    ) -> list[Estimate]:
-        """Estimates by window, source, label and metric; those of segments only where asked for."""
-        equals = {
-            "metric": metric, "source": source, "population": where, "schedule": schedule,
-            "window_start": window_start,
-        }  # fmt: skip
-        with self._read() as connection:
-            return evaluations.estimates(connection, equals, label, between, segments=segments)
-
-    def shifts(
-        self, schedule: Schedule | None = None, window_start: datetime | None = None, source: str | None = None
-    ) -> list[ShiftResult]:
-        """Shift tests by window, source, label and test."""
-        equals = {"schedule": schedule, "window_start": window_start, "source": source}
-        with self._read() as connection:
-            return evaluations.shifts(connection, equals)
-
-    # Baselines
+    load_reading = _reading(readings.load)
+    readings_seen = _reading(readings.seen)
+    rejections = _reading(readings.rejected)
+    quality = _reading(readings.quality)
 
     def save_baselines(self, baselines: Sequence[Baseline]) -> None:
-        """Add baselines, all or none; raises :class:`VersionClash` where a version exists."""
+        """Add baselines, all or none. Raises VersionClash where a version exists."""
         rows = [readings.baseline_row(baseline) for baseline in baselines]
         with self._write() as connection:
             readings.save_baselines(connection, rows)
 
-    def baselines(
-        self, source: str | None = None, label: LabelFilter = ANY, *, version: int | None = None
-    ) -> list[Baseline]:
-        """Every version (or one), by source, label and version."""
-        with self._read() as connection:
-            return readings.baselines(connection, source, label, version)
-
-    def latest_baselines(self, source: str) -> dict[str | None, Baseline]:
-        """The newest version of each label (None: the source as a whole)."""
-        with self._read() as connection:
-            return readings.latest_baselines(connection, source)
-
-    def known_labels(self, source: str) -> set[str | None]:
-        """Every label of a source that was judged, pinned or switched, the source as a whole (None) too."""
-        with self._read() as connection:
-            return labels.known(connection, source)
+    baselines = _reading(readings.baselines)
+    latest_baselines = _reading(readings.latest_baselines)
+    known_labels = _reading(labels.known)
 
     # Switches
 
-    def switches(self) -> list[SwitchState]:
-        """Every switch that was ever set."""
-        with self._read() as connection:
-            return switches.switches(connection)
-
-    def switch(self, source: str, label: str | None) -> SwitchState:
-        """One switch; never set, version 0, where there is none."""
-        with self._read() as connection:
-            return switches.switch(connection, source, label)
-
-    def switch_events(
-        self, source: str | None = None, label: LabelFilter = ANY, *, since: datetime | None = None
-    ) -> list[SwitchEvent]:
-        """Every change, in order; with ``since``, of those before only what says how a switch was at any later time."""
-        with self._read() as connection:
-            return switches.events(connection, source, label, since)
-
-    def switch_events_of(self, beginning: str) -> list[SwitchEvent]:
-        """The changes whose key begins so, in order."""
-        with self._read() as connection:
-            return switches.events_of(connection, beginning)
+    switches = _reading(switch_rows.switches)
+    switch = _reading(switch_rows.switch)
+    switch_events = _reading(switch_rows.events)
+    switch_events_of = _reading(switch_rows.events_of)
 
     def apply_switch(
         self,
@@ -492,7 +370,7 @@ class Store:
         try:
             with self._write() as connection:
                 identity.heed(connection, recorded, datetime.now(UTC))
-                done = switches.apply(connection, before, after, event, once, evidence)
+                done = switch_rows.apply(connection, before, after, event, once, evidence)
                 found = None if done == "already" else identity.advance(connection, event.at if event else None)
         except LostRace:
             return "conflict"
@@ -500,19 +378,10 @@ class Store:
             write_marker(self._marker, found)
         return done
 
-    def evidence(self, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
-        """What each acting rule found last about each label, by source, label and rule."""
-        with self._read() as connection:
-            return evidence_rows.read(connection, source, label)
+    evidence = _reading(evidence_rows.read)
+    save_evidence = _claiming(evidence_rows.save)
 
-    def save_evidence(self, source: str, changed: Sequence[RuleEvidence]) -> Literal["applied", "conflict"]:
-        """Store what was made of evidence that was read: all of it, or "conflict" where any of it is another now."""
-        try:
-            with self._write() as connection:
-                evidence_rows.save(connection, source, changed)
-        except LostRace:
-            return "conflict"
-        return "applied"
+    # Thresholds and notes
 
     def publish_thresholds(
         self,
@@ -532,12 +401,12 @@ class Store:
         """
         publisher = by or Publisher(_digest_of(wanted), "", "")
         with self._read() as connection:
-            if not anyway and thresholds.is_settled(connection, wanted, publisher.revision):
+            if not anyway and threshold_rows.is_settled(connection, wanted, publisher.revision):
                 return None
         recorded = read_marker(self._marker)
         with self._write() as connection:
             identity.heed(connection, recorded, now)
-            done = thresholds.publish(connection, wanted, publisher, now, anyway=anyway, reason=reason)
+            done = threshold_rows.publish(connection, wanted, publisher, now, anyway=anyway, reason=reason)
             if done is None or done.kind == "refused":
                 return done
             delivery_rows.add_deliveries(connection, list(notices(done)))
@@ -545,86 +414,25 @@ class Store:
         write_marker(self._marker, found)
         return done
 
-    def publications(self, limit: int | None = None) -> list[Publication]:
-        """Who published which scores, raised some, or was refused; the newest first."""
-        with self._read() as connection:
-            return thresholds.publications(connection, limit)
-
-    def thresholds(self) -> dict[tuple[str, str | None], float]:
-        """(source, label) -> the score from which it may act alone; label None is the source's."""
-        with self._read() as connection:
-            return thresholds.read(connection)
-
-    # Notes of the flows
-
-    def put_note(self, note: Note) -> None:
-        """Write a note in place of the one before with its key."""
-        with self._write() as connection:
-            notes.put(connection, note)
-
-    def drop_note(self, key: str) -> None:
-        """Forget a note."""
-        with self._write() as connection:
-            notes.drop(connection, key)
-
-    def notes(self) -> dict[str, Note]:
-        """Key -> note."""
-        with self._read() as connection:
-            return notes.read(connection)
+    publications = _reading(threshold_rows.publications)
+    thresholds = _reading(threshold_rows.read)
+    put_note = _writing(note_rows.put)
+    drop_note = _writing(note_rows.drop)
+    notes = _reading(note_rows.read)
 
     # Incidents and messages
 
-    def incidents(self, state: IncidentState | None = None) -> list[Incident]:
-        """All incidents of labels that there ever were (in one state), by the time they were opened."""
-        with self._read() as connection:
-            return incident_rows.incidents(connection, state)
-
-    def monitor_incidents(self, state: IncidentState | None = None) -> list[Incident]:
-        """All incidents of the monitor itself, by the time they were opened."""
-        with self._read() as connection:
-            return incident_rows.incidents(connection, state, of_monitor=True)
-
-    def unresolved_incidents(
-        self, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
-    ) -> list[Incident]:
-        """The incidents that are not resolved, or with ``since`` were not yet resolved then; of a source, or of all."""
-        with self._read() as connection:
-            return incident_rows.unresolved(connection, source, since=since, of_monitor=of_monitor)
-
-    def incidents_of(self, roots: Collection[str]) -> list[Incident]:
-        """The incidents that these messages are about."""
-        with self._read() as connection:
-            return incident_rows.of_messages(connection, roots)
-
-    def newest_incidents(self, source: str) -> list[Incident]:
-        """Of each label of a source the newest incident that has a message."""
-        with self._read() as connection:
-            return incident_rows.newest_of_labels(connection, source)
-
-    def messages_beside(self, incident: Incident) -> set[str]:
-        """The messages of incidents of the same label that were resolved after this one had been opened."""
-        with self._read() as connection:
-            return incident_rows.messages_beside(connection, incident)
-
-    def incident(self, prefix: str) -> Incident:
-        """The incident whose id is, or begins with, ``prefix``; raises NotFound or Ambiguous."""
-        with self._read() as connection:
-            return incident_rows.incident(connection, prefix)
-
-    def thread(self, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
-        """A living message with all its edits, replies and files (or those of ``operations``), by time."""
-        with self._read() as connection:
-            return incident_rows.thread(connection, root, operations=operations)
-
-    def message(self, root: str) -> tuple[Delivery | None, bool]:
-        """A living message as it was composed first, and whether a person has deleted it since."""
-        with self._read() as connection:
-            return incident_rows.message(connection, root)
-
-    def compositions(self, roots: Collection[str]) -> dict[str, Delivery]:
-        """Root -> how that living message was composed last: its newest edit, else the message itself."""
-        with self._read() as connection:
-            return incident_rows.compositions(connection, roots)
+    incidents = _reading(incident_rows.incidents)
+    unresolved_incidents = _reading(incident_rows.unresolved)
+    incidents_of = _reading(incident_rows.of_messages)
+    newest_incidents = _reading(incident_rows.newest_of_labels)
+    messages_beside = _reading(incident_rows.messages_beside)
+    incident = _reading(incident_rows.incident)
+    incident_events = _reading(incident_rows.events)
+    apply_incidents = _claiming(incident_rows.apply_incidents)
+    thread = _reading(incident_rows.thread)
+    message = _reading(incident_rows.message)
+    compositions = _reading(incident_rows.compositions)
 
     def last_edit(self, root: str) -> int:
         """The sequence of the newest edit of a message, to be read in :meth:`one_moment` with what the next one shows.
@@ -636,111 +444,17 @@ class Store:
         with self._read() as connection:
             return incident_rows.last_edit(connection, root)
 
-    def incident_events(self, incident: str | None = None) -> list[IncidentEvent]:
-        """What happened to one incident, or to all, in order."""
-        with self._read() as connection:
-            return incident_rows.events(connection, incident)
-
-    def apply_incidents(
-        self,
-        opened: Sequence[Incident],
-        updated: Sequence[Incident],
-        deliveries: Sequence[Delivery],
-        events: Sequence[IncidentEvent] = (),
-    ) -> Literal["applied", "conflict"]:
-        """Store decisions about incidents, their events and the messages they call for: all, or nothing.
-
-        "conflict" where somebody else changed one of the incidents, or edited the same message, first: then
-        decide again on what is stored now.
-        """
-        try:
-            with self._write() as connection:
-                incident_rows.apply_incidents(connection, opened, updated, deliveries, events)
-        except LostRace:
-            return "conflict"
-        return "applied"
-
-    def add_delivery(self, delivery: Delivery) -> None:
-        """Add a message unless it is there."""
-        with self._write() as connection:
-            delivery_rows.add_deliveries(connection, [delivery])
-
-    def deliveries(self, states: Collection[DeliveryState] | None = None, *, files: bool = True) -> list[Delivery]:
-        """The messages, by the time they were composed; without ``files``, not the pictures, which are large."""
-        with self._read() as connection:
-            return delivery_rows.deliveries(connection, states, files=files)
-
-    def undelivered(self, since: datetime) -> list[Delivery]:
-        """The messages that wait or are being sent, and those given up that were composed since then."""
-        with self._read() as connection:
-            return delivery_rows.undelivered(connection, since)
-
-    def delivery_counts(self) -> dict[DeliveryState, int]:
-        """How many messages and changes of messages are in each state."""
-        with self._read() as connection:
-            return delivery_rows.counts(connection)
-
-    def due_deliveries(self, now: datetime, *, worker: str | None = None) -> list[Delivery]:
-        """The messages to be sent now; with ``worker``, also those its earlier life left in sending."""
-        with self._read() as connection:
-            return delivery_rows.due_deliveries(connection, now, worker)
-
-    def delivery_roots(self, ids: Collection[str]) -> dict[str, delivery_rows.Root]:
-        """The delivery state and the place of these messages, by delivery id."""
-        with self._read() as connection:
-            return delivery_rows.roots(connection, ids)
-
-    def known_channels(self, channels: Collection[str]) -> dict[str, str]:
-        """Channel as routes name it -> Slack's id of it, as far as messages went there."""
-        with self._read() as connection:
-            return delivery_rows.known_channels(connection, channels)
-
-    def supersede_edits(self) -> int:
-        """Take back unsent edits of which a later one is stored; gives how many."""
-        with self._write() as connection:
-            return delivery_rows.supersede(connection)
-
-    def conclude_delivery(self, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str) -> bool:
-        """End a message without sending it; False where it is no longer in ``from_state``."""
-        with self._write() as connection:
-            return delivery_rows.conclude(connection, delivery, from_state=from_state, state=state, error=error)
-
-    def claim_delivery(
-        self,
-        delivery: str,
-        *,
-        from_state: DeliveryState,
-        worker: str,
-        now: datetime,
-        claimed_at: datetime | None = None,
-    ) -> bool:
-        """Take a message for sending: attempts + 1, True for exactly one caller."""
-        with self._write() as connection:
-            return delivery_rows.claim(
-                connection, delivery, from_state=from_state, worker=worker, now=now, claimed_at=claimed_at
-            )
-
-    def settle_delivery(
-        self,
-        delivery: str,
-        *,
-        worker: str,
-        state: DeliveryState,
-        now: datetime,
-        next_attempt_at: datetime | None = None,
-        external_channel: str | None = None,
-        external_id: str | None = None,
-        error: str | None = None,
-        error_code: str | None = None,
-        uncertain: bool = False,
-    ) -> bool:
-        """Store the result of a delivery that ``worker`` holds; False where it holds it no longer."""
-        with self._write() as connection:
-            return delivery_rows.settle(
-                connection, delivery, worker=worker, state=state, now=now, next_attempt_at=next_attempt_at,
-                external_channel=external_channel, external_id=external_id, error=error, error_code=error_code,
-                uncertain=uncertain,
-            )  # fmt: skip
+    add_delivery = _writing(delivery_rows.add)
+    deliveries = _reading(delivery_rows.deliveries)
+    undelivered = _reading(delivery_rows.undelivered)
+    delivery_counts = _reading(delivery_rows.counts)
+    due_deliveries = _reading(delivery_rows.due_deliveries)
+    delivery_roots = _reading(delivery_rows.roots)
+    known_channels = _reading(delivery_rows.known_channels)
+    supersede_edits = _writing(delivery_rows.supersede)
+    conclude_delivery = _writing(delivery_rows.conclude)
+    claim_delivery = _writing(delivery_rows.claim)
+    settle_delivery = _writing(delivery_rows.settle)
 
 
 def _make_folder(address: URL, shown: str, marker: Path | None, *, create: bool) -> None:

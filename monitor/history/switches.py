@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select
 
 from monitor.core.records import RuleEvidence, SwitchEvent, SwitchState
 from monitor.history import evidence_rows, tables
-from monitor.history.connect import Row, insert, one_at_a_time
+from monitor.history.connect import Row, insert, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -34,7 +33,7 @@ def switch(connection: Connection, source: str, label: str | None) -> SwitchStat
 
 
 def events(
-    connection: Connection, source: str | None, label: LabelFilter, since: datetime | None = None
+    connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, since: datetime | None = None
 ) -> list[SwitchEvent]:
     """Every change, in the order in which it happened.
 
@@ -85,77 +84,33 @@ def apply(
             return "already"
     # before the event gets its number: the events of a switch are numbered in the order in which they held
     one_at_a_time(connection, f"switch {before.source} {label_key(before.label)}")
-    if event is not None and not _insert_event(connection, event):
-        return "already"
+    if event is not None:
+        table = tables.switch_events
+        added = insert(connection, table).values(event_row(event)).on_conflict_do_nothing().returning(table.c.id)
+        if connection.execute(added).first() is None:
+            return "already"
     if after == before:
-        _refuse_other_version(connection, before)
+        if switch(connection, before.source, before.label).version != before.version:
+            raise LostRace
         return "applied"
-    if not _write_state(connection, before, replace(after, version=before.version + 1)):
+    changed = {"label": label_key(after.label), "blocked": plain(after.blocked), "version": before.version + 1}
+    if not put_version(connection, tables.switches, row_of(tables.switches, after, **changed)):
         raise LostRace
     return "applied"
 
 
-def _refuse_other_version(connection: Connection, before: SwitchState) -> None:
-    """Raise :class:`LostRace` unless ``before`` is stored still."""
-    if switch(connection, before.source, before.label).version != before.version:
-        raise LostRace
-
-
-def _insert_event(connection: Connection, event: SwitchEvent) -> bool:
-    table = tables.switch_events
-    statement = insert(connection, table).values(event_row(event)).on_conflict_do_nothing().returning(table.c.id)
-    return connection.execute(statement).first() is not None
-
-
-def _write_state(connection: Connection, before: SwitchState, after: SwitchState) -> bool:
-    table = tables.switches
-    row = _state_row(after)
-    if before.version == 0:
-        added = insert(connection, table).values(row).on_conflict_do_nothing().returning(table.c.version)
-        return connection.execute(added).first() is not None
-    where = and_(table.c.source == row["source"], table.c.label == row["label"], table.c.version == before.version)
-    return connection.execute(update(table).where(where).values(row)).rowcount == 1
-
-
-def _state_row(state: SwitchState) -> Row:
-    return {
-        "source": state.source, "label": label_key(state.label), "state": state.state,
-        "blocked": plain(state.blocked), "lease_until": state.lease_until, "hold_until": state.hold_until,
-        "by_operator": state.by_operator, "actor": state.actor, "reason": state.reason, "verdict": state.verdict,
-        "ok_streak": int(state.ok_streak), "last_window_end": state.last_window_end,
-        "changed_at": state.changed_at, "version": state.version, "counts": state.counts,
-        "not_evaluated": state.not_evaluated,
-    }  # fmt: skip
-
-
-def _ranges(stored: list[list[float]]) -> tuple[tuple[float, float], ...]:
-    return tuple((low, high) for low, high in stored)
+def _fields(row: RowMapping) -> Row:
+    return {**row, "label": label_of(row["label"]), "blocked": tuple((low, high) for low, high in row["blocked"])}
 
 
 def _state(row: RowMapping) -> SwitchState:
-    return SwitchState(
-        source=row["source"], label=label_of(row["label"]), state=row["state"], blocked=_ranges(row["blocked"]),
-        lease_until=row["lease_until"], hold_until=row["hold_until"], by_operator=row["by_operator"],
-        actor=row["actor"], reason=row["reason"], verdict=row["verdict"], ok_streak=row["ok_streak"],
-        last_window_end=row["last_window_end"], changed_at=row["changed_at"], version=row["version"],
-        counts=row["counts"] or "", not_evaluated=row["not_evaluated"],
-    )  # fmt: skip
+    return SwitchState(**{**_fields(row), "counts": row["counts"] or ""})
 
 
 def event_row(event: SwitchEvent) -> Row:
     """A change as it is stored."""
-    return {
-        "key": event.key, "source": event.source, "label": label_key(event.label), "at": event.at,
-        "kind": event.kind, "from_state": event.from_state, "to_state": event.to_state,
-        "blocked": plain(event.blocked), "lease_until": event.lease_until, "until": event.until,
-        "actor": event.actor, "reason": event.reason, "verdict": event.verdict, "waits_for": event.waits_for,
-    }  # fmt: skip
+    return row_of(tables.switch_events, event, label=label_key(event.label), blocked=plain(event.blocked))
 
 
 def _event(row: RowMapping) -> SwitchEvent:
-    return SwitchEvent(
-        key=row["key"], source=row["source"], label=label_of(row["label"]), at=row["at"], kind=row["kind"],
-        from_state=row["from_state"], to_state=row["to_state"], actor=row["actor"], reason=row["reason"],
-        blocked=_ranges(row["blocked"]), lease_until=row["lease_until"], until=row["until"], verdict=row["verdict"],
-        waits_for=row["waits_for"],
-    )  # fmt: skip
+    return SwitchEvent(**{name: value for name, value in _fields(row).items() if name != "id"})

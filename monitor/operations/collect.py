@@ -187,7 +187,7 @@ def _renew_estimates(monitor: Monitor, window: Window, name: str, reading: Readi
         name, with_whole(reading), segments=reading.segments, baselines=monitor.store.latest_baselines(name)
     )
     renewed = estimates_of(data, monitor.config)
-    monitor.store.replace_estimates(window, name, renewed, monitor.clock())
+    monitor.store.replace_estimates(window, name, renewed)
 
 
 def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[ShiftResult, ...]:

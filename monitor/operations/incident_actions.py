@@ -17,12 +17,11 @@ from monitor.alerting.health import watchdog
 from monitor.alerting.incident_context import IncidentContext
 from monitor.alerting.incidents import IncidentDecision, IncidentStep
 from monitor.alerting.slack.incident_message import repeat_message
-from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.message import CALLS, change_of, delivery_of
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
 
 TRIES = 20  # a try takes a second or two where hundreds are open, and somebody else has then been first
-_CALLS = ("repeat", "call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +186,14 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     route = min(routes, key=lambda r: (r.repeat is None, r.repeat), default=None)
     if post is None or post.sent_at is None or route is None:
         return None
-    calls = [each for each in thread if each.operation == "reply" and _change_of(each) in _CALLS]
+    calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
     last = _last_call([post.sent_at, *(each.created_at for each in calls)], monitor.clock())
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
     desk = IncidentContext(monitor)
     payload = repeat_message(
         [desk.brief(each, desk.last(each)) for each in desk.of_message(root)], channel=post.channel, root=root,
-        number=1 + sum(_change_of(each) == "repeat" for each in calls), mention=route.mention,
+        number=1 + sum(change_of(each) == "repeat" for each in calls), mention=route.mention,
     )  # fmt: skip
     payload["incidents"] = [each.id for each in waiting]
     return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)
@@ -203,7 +202,3 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
 def _last_call(called: Sequence[datetime], now: datetime) -> datetime:
     """When people were called last. A date of the future is of a clock that was ahead: then the first that is not."""
     return max((moment for moment in called if moment <= now), default=datetime.min.replace(tzinfo=UTC))
-
-
-def _change_of(delivery: Delivery) -> str:
-    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))

@@ -80,7 +80,7 @@ class Life:
 
     def incidents(self) -> list[Incident]:
         with self.world.opened() as monitor:
-            return monitor.store.monitor_incidents()
+            return monitor.store.incidents(of_monitor=True)
 
     def roots(self) -> list[str]:
         return [text for name in ("ml-oncall", "ml-monitoring") for text in self.workspace.texts(name)]
@@ -284,7 +284,7 @@ def test_every_row_rejected_is_told_of_the_source_once_and_ends_with_a_good_week
     assert f"Every row of tickets for {WEEKS[10]} was rejected (466)" in found.text
     with world.opened(clock=lambda: judged_at(11) + timedelta(hours=1)) as monitor:
         run_window(monitor, week(WEEKS[11], monitor.config.zone))
-        (incident,) = [each for each in monitor.store.monitor_incidents() if each.rule == "monitor:data"]
+        (incident,) = [each for each in monitor.store.incidents(of_monitor=True) if each.rule == "monitor:data"]
         assert "no_baseline" in {v.reason.value for v in monitor.store.verdicts(schedule="weekly")}
     assert incident.state == "resolved"
 

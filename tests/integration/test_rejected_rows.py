@@ -132,7 +132,7 @@ def test_a_faulty_column_breaches_nothing_turns_nothing_on_and_is_named(
     with world.opened(lambda: NOW) as monitor:
         assert not [s for s in monitor.store.switches() if effective(s, NOW, whole=None).allowed]
         kept = monitor.store.load_reading("weekly", week(WEEK).start, "tickets")
-        (incident,) = monitor.store.monitor_incidents()
+        (incident,) = monitor.store.incidents(of_monitor=True)
         (post,) = monitor.store.deliveries()
         unhealthy = findings(observed(monitor.store, monitor.config, NOW), NOW)
         assert monitor.store.incidents() == []
@@ -217,7 +217,7 @@ def test_the_verdicts_are_the_same_twice_and_come_back_once_the_view_is_fixed(tm
     write_duckdb(tmp_path / "w.duckdb", frame())
     assert {v.outcome for v in run(world).evaluated[0].verdicts} >= {"breach"}
     with world.opened(lambda: NOW) as monitor:
-        (incident,) = monitor.store.monitor_incidents()
+        (incident,) = monitor.store.incidents(of_monitor=True)
     assert incident.state == "resolved"
 
 

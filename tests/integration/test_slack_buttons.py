@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen, web_client
+from monitor.alerting.slack.client import web_client
+from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
 from monitor.cli import app
 from monitor.config.load import load_config
 from monitor.context import Monitor

@@ -350,8 +350,12 @@ def test_of_two_that_take_over_one_wins(store: Store) -> None:
     claimed(store, "another-host/1:1:1", NOW)
     stale = only(store)
     later = NOW + timedelta(minutes=6)
-    assert outbox._take(store, stale, "first", later) is not None
-    assert outbox._take(store, stale, "second", later) is None
+    first, second = (
+        outbox._Drain(store, None, name, lambda: later, time.sleep, time.monotonic, ends=0.0)
+        for name in ("first", "second")
+    )
+    assert first._take(stale) is not None
+    assert second._take(stale) is None
 
 
 def test_a_worker_id_fits_the_column_and_names_this_process() -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from monitor.alerting.slack.socket_mode import SocketModeResponder, web_client
+from monitor.alerting.slack.client import web_client
+from monitor.alerting.slack.socket_mode import SocketModeResponder
 from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.windows import week

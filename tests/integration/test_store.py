@@ -230,7 +230,7 @@ def test_what_older_versions_said_in_sentences_becomes_columns(store: Store, url
         assert connection.execute(text("select reason from incidents")).scalar_one() == "a_b, c, d_e"
     engine.dispose()
     store.upgrade()
-    assert [each.reasons for each in store.monitor_incidents()] == [("a_b", "c", "d_e")]
+    assert [each.reasons for each in store.incidents(of_monitor=True)] == [("a_b", "c", "d_e")]
     assert {d.id: (d.error_code, d.uncertain, d.is_of_deleted) for d in store.deliveries()} == {
         "gone": ("message_not_found", False, True), "shut": ("is_archived", True, False), "other": (None, False, False),
     }  # fmt: skip
@@ -242,7 +242,7 @@ def test_several_long_reasons_of_one_trouble_are_kept_whole(store: Store):
     made = incident("i1", rule="monitor:data", reason=reasons[0], further_reasons=reasons[1:])
     assert len(", ".join(reasons)) > 64
     assert store.apply_incidents([made], [], []) == "applied"
-    assert [each.reasons for each in store.monitor_incidents()] == [reasons]
+    assert [each.reasons for each in store.incidents(of_monitor=True)] == [reasons]
 
 
 def test_ten_at_once_make_one_store(url: str):
@@ -511,7 +511,7 @@ def test_estimates_of_one_source_are_replaced_and_of_the_others_kept(store: Stor
     store.save_evaluation(week(), ["tickets", "mail"], [estimate(), mail], [], [], NOW)
     store.save_evaluation(week(), ["tickets"], [estimate("refund")], [verdict()], [], NOW)
     assert [e.subject.label for e in store.estimates()] == ["spam", "refund"]
-    store.replace_estimates(week(), "tickets", [estimate("late")], NOW)
+    store.replace_estimates(week(), "tickets", [estimate("late")])
     assert [e.subject.label for e in store.estimates()] == ["spam", "late"]
     assert len(store.verdicts()) == 1
 

@@ -14,9 +14,20 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.core import windows
-from monitor.core.records import Delivery, Identity, Note, Reason, Schedule, Severity, SwitchState, Window
+from monitor.core.records import (
+    SEVERITY_RANK,
+    Delivery,
+    Identity,
+    Note,
+    Reason,
+    Schedule,
+    Severity,
+    SwitchState,
+    Window,
+)
 from monitor.core.rejection_records import Rejections
 from monitor.core.rejection_words import fact, remedy
+from monitor.core.wording import count_of
 
 OVERDUE = timedelta(hours=6)
 """How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
@@ -67,6 +78,10 @@ UNJUDGED = frozenset({
 """What keeps labels from being judged: ``calmon health`` ends with 1 for these, whatever their severity."""
 
 
+_REPORTED_ELSEWHERE = {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS}
+"""What is reported of the reading or by label already; and a baseline's own windows are judged by nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunSeen:
     """One evaluation as the history has it: ``state`` is running, done or failed; ``rules_revision`` is that of
@@ -113,6 +128,11 @@ class JudgedSeen:
     since: Mapping[str, str] = field(default_factory=dict)
     lost: Rejections = field(default_factory=Rejections)
     examples: tuple[str, ...] = ()
+
+    def named_since(self, reason: str) -> str:
+        """``2026-W46 (since 2026-W40)``: the window, with the first before it in which a reason held too."""
+        first = self.since.get(reason) or self.window_name
+        return self.window_name if first == self.window_name else f"{self.window_name} (since {first})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +194,7 @@ def findings(seen: Observed, now: datetime) -> list[HealthIssue]:
         *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
         *_leases(seen, now), *_turned_off(seen),
     ]  # fmt: skip
-    rank = {"critical": 0, "warning": 1, "info": 2}
-    return sorted(found, key=lambda f: (rank[f.severity], f.reason, f.key))
+    return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
 
 
 def _history(seen: Observed) -> Iterable[HealthIssue]:
@@ -198,16 +217,13 @@ def _runs(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         newest = windows.last_ready(schedule, now, seen.zone)
         late = windows.last_ready(schedule, now - OVERDUE, seen.zone)
         judged = {newest.start, late.start} & set(mine)
-        since = seen.since if mine else _known_since(seen)
+        # a schedule that never ran may be new in alerts.yaml: since when the present rules are known to be in use
+        by_these = (run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision)
+        since = seen.since if mine else min(by_these, default=None)
         if not judged and since is not None and since < late.end:
             yield _missing(schedule, late, max(mine, default=None), seen.zone)
         if mine:
             yield from _state(mine[max(judged)] if judged else max(mine.values(), key=lambda r: r.started_at), now)
-
-
-def _known_since(seen: Observed) -> datetime | None:
-    """Since when the present rules are known to be in use: a schedule that never ran may be new in alerts.yaml."""
-    return min((run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision), default=None)
 
 
 def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> HealthIssue:
@@ -387,7 +403,7 @@ def _judged(seen: Observed) -> Iterable[HealthIssue]:
     for each in seen.judged:
         if each.source not in seen.sources or each.schedule not in seen.scheduled:
             continue
-        if not each.evaluated and _is_worth_telling(each):
+        if not each.evaluated and set(each.reasons) - _REPORTED_ELSEWHERE:
             yield _nothing_judged(each)
         if each.labels.get(Reason.REJECTED_ROWS):
             why, do_now = _rejected(each)
@@ -399,12 +415,6 @@ def _judged(seen: Observed) -> Iterable[HealthIssue]:
                 "treat it as a breach until you know why; if the new scores are intended (a new model version), "
                 "`calmon baseline pin`",
             )  # fmt: skip
-
-
-def _is_worth_telling(each: JudgedSeen) -> bool:
-    """Not what the reading's or the labels' issues say already, and not the windows that a baseline was made of."""
-    told = {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS}
-    return bool(set(each.reasons) - told)
 
 
 def _rejected(each: JudgedSeen) -> tuple[str, str]:
@@ -422,12 +432,10 @@ def _nothing_judged(each: JudgedSeen) -> HealthIssue:
     why = ", ".join(
         f"{reason.value} {count:,}" for reason, count in sorted(each.reasons.items(), key=lambda item: -item[1])
     )
-    known = each.since.get("")
-    since = f" (since {known})" if known and known != each.window_name else ""
     return HealthIssue(
         WatchReason.NOTHING_JUDGED, "critical", f"{each.source}:{each.schedule}",
-        f"Nothing of {each.source} was judged in {each.window_name}{since}: all {total:,} verdicts of the "
-        f"{each.schedule} rules are not evaluated ({why}).",
+        f"Nothing of {each.source} was judged in {each.named_since('')}: all {total:,} verdicts of the {each.schedule} "
+        f"rules are not evaluated ({why}).",
         f"read docs/runbook/{max(each.reasons, key=lambda reason: each.reasons[reason]).value}.md; `calmon explain` "
         "a verdict says what is missing", each.source,
     )  # fmt: skip
@@ -435,15 +443,12 @@ def _nothing_judged(each: JudgedSeen) -> HealthIssue:
 
 def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str, do_now: str) -> HealthIssue:
     found = each.labels[reason]
-    rank = {"critical": 0, "warning": 1, "info": 2}
-    severity = min((severity for _, severity, _ in found), key=rank.__getitem__)
+    severity = min((severity for _, severity, _ in found), key=SEVERITY_RANK.__getitem__)
     names = _names(sorted({label or "the source as a whole" for _, _, label in found}))
     rules = ", ".join(sorted({rule for rule, _, _ in found}))
-    known = each.since.get(reason.value)
-    since = f" (since {known})" if known and known != each.window_name else ""
     return HealthIssue(
         told, severity, f"{each.source}:{each.schedule}",
-        f"{each.source} in {each.window_name}{since}: {rules} could not judge {names}: {why}.", do_now, each.source,
+        f"{each.source} in {each.named_since(reason)}: {rules} could not judge {names}: {why}.", do_now, each.source,
     )  # fmt: skip
 
 
@@ -453,31 +458,22 @@ def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     dead = [d for d in refused if now - d.created_at <= RECENT]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
     look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
-    for reason, group, words, do_now in (
-        (
-            WatchReason.DELIVERY_STUCK,
-            stuck,
-            ("has waited for more than an hour", "have waited for more than an hour"),
-            fix,
-        ),
-        (WatchReason.DELIVERY_REFUSED, dead, ("was refused by Slack for good", "were refused by Slack for good"), look),
+    for reason, group, one, many, what, do_now in (
+        (WatchReason.DELIVERY_STUCK, stuck, "has", "have", "waited for more than an hour", fix),
+        (WatchReason.DELIVERY_REFUSED, dead, "was", "were", "refused by Slack for good", look),
     ):
         for channel in sorted({d.channel for d in group}):
             mine = [d for d in group if d.channel == channel]
             said = next((d.error for d in reversed(mine) if d.error), "no error was noted")
-            yield HealthIssue(
-                reason, "warning", channel, f"{_messages(len(mine), channel)} {words[len(mine) > 1]}: {said}", do_now,
-                channel=channel,
-            )  # fmt: skip
-
-
-def _messages(count: int, channel: str) -> str:
-    return f"1 message to {channel}" if count == 1 else f"{count:,} messages to {channel}"
+            messages = f"{count_of(len(mine), 'message')} to {channel} {one if len(mine) == 1 else many}"
+            yield HealthIssue(reason, "warning", channel, f"{messages} {what}: {said}", do_now, channel=channel)
 
 
 def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
     off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # nothing of these acts anyway
-    mine = [s for s in seen.switches if s.source not in off and not _is_told(s, seen)]
+    # the end of an operator's enable is reported in the thread of the incident that it was against
+    told = {id(s) for s in seen.switches if _is_for_a_time(s) and (s.source, s.label) in seen.in_threads}
+    mine = [s for s in seen.switches if s.source not in off and id(s) not in told]
     on = [s for s in mine if s.state == "on" and s.lease_until is not None]
     for (source, minute), states in _by_lease(on):
         until = max(s.lease_until for s in states if s.lease_until is not None)
@@ -517,11 +513,6 @@ def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
             "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "
             "turn it on where `re_enable` says so", source,
         )  # fmt: skip
-
-
-def _is_told(state: SwitchState, seen: Observed) -> bool:
-    """Whether the end of an operator's enable is reported in the thread of the incident that it was against."""
-    return _is_for_a_time(state) and (state.source, state.label) in seen.in_threads
 
 
 def _is_for_a_time(state: SwitchState) -> bool:

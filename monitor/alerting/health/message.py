@@ -9,14 +9,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.troubles import Trouble, is_trouble
 from monitor.alerting.slack.blocks import (
+    DONE,
+    EMOJI,
     FALLBACK,
     Block,
     Payload,
+    button,
     context,
     cut,
     escape,
@@ -25,24 +27,18 @@ from monitor.alerting.slack.blocks import (
     link,
     mention_block,
     mention_text,
-    metadata,
     payload_of,
     section,
     with_code,
 )
 from monitor.alerting.slack.links import Links
 from monitor.automation.state import effective
-from monitor.core.records import Incident, Severity, SwitchState
+from monitor.core.records import Incident, SwitchState
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean, count_of, moment
 
 SHOWN, TO_DO = 8, 3
-NAMES = 5
 CLOSED = "Every gate is closed until somebody confirms the history: no label acts alone now."
-DONE = ":large_green_circle:"
-_EMOJI: Mapping[Severity, str] = {
-    "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
-}  # fmt: skip
 _R = WatchReason
 _TITLES: Mapping[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
@@ -116,13 +112,11 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     mine = [state for state in known if state.label is not None and source in ("", state.source)]
     found = [(state, effective(state, now, whole=whole.get(state.source))) for state in mine]
     ends = sorted(allowed.until for _, allowed in found if allowed.allowed and allowed.until is not None)
-    over = sorted(
-        s.lease_until for s in mine
-        if s.state == "on" and s.lease_until and s.lease_until <= now and not _is_off(whole.get(s.source))
-    )  # fmt: skip
-    ended = f"automation of {count_of(len(over), 'label')} ended with its lease" if len(over) == 1 else (
-        f"automation of {count_of(len(over), 'label')} ended with their leases"
-    )  # fmt: skip
+    closed = {name for name, state in whole.items() if state.state == "off"}  # off, but not by their leases
+    on = [s for s in mine if s.state == "on" and s.source not in closed]
+    over = sorted(s.lease_until for s in on if s.lease_until and s.lease_until <= now)
+    with_it = "its lease" if len(over) == 1 else "their leases"
+    ended = f"automation of {count_of(len(over), 'label')} ended with {with_it}"
     last = f"{', the last' if len(set(over)) > 1 else ','} at {moment(over[-1])}" if over else ""
     if not ends:
         return f"No label acts alone now: {ended}{last}." if over else "No label acts alone now."
@@ -131,16 +125,14 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
 
 
-def _is_off(whole: SwitchState | None) -> bool:
-    """Whether a source's own switch is off: then it is not by their leases that its labels are."""
-    return whole is not None and whole.state == "off"
-
-
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
     """The message of an incident as it is now: the post, and with another id each edit."""
     over, mention = view.incident.state == "resolved", mention if view.incident.state == "open" else None
     blocks = [header(f"{DONE} {view.title}" if over else view.title), *mention_block(mention)]
-    blocks += _over(view) if over else _under_way(view, links)
+    if over:
+        blocks += [section("\n".join(_was(view))), section(_automation(view)), context(_footer(view))]
+    else:
+        blocks += _under_way(view, links)
     told = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
     text = " ".join(
         part for part in (f"{escape(view.title)}{'' if over else f': {told}'}", mention_text(mention)) if part
@@ -152,15 +144,11 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
     return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 
 
-def edited(payload: Payload, root: str, sequence: int) -> Payload:
-    """The new text of a living message: the ``sequence``-th edit of ``root``."""
-    return payload | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}
-
-
 def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
     """The ``number``-th call for somebody to acknowledge, as a reply in the thread."""
     lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
-    lines.append(_how_to_end(view.incident))
+    press = f"Press *Acknowledge* above, or write `calmon incidents ack {view.incident.id[:8]}`"
+    lines.append(f"{press}: that ends these reminders.")
     return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
 
 
@@ -191,20 +179,13 @@ def stages(view: View) -> list[str]:
 
 def _under_way(view: View, links: Links | None) -> list[Block]:
     blocks = [section("\n".join(_findings(view.findings, links)))] if view.findings else []
-    blocks += [section(_automation(view)), *_to_do(view)]
+    blocks += [section(_automation(view))]
+    do = [with_code(each) for each in dict.fromkeys(finding.do_now for finding in view.findings)][:TO_DO]
+    if do:
+        listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
+        blocks += [section(f"*Do now:*{'' if len(do) > 1 else ' '}{listed}")]
     blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
     return [*blocks, _buttons(view.incident), context(_footer(view))]
-
-
-def _to_do(view: View) -> list[Block]:
-    do = [with_code(each) for each in dict.fromkeys(finding.do_now for finding in view.findings)][:TO_DO]
-    if not do:
-        return []
-    return [section(f"*Do now:* {do[0]}" if len(do) == 1 else "\n".join(["*Do now:*", *(f"• {each}" for each in do)]))]
-
-
-def _over(view: View) -> list[Block]:
-    return [section("\n".join(_was(view))), section(_automation(view)), context(_footer(view))]
 
 
 def _was(view: View) -> list[str]:
@@ -223,17 +204,13 @@ def _length(span: timedelta) -> str:
 
 
 def _findings(findings: Sequence[HealthIssue], links: Links | None) -> list[str]:
-    lines = [
-        f"{_EMOJI[f.severity]} {escape(redacted(f.text))}{_runbook(f, links)}" for f in findings[:SHOWN]
-    ]  # fmt: skip
+    lines = []
+    for finding in findings[:SHOWN]:
+        url, page = links and links.runbook(finding.reason.value), f"docs/runbook/{finding.reason.value}.md"
+        runbook = link(url, "runbook") if url else f"(`{page}`)"
+        lines.append(f"{EMOJI[finding.severity]} {escape(redacted(finding.text))} {runbook}")
     more = len(findings) - SHOWN
     return [*lines, f"and {more} more: `calmon health` lists all"] if more > 0 else lines
-
-
-def _runbook(finding: HealthIssue, links: Links | None) -> str:
-    page = f"docs/runbook/{finding.reason.value}.md"
-    url = links.runbook(finding.reason.value) if links is not None else None
-    return f" {link(url, 'runbook')}" if url else f" (`{page}`)"
 
 
 def _automation(view: View) -> str:
@@ -254,10 +231,6 @@ def _state(view: View) -> str:
     return ""
 
 
-def _how_to_end(incident: Incident) -> str:
-    return f"Press *Acknowledge* above, or write `calmon incidents ack {incident.id[:8]}`: that ends these reminders."
-
-
 def _footer(view: View) -> str:
     id = view.incident.id[:8]
     return f"since {moment(view.incident.opened_at)} · incident `{id}` · as of {moment(view.now)}"
@@ -266,16 +239,10 @@ def _footer(view: View) -> str:
 def _buttons(incident: Incident) -> Block:
     elements = []
     if incident.state in ("open", "silenced"):
-        elements.append(_button("incident_ack", "Acknowledge", incident) | {"style": "primary"})
-    elements.append(_button("incident_silence_day", "Silence for a day", incident))
-    elements.append(_button("incident_silence_week", "Silence for a week", incident))
+        elements.append(button("incident_ack", "Acknowledge", incident.id, "primary"))
+    elements.append(button("incident_silence_day", "Silence for a day", incident.id))
+    elements.append(button("incident_silence_week", "Silence for a week", incident.id))
     return {"type": "actions", "block_id": f"incident:{hashed(incident.id)[:16]}", "elements": elements}
-
-
-def _button(action: str, text: str, incident: Incident) -> dict[str, Any]:
-    return {
-        "type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": incident.id,
-    }  # fmt: skip
 
 
 def _reply(view: View, lines: Sequence[str], channel: str, id: str, change: str, mention: str | None) -> Payload:

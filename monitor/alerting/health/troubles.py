@@ -13,14 +13,13 @@ from enum import StrEnum
 from typing import Any
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
-from monitor.alerting.incidents import incident_id, wake
-from monitor.core.records import MONITOR_RULE, Incident, IncidentEvent, Severity
+from monitor.alerting.incidents import incident_id, reopened, resolved, wake
+from monitor.core.records import MONITOR_RULE, SEVERITY_RANK, Incident, IncidentEvent, Severity
 
 RECALL = timedelta(days=1)
 """A trouble that comes back so soon after its end is the same incident again."""
 FLAPPING_FROM, QUIET = 2, timedelta(hours=6)
 """From so many returns on, a trouble ends only after it has been away for so long."""
-_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
 class Trouble(StrEnum):
@@ -69,7 +68,7 @@ class Group:
     @property
     def severity(self) -> Severity:
         """That of its gravest finding."""
-        return min((finding.severity for finding in self.findings), key=_RANK.__getitem__)
+        return min((finding.severity for finding in self.findings), key=SEVERITY_RANK.__getitem__)
 
     @property
     def reasons(self) -> dict[str, Any]:
@@ -120,7 +119,7 @@ def groups(findings: Iterable[HealthIssue], known: Sequence[Incident]) -> list[G
             if home is not None:
                 placed.setdefault(home, []).append(finding)
     return [
-        Group(trouble, subject, tuple(sorted(mine, key=lambda f: _RANK[f.severity])))
+        Group(trouble, subject, tuple(sorted(mine, key=lambda f: SEVERITY_RANK[f.severity])))
         for (trouble, subject), mine in sorted(placed.items())
     ]
 
@@ -168,10 +167,12 @@ def _with_group(group: Group, incident: Incident | None, now: datetime) -> Troub
     if incident is None or (incident.resolved_at is not None and now - incident.resolved_at > RECALL):
         return TroubleChange(None, _opened(group, now), group, "opened")
     if incident.state == "resolved":
-        return TroubleChange(incident, _reopened(incident, group, now), group, "reopened", calls=True)
+        counted = replace(incident, breaches=incident.breaches + 1, ok_windows=0, version=incident.version + 1)
+        again = reopened(replace(counted, severity=group.severity, **group.reasons), now)
+        return TroubleChange(incident, again, group, "reopened", calls=True)
     woken = wake(incident, now)
     after = woken.incident if woken.changes and woken.incident is not None else incident
-    graver = _RANK[group.severity] < _RANK[incident.severity]
+    graver = SEVERITY_RANK[group.severity] < SEVERITY_RANK[incident.severity]
     seen = replace(after, severity=group.severity, ok_windows=0, **group.reasons)
     if seen == incident:
         return TroubleChange(incident, incident, group)
@@ -190,9 +191,7 @@ def _without_group(incident: Incident, now: datetime) -> TroubleChange:
             return TroubleChange(incident, held, None, "held_back")
         if now - incident.last_window_start < QUIET:
             return TroubleChange(incident, incident, None)
-    ended = replace(
-        incident, state="resolved", resolved_at=now, resolved_by=None, ok_windows=1, version=incident.version + 1
-    )  # fmt: skip
+    ended = resolved(replace(incident, ok_windows=1, version=incident.version + 1), now)
     return TroubleChange(incident, ended, None, "resolved")
 
 
@@ -202,18 +201,6 @@ def _opened(group: Group, now: datetime) -> Incident:
         id=incident_id(group.fingerprint, at), rule=group.rule, source=group.subject, label=None,
         severity=group.severity, state="open", schedule="daily", opened_at=now, opened_window=f"{now:%Y-%m-%d}",
         first_verdict="", last_verdict="", last_window_start=now, breaches=1, **group.reasons,
-    )  # fmt: skip
-
-
-def _reopened(incident: Incident, group: Group, now: datetime) -> Incident:
-    """Open once more, and acknowledged by nobody; a silence that still runs was meant for this as well."""
-    silent = incident.silenced_until is not None and incident.silenced_until > now
-    return replace(
-        incident, **group.reasons, state="silenced" if silent else "open", severity=group.severity,
-        reopened=incident.reopened + 1, breaches=incident.breaches + 1, resolved_at=None, resolved_by=None,
-        acknowledged_at=None, acknowledged_by=None, ok_windows=0, version=incident.version + 1,
-        silenced_until=incident.silenced_until if silent else None,
-        silenced_by=incident.silenced_by if silent else None,
     )  # fmt: skip
 
 

@@ -20,21 +20,20 @@ from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, Re
 from monitor.alerting.health.message import View, automation_now
 from monitor.alerting.health.troubles import Group, TroubleChange
 from monitor.alerting.incidents import IncidentStep
-from monitor.alerting.slack.blocks import Payload
+from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
-from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.message import CALLS, change_of, delivery_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import (
+    SCHEDULES,
     Delivery,
     DeliveryState,
     Incident,
     IncidentEvent,
     Note,
-    Operation,
     Reason,
     Schedule,
-    Severity,
     Window,
 )
 from monitor.core.redaction import without_secrets
@@ -50,14 +49,13 @@ TRIES = 20
 ERROR_LENGTH = 2_000
 _TOLD_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
-_CALLS = ("repeat", "call")
 
 
 def observed(store: Store, config: Config, now: datetime, *, since: datetime | None = None) -> Observed:
     """What the history holds of the monitor's own work; of readings twelve weeks, or what began after ``since``."""
     begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
     runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in store.runs(limit=RUNS, until=now)]
-    scheduled = tuple(each for each in _schedules() if config.rules_for(each))
+    scheduled = tuple(each for each in SCHEDULES if config.rules_for(each))
     return Observed(
         zone=config.zone,
         scheduled=scheduled,
@@ -78,10 +76,6 @@ def observed(store: Store, config: Config, now: datetime, *, since: datetime | N
     )
 
 
-def _schedules() -> tuple[Schedule, ...]:
-    return ("weekly", "daily")
-
-
 def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterator[JudgedSeen]:
     """The verdicts of the newest window of a schedule, source by source."""
     done = [run for run in runs if run.schedule == schedule and run.state == "done"]
@@ -95,9 +89,13 @@ def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterat
         evaluated = sum(int(row["verdicts"]) for row in mine if row["outcome"] != "not_evaluated")
         by_label = [reason for reason in _TOLD_BY_LABEL if reason in reasons]
         held = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
+        not_judged = {r: store.not_judged(schedule, newest.window_start, r) for r in by_label}
         yield JudgedSeen(
             schedule, newest.window_name, source, evaluated, reasons,
-            labels={reason: _labels(store, newest, source, reason) for reason in by_label},
+            labels={
+                reason: [(row["rule"], row["severity"], row["label"]) for row in found if row["source"] == source]
+                for reason, found in not_judged.items()
+            },
             since={key: _since(store, newest, before, source, key) for key in held},
             **(_lost(store, newest, source) if Reason.REJECTED_ROWS in by_label else {}),
         )  # fmt: skip
@@ -110,11 +108,6 @@ def _lost(store: Store, run: RunSeen, source: str) -> dict[str, Any]:
     found = [q for q in store.quality(run.schedule, run.window_start) if (q.source, q.reason) == (source, reason)]
     items = [clean(str(row.get("item"))) for q in found for row in q.examples if row.get("item")]
     return {"lost": lost, "examples": tuple(dict.fromkeys(items))[:EXAMPLES]}
-
-
-def _labels(store: Store, run: RunSeen, source: str, reason: Reason) -> list[tuple[str, Severity, str | None]]:
-    rows = store.not_judged(run.schedule, run.window_start, reason)
-    return [(row["rule"], row["severity"], row["label"]) for row in rows if row["source"] == source]
 
 
 def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], source: str, key: str) -> str:
@@ -250,14 +243,11 @@ class WatchRound:
         post = next((each for each in thread if each.id == incident.root), None)
         if incident.state == "resolved" and post is None:
             return incident, []
-        if post is None or not self._is_on_its_way(post):
+        if post is None or not (post.state in _ON_ITS_WAY or self.monitor.sender is None):
             return self._post(change)
         if incident.state == "silenced":
             return incident, self.edit(change)
         return incident, [*self.edit(change), *self._replies(change, thread, post)]
-
-    def _is_on_its_way(self, post: Delivery) -> bool:
-        return post.state in _ON_ITS_WAY or self.monitor.sender is None
 
     def _post(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
         route = None if change.group is None else route_for(change.group, self.monitor.config)
@@ -266,7 +256,7 @@ class WatchRound:
         version = change.after.version + (change.after == change.before)
         incident = replace(change.after, version=version)
         payload = self._living(replace(change, after=incident), route.channel, route.mention)
-        post = _delivery(payload, self.now)
+        post = delivery_of(payload, kind="monitor", now=self.now)
         return replace(incident, root=post.id), [post]
 
     def edit(self, change: TroubleChange) -> list[Delivery]:
@@ -281,8 +271,8 @@ class WatchRound:
         if last.payload.get("shows") == payload["shows"]:
             return []
         sequence = self.monitor.store.last_edit(root) + 1
-        changed = message.edited(payload, root, sequence)
-        return [_delivery(changed, self.now, operation="edit", root=root, sequence=sequence)]
+        changed = edited(payload, root, sequence)
+        return [delivery_of(changed, kind="monitor", now=self.now, operation="edit", root=root, sequence=sequence)]
 
     def _living(self, change: TroubleChange, channel: str, mention: str | None) -> Payload:
         links = links_of(self.monitor.settings)
@@ -292,7 +282,7 @@ class WatchRound:
         """What is worth a reply: that it is over, back or graver, and each stage of a lease once."""
         view, group = self._view(change), change.group
         if change.event == "resolved":
-            return [_reply(message.back(view, channel=post.channel, root=post.id), self.now, post.id)]
+            return [self._reply(message.back(view, channel=post.channel, root=post.id), post)]
         told = {stage for each in thread for stage in each.payload.get("stages", ())}
         new = [f for f in (group.findings if group else ()) if f.until is not None and message.stage_of(f) not in told]
         if group is None or not (new or change.calls):
@@ -301,7 +291,7 @@ class WatchRound:
         route = route_for(group, self.monitor.config)
         mention = route.mention if route and wanted and change.after.state == "open" else None
         payload = message.news(view, new, channel=post.channel, root=post.id, mention=mention)
-        return [_reply(payload, self.now, post.id)]
+        return [self._reply(payload, post)]
 
     def reminder(self, incident: Incident) -> Delivery | None:
         """The next call in one thread, if it is due: never before the message itself has been sent."""
@@ -309,9 +299,11 @@ class WatchRound:
         post = next((each for each in thread if each.id == incident.root), None)
         if post is None or post.sent_at is None:
             return None
-        calls = [each for each in thread if each.operation == "reply" and _change_of(each) in _CALLS]
+        calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
         last = max([post.sent_at, *(each.created_at for each in calls)])
-        route = self._usual_route(incident)
+        config = self.monitor.config
+        usual = config.route_for(severity=incident.severity, source=incident.source, label=None, rule="")
+        route = usual or next(iter(config.routes), None)
         if route is None or not incidents.repeat_due([incident], last, route.repeat, self.now):
             return None
         group = self.group_of(incident)
@@ -320,14 +312,9 @@ class WatchRound:
         payload = message.reminder(
             self._view(TroubleChange(incident, incident, group)), channel=post.channel, root=post.id,
             mention=route.mention,
-            number=1 + sum(_change_of(each) == "repeat" for each in calls),
+            number=1 + sum(change_of(each) == "repeat" for each in calls),
         )  # fmt: skip
-        return _reply(payload, self.now, post.id)
-
-    def _usual_route(self, incident: Incident) -> Route | None:
-        return self.monitor.config.route_for(
-            severity=incident.severity, source=incident.source, label=None, rule=""
-        ) or next(iter(self.monitor.config.routes), None)
+        return self._reply(payload, post)
 
     def _view(self, change: TroubleChange) -> View:
         incident = change.after
@@ -351,6 +338,9 @@ class WatchRound:
         recent = [at for at in done if incident.opened_at < at <= self.now]
         return max(recent, default=incident.resolved_at)
 
+    def _reply(self, payload: Payload, post: Delivery) -> Delivery:
+        return delivery_of(payload, kind="monitor", now=self.now, operation="reply", root=post.id)
+
     def _thread(self, incident: Incident) -> list[Delivery]:
         return self.monitor.store.thread(incident.root) if incident.root is not None else []
 
@@ -368,17 +358,3 @@ def route_for(group: Group, config: Config) -> Route | None:
     refused = {finding.channel for finding in group.findings} - {""}
     wanted = [route for route in (taken, *config.routes) if route is not None]
     return next((route for route in wanted if route.channel not in refused), wanted[0] if wanted else None)
-
-
-def _delivery(
-    payload: Payload, now: datetime, operation: Operation = "post", root: str | None = None, sequence: int = 0
-) -> Delivery:
-    return delivery_of(payload, kind="monitor", now=now, operation=operation, root=root, sequence=sequence)
-
-
-def _reply(payload: Payload, now: datetime, root: str) -> Delivery:
-    return _delivery(payload, now, "reply", root)
-
-
-def _change_of(delivery: Delivery) -> str:
-    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))

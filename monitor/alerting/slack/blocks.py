@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from monitor.core.records import Severity
 from monitor.core.wording import clean
 
 EVENT_TYPE = "calmon_delivery"
@@ -22,6 +23,10 @@ SECTION = 2_900
 HEADER = 150
 FALLBACK = 3_000
 
+DONE = ":large_green_circle:"
+EMOJI: dict[Severity, str] = {
+    "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
+}  # fmt: skip
 Payload = dict[str, Any]
 Block = dict[str, Any]
 
@@ -107,6 +112,12 @@ def mention_block(mention: str | None) -> list[Block]:
     return [section(mention_text(mention))] if mention else []
 
 
+def button(action: str, text: str, incident: str, style: str | None = None) -> Block:
+    """A button; its value is the id of the incident that it is about."""
+    made = {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": incident}
+    return made if style is None else made | {"style": style}
+
+
 def sections(lines: Sequence[str]) -> list[str]:
     """Lines put together to as few section texts as Slack's bounds allow; what passes them all is counted."""
     found = [""]
@@ -133,3 +144,8 @@ def metadata(id: str, change: str | None) -> dict[str, Any]:
     """``change`` is edit, numbers, news, call (news that mentions people) or repeat; a root has none."""
     named = {"delivery_id": id} | ({"change": change} if change else {})
     return {"event_type": EVENT_TYPE, "event_payload": named}
+
+
+def edited(message: Payload, root: str, sequence: int) -> Payload:
+    """A living message as it is from now on: the ``sequence``-th edit of ``root``."""
+    return message | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}

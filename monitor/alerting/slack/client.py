@@ -111,13 +111,7 @@ class SlackSender:
 
     @cached_property
     def _client(self) -> WebClient:
-        from slack_sdk import WebClient  # noqa: PLC0415 - see above
-
-        url = self._url or WebClient.BASE_URL
-        client = WebClient(token=self._token, base_url=url, timeout=self._timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
-        if proxy_bypass(urlsplit(url).hostname or ""):
-            client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
-        return client
+        return web_client(self._token, self._url, self._timeout)
 
     def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
         """Post the delivery's payload, or change, answer or illustrate the message at ``root`` with it; once.
@@ -129,7 +123,10 @@ class SlackSender:
         if root is None:
             raise TransportError(f"a delivery to {delivery.operation} without its message", permanent=True)
         if delivery.operation == "edit":
-            return self._edit(delivery.payload, root)
+            text, blocks = delivery.payload["text"], delivery.payload.get("blocks")
+            # without metadata Slack keeps the message's own, by which it is found
+            call(lambda: self._client.chat_update(channel=root.channel_id, ts=root.ts, text=text, blocks=blocks))
+            return root
         if delivery.operation == "file":
             return self._upload(delivery, root)
         return self._post(delivery.payload, root.channel_id, thread=root.ts)
@@ -144,8 +141,10 @@ class SlackSender:
         if root is None:
             channel = delivery.external_channel or self._channel_id(delivery.channel)
             return _place(self._history(channel, delivery.created_at), delivery, channel)
+        replies = self._client.conversations_replies
+        ask = partial(replies, channel=root.channel_id, ts=root.ts, limit=PAGE, include_all_metadata=True)
         try:
-            return _place(self._thread(root), delivery, root.channel_id)
+            return _place(_pages("messages", ask), delivery, root.channel_id)
         except TransportError as error:
             if error.code != "thread_not_found":
                 raise
@@ -165,12 +164,6 @@ class SlackSender:
             )
         )
         return Sent(str(answer.get("channel") or ""), str(answer.get("ts") or ""))
-
-    def _edit(self, payload: Mapping[str, Any], root: Sent) -> Sent:
-        # without metadata Slack keeps the message's own, by which it is found
-        change = partial(self._client.chat_update, channel=root.channel_id, ts=root.ts)
-        call(lambda: change(text=payload["text"], blocks=payload.get("blocks")))
-        return root
 
     def _upload(self, delivery: Delivery, root: Sent) -> Sent:
         """Put a file into the thread; its name holds the delivery's id, since a file has no metadata."""
@@ -230,10 +223,16 @@ class SlackSender:
             if error.code != _TOO_MANY or _number(ts, math.inf) > composed.timestamp() - CLOCKS_APART_S:
                 raise
 
-    def _thread(self, root: Sent) -> Iterator[Mapping[str, Any]]:
-        replies = self._client.conversations_replies
-        ask = partial(replies, channel=root.channel_id, ts=root.ts, limit=PAGE, include_all_metadata=True)
-        return _pages("messages", ask)
+
+def web_client(token: str, api_url: str | None, timeout: float = 10.0) -> WebClient:
+    """A client that never repeats a call by itself, and goes past the proxy where NO_PROXY says so."""
+    from slack_sdk import WebClient  # noqa: PLC0415 - a process that sends nothing need not wait for it
+
+    url = api_url or WebClient.BASE_URL
+    client = WebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
+    if proxy_bypass(urlsplit(url).hostname or ""):
+        client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
+    return client
 
 
 def sender_of(settings: Settings) -> SlackSender | None:
@@ -300,7 +299,9 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     response = error.response
     status, code = response.status_code, str(response.get("error") or "no error named")
     if status == 429 or code in (RATE_LIMITED, "rate_limited"):
-        after = _seconds(response.headers)
+        asked = [v for k, v in response.headers.items() if k.lower() == "retry-after"]
+        seconds = _number(str(asked[0][0] if isinstance(asked[0], list) else asked[0]) if asked else "", 30.0)
+        after = min(max(0.0, seconds), LONGEST_QUIET_S)
         return TransportError(
             f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after, code=RATE_LIMITED
         )
@@ -309,7 +310,9 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     if searching and (code in _CANNOT_SEARCH or status == 404):
         return TransportError(f"cannot search: {_named(code, response)}", permanent=True, code=code)
     if code in MESSAGE_ERRORS:
-        return TransportError(f"{code}: {_details(response)}", permanent=True, code=code)
+        told = (response.get("response_metadata") or {}).get("messages") or response.get("errors") or ()
+        details = _short("; ".join(map(str, told)) or "Slack refuses the form of the message")
+        return TransportError(f"{code}: {details}", permanent=True, code=code)
     # Slack's codes have no spaces: words come from a proxy between us, and nobody knows what it let through
     unclear = status >= 500 or code in _SERVER_AT_FAULT or (status == 200 and " " in code)
     if unclear or status != 200:
@@ -331,17 +334,6 @@ def _named(code: str, response: SlackResponse) -> str:
     needed = response.get("needed")
     remedy = REMEDIES.get(code, "see Slack's documentation of this error")
     return f"{_short(code)}: {remedy}{f' ({needed})' if needed else ''}"
-
-
-def _details(response: SlackResponse) -> str:
-    told = (response.get("response_metadata") or {}).get("messages") or response.get("errors") or ()
-    return _short("; ".join(map(str, told)) or "Slack refuses the form of the message")
-
-
-def _seconds(headers: Mapping[str, Any]) -> float:
-    """``Retry-After`` in seconds; half a minute where it is missing or odd."""
-    told = [str(v[0]) if isinstance(v, list) else str(v) for k, v in headers.items() if k.lower() == "retry-after"]
-    return min(max(0.0, _number(told[0] if told else "", 30.0)), LONGEST_QUIET_S)
 
 
 def _number(text: str, otherwise: float) -> float:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 
 from monitor.alerting.slack.blocks import (
     BLOCKS_JSON,
+    DONE,
+    EMOJI,
     FALLBACK,
     SECTION,
     Block,
     Payload,
+    button,
     context,
     cut,
     divider,
@@ -25,7 +28,6 @@ from monitor.alerting.slack.blocks import (
     link,
     mention_block,
     mention_text,
-    metadata,
     payload_of,
     section,
     sections,
@@ -37,7 +39,6 @@ from monitor.alerting.slack.labels import (
     AlertItem,
     LabelFindings,
     Now,
-    WorstRange,
     by_label,
     headline,
     newest_window,
@@ -46,7 +47,8 @@ from monitor.alerting.slack.labels import (
 )
 from monitor.alerting.slack.links import Links
 from monitor.config.model import Route
-from monitor.core.records import IncidentReason, Severity, Verdict, Window
+from monitor.core import windows
+from monitor.core.records import IncidentReason, Verdict, Window
 from monitor.core.wording import (
     LABEL_LENGTH,
     amount,
@@ -64,10 +66,6 @@ from monitor.core.wording import (
 )
 
 IN_FULL = 5  # labels; the rest has one line each
-DONE = ":large_green_circle:"
-EMOJI: dict[Severity, str] = {
-    "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
-}  # fmt: skip
 _STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
 _NO_LINKS = Links()
 _DEFINED = "overconfidence (mean score minus accuracy; `shortfall` in rules)"
@@ -115,11 +113,6 @@ def in_full(labels: Sequence[LabelFindings]) -> int:
             break
         number += 1
     return number
-
-
-def edited_message(message: Payload, root: str, sequence: int) -> Payload:
-    """A living message as it is from now on: the ``sequence``-th edit of ``root``."""
-    return message | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}
 
 
 def numbers_message(
@@ -189,7 +182,10 @@ def repeat_message(
     with_buttons = {each.key for each in labels[: in_full(labels)]}
     waiting = [each for each in labels if each.state == "open"]
     names = ", ".join(escape(each.name) for each in waiting)
-    lines = [f"*Not acknowledged yet: {count_of(len(waiting), 'label')}*", *(_waiting(each) for each in waiting)]
+    lines = [f"*Not acknowledged yet: {count_of(len(waiting), 'label')}*"]
+    for each in waiting:
+        ids = ", ".join(f"`{one.incident.id[:8]}`" for one in each.findings if one.incident.state == "open")
+        lines.append(f"• {_line(each)}: {ids}")
     presses = "Press *Acknowledge* above, or run" if {e.key for e in waiting} & with_buttons else "Run"
     last = f"{presses} `calmon incidents ack ID` with an id of this list; that ends these reminders."
     blocks = [*mention_block(mention), *map(section, sections([*lines, last]))]
@@ -227,17 +223,11 @@ def picture(
 
 
 def _about(labels: Sequence[LabelFindings], window: Window) -> Block:
+    """The dates of the window, both included, in the time zone of its name; and the sources."""
     sources = list(dict.fromkeys(clean(each.key[0], 40) for each in labels))
-    return context(f"{_days(window)} · {escape(', '.join(sources))}")
-
-
-def _days(window: Window) -> str:
-    """The dates of a window, both included, in the time zone of its name."""
-    if window.schedule == "daily":
-        return window.name
-    year, _, number = window.name.partition("-W")
-    monday = date.fromisocalendar(int(year), int(number), 1)
-    return f"{monday} to {monday + timedelta(days=6)}"
+    first = windows.nominal(window)
+    days = window.name if window.schedule == "daily" else f"{first} to {first + timedelta(days=6)}"
+    return context(f"{days} · {escape(', '.join(sources))}")
 
 
 def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advised: bool) -> list[Block]:
@@ -293,14 +283,11 @@ def _done_lines(label: LabelFindings) -> list[str]:
     lead = label.lead
     found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
     if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
-        rows = f"{lead.harm.rows:,} items reached `automate_at`: " if lead.harm.rows else ""
-        found.append(f"{rows}{_sentence(lead.harm.short, capital=not rows)}")
+        short = lead.harm.short
+        counted = f"{lead.harm.rows:,} items reached `automate_at`: {short}"
+        found.append(f"{counted if lead.harm.rows else short[:1].upper() + short[1:]}.")
     others = label.others()
     return [*found, escape(others)] if others else found
-
-
-def _sentence(words: str, *, capital: bool) -> str:
-    return f"{words[:1].upper() if capital else words[:1]}{words[1:]}."
 
 
 def _leads(finding: AlertItem) -> list[str]:
@@ -337,7 +324,7 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
     todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
     return [
         divider(), section(f"{line}\n{escape(switch.words)}.\n{todo}"),
-        _actions(label, [_button("automation_on", "Turn on", label)]),
+        _actions(label, [button("automation_on", "Turn on", label.lead_id)]),
     ]  # fmt: skip
 
 
@@ -352,28 +339,21 @@ def _full_name(finding: AlertItem) -> str:
 
 def _buttons(label: LabelFindings) -> Block:
     """What a person may do with the label now; the handler asks again whether they may."""
-    elements = []
+    elements, id = [], label.lead_id
     if label.state in ("open", "silenced"):
-        elements.append(_button("incident_ack", "Acknowledge", label, "primary"))
-    elements.append(_button("incident_silence_day", "Silence 1d", label))
-    elements.append(_button("incident_silence_week", "Silence 1w", label))
+        elements.append(button("incident_ack", "Acknowledge", id, "primary"))
+    elements.append(button("incident_silence_day", "Silence 1d", id))
+    elements.append(button("incident_silence_week", "Silence 1w", id))
     switch = label.lead.switch
     if switch is not None and switch.button == "on":
-        elements.append(_button("automation_off", "Turn off", label, "danger"))
+        elements.append(button("automation_off", "Turn off", id, "danger"))
     if switch is not None and switch.button == "off":
-        elements.append(_button("automation_on", "Turn on", label))
+        elements.append(button("automation_on", "Turn on", id))
     return _actions(label, elements)
 
 
 def _actions(label: LabelFindings, elements: list[Block]) -> Block:
     return {"type": "actions", "block_id": f"label:{hashed(*map(str, label.key))[:16]}", "elements": elements}
-
-
-def _button(action: str, text: str, label: LabelFindings, style: str | None = None) -> Block:
-    """A button of a label; its value is the worst of the incidents, and it is about all of them."""
-    id = (label.unresolved or label.findings)[0].incident.id
-    button = {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": id}
-    return button if style is None else button | {"style": style}
 
 
 def _the_rest(rest: Sequence[LabelFindings]) -> list[Block]:
@@ -424,11 +404,6 @@ def _footer(labels: Sequence[LabelFindings], findings: Sequence[AlertItem], link
     return [context(" · ".join(parts))] if parts else []
 
 
-def _waiting(label: LabelFindings) -> str:
-    ids = ", ".join(f"`{each.incident.id[:8]}`" for each in label.findings if each.incident.state == "open")
-    return f"• {_line(label)}: {ids}"
-
-
 def _rule(finding: AlertItem, links: Links) -> str:
     id = clean(finding.verdict.rule)
     page = links.rule(id)
@@ -449,7 +424,7 @@ def _numbers(finding: AlertItem, *, defined: bool) -> str:
         parts.append(f"change {_measured(verdict.change, verdict.change_low, verdict.change_high, sign='+')}")
     if verdict.detectable is not None:
         parts.append(f"detectable change {verdict.detectable:.3f}")
-    worst = _worst(finding)
+    worst = _worst(verdict)
     told = "; ".join([*parts, *([worst] if worst else [])])
     return f"{with_code(told)}; incident `{escape(finding.incident.id[:8])}`, `calmon explain {escape(verdict.id)}`"
 
@@ -468,31 +443,18 @@ def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
 def _measured(value: float | None, low: float | None, high: float | None, *, sign: str = "") -> str:
     if value is None:
         return "unknown"
-    told = format(value, f"{sign}.3f")
-    return (
-        told if low is None or high is None else f"{told} ({format(low, f'{sign}.3f')} to {format(high, f'{sign}.3f')})"
-    )
+    form = f"{sign}.3f"
+    limits = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
+    return f"{value:{form}}{limits}"
 
 
-def _worst(finding: AlertItem) -> str:
-    worst = finding.worst or _worst_of(finding.verdict)
-    if worst is None:
+def _worst(verdict: Verdict) -> str:
+    found, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
+    if found is None or gap is None:
         return ""
-    direction = "too high" if worst.gap < 0 else "too low"
-    off = (
-        amount(finding.verdict, abs(worst.gap))
-        if finding.verdict.metric == "mce"
-        else f"{100 * abs(worst.gap):.0f} points"
-    )
-    return f"worst in scores {worst.low:.2f} to {worst.high:.2f}: {off} {direction} (n = {worst.n:,})"
-
-
-def _worst_of(verdict: Verdict) -> WorstRange | None:
-    detail = verdict.detail
-    if detail.get("worst_range") is None or detail.get("worst_gap") is None:
-        return None
-    low, high = detail["worst_range"]
-    return WorstRange(low, high, int(detail.get("worst_n", 0)), detail["worst_gap"])
+    off = amount(verdict, abs(gap)) if verdict.metric == "mce" else f"{100 * abs(gap):.0f} points"
+    off += " too high" if gap < 0 else " too low"
+    return f"worst in scores {found[0]:.2f} to {found[1]:.2f}: {off} (n = {int(verdict.detail.get('worst_n', 0)):,})"
 
 
 def _cut_line(line: str) -> str:

@@ -7,16 +7,24 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from monitor.alerting.slack.blocks import plain
 from monitor.automation.harm import Harm
 from monitor.config.model import Rule
-from monitor.core.records import Incident, IncidentEvent, IncidentReason, Interval, Severity, Verdict, Window
+from monitor.core.records import (
+    SEVERITY_RANK,
+    Incident,
+    IncidentEvent,
+    IncidentReason,
+    Interval,
+    Severity,
+    Verdict,
+    Window,
+)
 from monitor.core.score_ranges import Ranges
 from monitor.core.wording import advice, clean, count_of, reason_of, who
 
-RANK: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 RULES_NAMED = 6
 
 
@@ -35,15 +43,6 @@ class SwitchLine:
     blocked: Ranges = ()
     held_until: datetime | None = None
     ended_by: str = ""
-
-
-class WorstRange(NamedTuple):
-    """The score range (low, high] that is most wrong; ``gap`` is hit rate minus mean score."""
-
-    low: float
-    high: float
-    n: int
-    gap: float
 
 
 class Now(StrEnum):
@@ -85,7 +84,6 @@ class AlertItem:
     switch: SwitchLine | None = None
     harm: Harm | None = None
     excess_errors: float | None = None
-    worst: WorstRange | None = None
     causes: tuple[str, ...] = ()
     worst_segment: str = ""
     last: IncidentEvent | None = None
@@ -138,7 +136,7 @@ class LabelFindings:
     @property
     def severity(self) -> Severity:
         """The gravest of what is not resolved, else of all."""
-        return min((f.verdict.severity for f in self.unresolved or self.findings), key=RANK.__getitem__)
+        return min((f.verdict.severity for f in self.unresolved or self.findings), key=SEVERITY_RANK.__getitem__)
 
     @property
     def unresolved(self) -> tuple[AlertItem, ...]:
@@ -146,15 +144,15 @@ class LabelFindings:
         return tuple(each for each in self.findings if each.now != Now.RESOLVED)
 
     @property
+    def lead_id(self) -> str:
+        """The worst of the incidents that are not over, which buttons name; they are about all of them."""
+        return (self.unresolved or self.findings)[0].incident.id
+
+    @property
     def state(self) -> str:
         """Who has it: open, acknowledged, silenced or resolved; open where anything still calls people."""
         states = {each.incident.state for each in self.findings}
         return next(each for each in ("open", "acknowledged", "silenced", "resolved") if each in states)
-
-    @property
-    def is_acting(self) -> bool:
-        """Whether a rule that turns automation off is in breach."""
-        return any(f.now == Now.IN_BREACH and f.rule is not None and f.rule.acts for f in self.findings)
 
     @property
     def is_resolved_in_part(self) -> bool:
@@ -208,10 +206,9 @@ def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
 
 def _place(finding: AlertItem) -> tuple[bool, int, int, float, str, str, bool, str]:
     verdict, excess = finding.verdict, finding.excess_errors or 0.0
-    return (
-        finding.now == Now.RESOLVED, RANK[verdict.severity], _ORDER[finding.now], -excess, verdict.subject.source,
-        verdict.subject.label or "", verdict.metric != "shortfall", verdict.rule,
-    )  # fmt: skip
+    source, label = verdict.subject.source, verdict.subject.label or ""
+    gravity = (finding.now == Now.RESOLVED, SEVERITY_RANK[verdict.severity], _ORDER[finding.now], -excess)
+    return (*gravity, source, label, verdict.metric != "shortfall", verdict.rule)
 
 
 def newest_window(findings: Sequence[AlertItem], schedule: str | None = None) -> Window | None:

@@ -46,6 +46,15 @@ def delivery_of(
     )  # fmt: skip
 
 
+CALLS = ("repeat", "call")
+"""The changes that call people."""
+
+
+def change_of(delivery: Delivery) -> str:
+    """Which change of a message a delivery is; "" of the message itself."""
+    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))
+
+
 def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
     """The payload, saying that it may be there already (nobody could look).
 

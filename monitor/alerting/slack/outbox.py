@@ -15,18 +15,19 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
 from monitor.alerting.slack.message import mark_possible_repeat
 from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.delivery_rows import Root
+from monitor.history.store import Store
 
 LEASE = timedelta(minutes=5)
 TRIES = 2
@@ -46,63 +47,6 @@ _ENDED: tuple[DeliveryState, ...] = ("dead", "not_sent", "superseded")
 _NO_ROOT = Root("dead", None, None, "it is not stored")
 
 
-class DeliveryStore(Protocol):
-    """What the outbox needs of the history (:class:`monitor.history.store.Store`)."""
-
-    def deliveries(self, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
-        """The messages in these states."""
-
-    def delivery_roots(self, ids: Collection[str], /) -> Mapping[str, Root]:
-        """The delivery states of these messages, by id."""
-
-    def known_channels(self, channels: Collection[str], /) -> Mapping[str, str]:
-        """Channel as routes name it -> Slack's id of it, as far as messages went there."""
-
-    def supersede_edits(self) -> int:
-        """Take back unsent edits of which a later one is stored."""
-
-    def conclude_delivery(
-        self, delivery: str, /, *, from_state: DeliveryState, state: DeliveryState, error: str
-    ) -> bool:
-        """End a message without sending it, if still in ``from_state``."""
-
-    def claim_delivery(self, delivery: str, /, *, from_state: DeliveryState, worker: str, now: datetime) -> bool:
-        """Mark as sending if still in ``from_state``; True for the one worker that did it.
-
-        An edit is not taken while another of its message is being sent, or where a later one is stored.
-        """
-
-    def settle_delivery(
-        self,
-        delivery: str,
-        /,
-        *,
-        worker: str,
-        state: DeliveryState,
-        now: datetime,
-        next_attempt_at: datetime | None = None,
-        external_channel: str | None = None,
-        external_id: str | None = None,
-        error: str | None = None,
-        error_code: str | None = None,
-        uncertain: bool = False,
-    ) -> bool:
-        """Store the outcome if ``worker`` still has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """The wall clock for what is stored, and the seconds this drain may still take."""
-
-    now: Callable[[], datetime]
-    sleep: Callable[[float], None]
-    seconds: Callable[[], float]
-    ends: float
-
-    def left(self) -> float:
-        return self.ends - self.seconds()
-
-
 def worker_id() -> str:
     """``host/pid-namespace:pid:start`` of this process: shows whether the process behind a claim is alive.
 
@@ -112,7 +56,7 @@ def worker_id() -> str:
 
 
 def drain(
-    store: DeliveryStore,
+    store: Store,
     sender: Sender | None,
     *,
     now: Callable[[], datetime],
@@ -130,15 +74,14 @@ def drain(
     (in ``seconds``) bounds the whole: what is not reached stays for the next run. Never raises for
     anything that Slack does.
     """
-    clock = _Clock(now, sleep, seconds, ends=seconds() + budget)
+    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget)
     touched: list[Delivery] = []
-    found = _candidates(store, sender, worker, now(), due_only)
     closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
-    for delivery, root in islice(_in_order(store, found, closed, able=sender is not None), limit):
-        if clock.left() <= 0:
+    for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed), limit):
+        if loop.left() <= 0:
             log.warning("deliveries: out of time, the rest is kept for the next run")
             break
-        done = _deliver(store, sender, delivery, root, worker, clock)
+        done = loop.deliver(delivery, root)
         if done is not None:
             touched.append(done)
             if done.state == "failed" and done.error_code == RATE_LIMITED:
@@ -148,37 +91,129 @@ def drain(
     return touched
 
 
-def _candidates(
-    store: DeliveryStore, sender: Sender | None, worker: str, now: datetime, due_only: bool
-) -> Sequence[Delivery]:
-    """What may be tried now. Without a token only new messages: the kept ones wait for it."""
-    states: tuple[DeliveryState, ...] = ("pending",) if sender is None else _OPEN_STATES
-    found = store.deliveries(states)
-    if any(d.operation == "edit" for d in found) and store.supersede_edits():
-        found = store.deliveries(states)
-    free = [d for d in found if d.state != "sending" or claim_is_stale(d, worker, now)]
-    due = [d for d in free if not due_only or _is_due(d, now)]
-    known = store.known_channels({d.channel for d in due})
-    return [
-        replace(d, external_channel=d.external_channel or known.get(d.channel))
-        for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
-    ]
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    """What one drain works with: its ends, the wall clock for what is stored, and the seconds it may still take."""
 
+    store: Store
+    sender: Sender | None
+    worker: str
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    seconds: Callable[[], float]
+    ends: float
 
-def _in_order(
-    store: DeliveryStore, found: Sequence[Delivery], closed: Collection[str], *, able: bool
-) -> Iterator[tuple[Delivery, Root | None]]:
-    """New messages, then what belongs to messages, with the state of those by then; what must wait is left out.
+    def left(self) -> float:
+        return self.ends - self.seconds()
 
-    So is what would go to a channel that is ``closed`` by the time it is its turn.
-    """
-    yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
-    following = [d for d in found if d.root is not None]
-    roots = store.delivery_roots({d.root for d in following if d.root}) if following else {}
-    for delivery in following:
-        root = roots.get(delivery.root or "", _NO_ROOT)
-        if (root.state == "sent" and able and delivery.channel not in closed) or root.state in _ENDED:
-            yield delivery, root
+    def candidates(self, *, due_only: bool) -> Sequence[Delivery]:
+        """What may be tried now. Without a token only new messages: the kept ones wait for it."""
+        now = self.now()
+        states: tuple[DeliveryState, ...] = ("pending",) if self.sender is None else _OPEN_STATES
+        found = self.store.deliveries(states)
+        if any(d.operation == "edit" for d in found) and self.store.supersede_edits():
+            found = self.store.deliveries(states)
+        free = [d for d in found if d.state != "sending" or _claim_is_stale(d, self.worker, now)]
+        due = [d for d in free if not due_only or _is_due(d, now)]
+        known = self.store.known_channels({d.channel for d in due})
+        return [
+            replace(d, external_channel=d.external_channel or known.get(d.channel))
+            for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
+        ]
+
+    def in_order(self, found: Sequence[Delivery], closed: Collection[str]) -> Iterator[tuple[Delivery, Root | None]]:
+        """New messages, then what belongs to messages, with the result of those by then; what must wait is left out.
+
+        So is what would go to a channel that is ``closed`` by the time it is its turn.
+        """
+        yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
+        following = [d for d in found if d.root is not None]
+        roots = self.store.delivery_roots({d.root for d in following if d.root}) if following else {}
+        for delivery in following:
+            root = roots.get(delivery.root or "", _NO_ROOT)
+            can_go = root.state == "sent" and self.sender is not None and delivery.channel not in closed
+            if can_go or root.state in _ENDED:
+                yield delivery, root
+
+    def deliver(self, delivery: Delivery, root: Root | None) -> Delivery | None:
+        """One message from claimed to settled; None where another worker has it."""
+        if root is not None and root.state in _ENDED:
+            return self._end_with(delivery, root)
+        taken = self._take(delivery)
+        if taken is None:
+            log.info("delivery %s: someone else has it, or a later edit", delivery.id)
+            return None
+        if self.sender is None:
+            log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
+            return self._settle(taken, "not_sent", error=NO_TOKEN)
+        try:
+            sent = self._attempt(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
+        except TransportError as error:
+            return self._keep(taken, error)
+        log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
+        return self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+
+    def _end_with(self, delivery: Delivery, root: Root) -> Delivery | None:
+        """What belongs to a message that is never sent is not sent either, for the same reason."""
+        state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
+        error = f"its message was not sent: {root.error or root.state}"
+        if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
+            return None
+        log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
+        return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
+
+    def _take(self, delivery: Delivery) -> Delivery | None:
+        now = self.now()
+        if delivery.state == "sending":
+            # First released in the dead worker's name, which only one can do: then claimed like any other.
+            released: dict[str, Any] = {"error": f"{UNCERTAIN}the process that was sending it ended", "uncertain": True}
+            if not self.store.settle_delivery(
+                delivery.id, worker=delivery.claimed_by or "", state="failed", now=now, next_attempt_at=now, **released
+            ):
+                return None
+            delivery = replace(delivery, state="failed", error_code=None, **released)
+        if not self.store.claim_delivery(delivery.id, from_state=delivery.state, worker=self.worker, now=now):
+            return None
+        attempts = delivery.attempts + 1
+        return replace(delivery, state="sending", attempts=attempts, claimed_by=self.worker, claimed_at=now)
+
+    def _attempt(self, sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
+        """Up to two quick tries. The error that remains is ambiguous as long as nobody could look."""
+        uncertain = delivery.uncertain
+        for number in range(1, TRIES + 1):
+            try:
+                return _find_or_send(sender, delivery, root, uncertain)
+            except TransportError as error:
+                wait = PAUSE if error.retry_after is None else error.retry_after
+                # Slack shows a file some moments after it has taken it: too soon to look for it now
+                hidden = error.ambiguous and delivery.operation == "file"
+                told = error.permanent or error.code in REMEDIES  # a person must fix something: not within a second
+                # so much of the lease is gone that another worker may soon have this
+                late = delivery.claimed_at is None or self.now() - delivery.claimed_at > LEASE / 2
+                if told or number == TRIES or wait >= self.left() or hidden or late:
+                    raise
+                uncertain = error.ambiguous
+                self.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+    def _keep(self, delivery: Delivery, error: TransportError) -> Delivery:
+        code = error.code or None
+        if error.permanent:
+            log.error("delivery %s to %s will never be accepted: %s", delivery.id, delivery.channel, error.message)
+            return self._settle(delivery, "dead", error=error.message, error_code=code)
+        log.warning("not sent, kept for the next run: %s (%s to %s)", error.message, delivery.kind, delivery.channel)
+        told = f"{UNCERTAIN if error.ambiguous else ''}{error.message}"
+        after = self.now() + backoff(delivery.attempts, error.retry_after)
+        return self._settle(
+            delivery, "failed", error=told, error_code=code, uncertain=error.ambiguous, next_attempt_at=after
+        )
+
+    def _settle(self, delivery: Delivery, state: DeliveryState, **outcome: Any) -> Delivery:
+        now = self.now()
+        if not self.store.settle_delivery(delivery.id, worker=self.worker, state=state, now=now, **outcome):
+            log.warning("delivery %s: another worker took it over meanwhile", delivery.id)
+        settled: dict[str, Any] = {"error": None, "error_code": None, "uncertain": False} | outcome
+        return replace(delivery, state=state, sent_at=now if state == "sent" else None, claimed_by=None, **settled)
 
 
 def _is_due(delivery: Delivery, now: datetime) -> bool:
@@ -187,7 +222,7 @@ def _is_due(delivery: Delivery, now: datetime) -> bool:
     return at is None or not now < at <= now + timedelta(seconds=LONGEST_QUIET_S)
 
 
-def claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
+def _claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
     """Whether the worker that is *sending* this is gone: its lease is over or its process is dead.
 
     A claim from the future is one of a clock that was wrong: it must not keep the message until then.
@@ -226,75 +261,6 @@ def _started(pid: int) -> str:
         return "0"
 
 
-def _deliver(
-    store: DeliveryStore, sender: Sender | None, delivery: Delivery, root: Root | None, worker: str, clock: _Clock
-) -> Delivery | None:
-    """One message from claimed to settled; None where another worker has it."""
-    if root is not None and root.state in _ENDED:
-        return _end_with(store, delivery, root)
-    taken = _take(store, delivery, worker, clock.now())
-    if taken is None:
-        log.info("delivery %s: someone else has it, or a later edit", delivery.id)
-        return None
-    if sender is None:
-        log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
-        return _settle(store, taken, worker, clock, "not_sent", error=NO_TOKEN)
-    try:
-        sent = _attempt(sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""), clock)
-    except TransportError as error:
-        return _keep(store, taken, worker, clock, error)
-    log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
-    return _settle(store, replace(taken, external_channel=sent.channel_id, external_id=sent.ts), worker, clock, "sent")
-
-
-def _end_with(store: DeliveryStore, delivery: Delivery, root: Root) -> Delivery | None:
-    """What belongs to a message that is never sent is not sent either, for the same reason."""
-    state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
-    error = f"its message was not sent: {root.error or root.state}"
-    if not store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
-        return None
-    log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
-    return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
-
-
-def _take(store: DeliveryStore, delivery: Delivery, worker: str, now: datetime) -> Delivery | None:
-    if delivery.state == "sending":
-        # First released in the dead worker's name, which only one can do: then claimed like any other.
-        error = f"{UNCERTAIN}the process that was sending it ended"
-        owner = delivery.claimed_by or ""
-        if not store.settle_delivery(
-            delivery.id, worker=owner, state="failed", now=now, next_attempt_at=now, error=error, uncertain=True
-        ):
-            return None
-        delivery = replace(delivery, state="failed", error=error, error_code=None, uncertain=True)
-    if not store.claim_delivery(delivery.id, from_state=delivery.state, worker=worker, now=now):
-        return None
-    return replace(delivery, state="sending", attempts=delivery.attempts + 1, claimed_by=worker, claimed_at=now)
-
-
-def _attempt(sender: Sender, delivery: Delivery, root: Sent | None, clock: _Clock) -> Sent:
-    """Up to two quick tries. The error that remains is ambiguous as long as nobody could look."""
-    uncertain = delivery.uncertain
-    for number in range(1, TRIES + 1):
-        try:
-            return _find_or_send(sender, delivery, root, uncertain)
-        except TransportError as error:
-            wait = PAUSE if error.retry_after is None else error.retry_after
-            # Slack shows a file some moments after it has taken it: too soon to look for it now
-            hidden = error.ambiguous and delivery.operation == "file"
-            told = error.permanent or error.code in REMEDIES  # a person must fix something: not within a second
-            if told or number == TRIES or wait >= clock.left() or hidden or _is_late(delivery, clock):
-                raise
-            uncertain = error.ambiguous
-            clock.sleep(wait)
-    raise AssertionError("the last try returns or raises")
-
-
-def _is_late(delivery: Delivery, clock: _Clock) -> bool:
-    """Whether so much of the lease is gone that another worker may soon have this: no second try then."""
-    return delivery.claimed_at is None or clock.now() - delivery.claimed_at > LEASE / 2
-
-
 def _find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncertain: bool) -> Sent:
     if not uncertain or delivery.operation == "edit":  # the same edit twice is one edit
         return sender.send(delivery, root)
@@ -311,32 +277,17 @@ def _find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncerta
 
 
 def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
+    payload = mark_possible_repeat(delivery.payload)
+    if delivery.operation == "file":
+        title = f"(possible repeat) {delivery.payload.get('title') or ''}".strip()
+        payload = {**delivery.payload, "title": title}
     try:
-        return sender.send(replace(delivery, payload=_marked(delivery)), root)
+        return sender.send(replace(delivery, payload=payload), root)
     except TransportError as error:
         # whatever the result of this one, that of the one before is not known
         raise TransportError(
             error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after, code=error.code
         ) from error
-
-
-def _marked(delivery: Delivery) -> Mapping[str, Any]:
-    if delivery.operation == "file":
-        return {**delivery.payload, "title": f"(possible repeat) {delivery.payload.get('title') or ''}".strip()}
-    return mark_possible_repeat(delivery.payload)
-
-
-def _keep(store: DeliveryStore, delivery: Delivery, worker: str, clock: _Clock, error: TransportError) -> Delivery:
-    if error.permanent:
-        log.error("delivery %s to %s will never be accepted: %s", delivery.id, delivery.channel, error.message)
-        return _settle(store, delivery, worker, clock, "dead", error=error.message, code=error.code or None)
-    log.warning("not sent, kept for the next run: %s (%s to %s)", error.message, delivery.kind, delivery.channel)
-    told = f"{UNCERTAIN if error.ambiguous else ''}{error.message}"
-    after = clock.now() + backoff(delivery.attempts, error.retry_after)
-    return _settle(
-        store, replace(delivery, next_attempt_at=after), worker, clock, "failed", error=told, code=error.code or None,
-        uncertain=error.ambiguous,
-    )  # fmt: skip
 
 
 def backoff(attempts: int, retry_after: float | None) -> timedelta:
@@ -347,30 +298,3 @@ def backoff(attempts: int, retry_after: float | None) -> timedelta:
     """
     doubled: timedelta = min(FIRST_DELAY * float(2 ** min(attempts - 1, 10)), LONGEST_DELAY)
     return max(doubled, timedelta(seconds=retry_after or 0.0))
-
-
-def _settle(
-    store: DeliveryStore,
-    delivery: Delivery,
-    worker: str,
-    clock: _Clock,
-    state: DeliveryState,
-    *,
-    error: str | None = None,
-    code: str | None = None,
-    uncertain: bool = False,
-) -> Delivery:
-    now = clock.now()
-    kept = store.settle_delivery(
-        delivery.id, worker=worker, state=state, now=now,
-        next_attempt_at=delivery.next_attempt_at if state == "failed" else None,
-        external_channel=delivery.external_channel if state == "sent" else None,
-        external_id=delivery.external_id if state == "sent" else None, error=error,
-        error_code=code, uncertain=uncertain,
-    )  # fmt: skip
-    if not kept:
-        log.warning("delivery %s: another worker took it over meanwhile", delivery.id)
-    return replace(
-        delivery, state=state, error=error, error_code=code, uncertain=uncertain,
-        sent_at=now if state == "sent" else None, claimed_by=None,
-    )  # fmt: skip

@@ -10,8 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import proxy_bypass
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
@@ -24,21 +22,12 @@ from monitor.alerting.slack.client import call
 from monitor.core.redaction import without_secrets
 
 PING_S = 5.0
-TIMEOUT_S = 10
 
 log = logging.getLogger(__name__)
 
 
 class SocketRefused(Exception):
     """Slack does not open a connection; the message says what to fix."""
-
-
-def web_client(token: str, api_url: str) -> WebClient:
-    """A client that never repeats a call by itself, and goes past the proxy where NO_PROXY says so."""
-    client = WebClient(token=token, base_url=api_url, timeout=TIMEOUT_S, retry_handlers=[])
-    if proxy_bypass(urlsplit(api_url).hostname or ""):
-        client.proxy = None
-    return client
 
 
 class SocketModeResponder:

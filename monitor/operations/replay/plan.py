@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core import windows
-from monitor.core.records import Schedule, Window
+from monitor.core.records import SCHEDULES, Schedule, Window
 from monitor.operations.replay.model import SideName
 
-SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 _READ_BY = ("relation", "columns", "score_is", "window_on", "kind", "score")  # other counts would come of another one
 
 

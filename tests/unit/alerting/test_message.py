@@ -15,9 +15,9 @@ import pytest
 from monitor.alerting.incidents import IncidentDecision, IncidentStep, event_of
 from monitor.alerting.slack import incident_message as incidents
 from monitor.alerting.slack import message
-from monitor.alerting.slack.blocks import escape
+from monitor.alerting.slack.blocks import EMOJI, edited, escape
 from monitor.alerting.slack.incident_message import IN_FULL, delivery_id, incident_message
-from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine, WorstRange, newest_window
+from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine, newest_window
 from monitor.alerting.slack.links import Links
 from monitor.automation.harm import Harm, TimeOn
 from monitor.config.model import Route
@@ -73,12 +73,12 @@ INCREASE = finding(
     verdict(
         "refund", rule="ece-increase", metric="ece", where="all", reason=Reason.INCREASED, severity="warning",
         threshold=0.02, value=0.061, low=0.049, high=0.075, baseline=0.019, change=0.042, change_low=0.028,
-        change_high=0.057, p_adjusted=3e-4, detectable=0.018, n=2104, windows=1, detail={},
+        change_high=0.057, p_adjusted=3e-4, detectable=0.018, n=2104, windows=1,
+        detail={"worst_range": [0.82, 0.91], "worst_n": 143, "worst_gap": -0.17},
     ),
     baseline_interval=Interval(0.019, 0.014, 0.025, 0.021),
-    worst=WorstRange(0.82, 0.91, 143, -0.17),
 )  # fmt: skip
-MIX = finding(replace(INCREASE.verdict, reason=Reason.TRAFFIC_MIX, subject=Subject("mail", "spam")))
+MIX = finding(replace(INCREASE.verdict, reason=Reason.TRAFFIC_MIX, subject=Subject("mail", "spam"), detail={}))
 BLOCKED = finding(
     verdict(
         "phishing", rule="mce-blocks-scores", metric="mce", where="all", threshold=0.2, value=0.31, low=0.24, high=0.41,
@@ -338,7 +338,7 @@ def test_any_number_of_news_and_reminders_stays_within_slacks_bounds(count: int)
 
 def test_an_edit_has_an_id_of_its_own_and_says_what_the_message_would() -> None:
     post = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
-    first, second = (incidents.edited_message(post, "root", number) for number in (1, 2))
+    first, second = (edited(post, "root", number) for number in (1, 2))
     ids = {p["metadata"]["event_payload"]["delivery_id"] for p in (post, first, second)}
     assert len(ids) == 3
     assert first["blocks"] == second["blocks"] == post["blocks"]
@@ -512,7 +512,7 @@ def test_a_verdict_in_plain_words(given: Verdict, sentence: str) -> None:
 def test_the_severity_shows_in_the_message(severity: Severity) -> None:
     read = as_read(incident_message([finding(verdict(severity=severity))], window=WEEK, route=QUIET))
     assert f"billing in breach: {severity} (2026-W46)" in read
-    assert incidents.EMOJI[severity] in read
+    assert EMOJI[severity] in read
 
 
 def test_a_foreign_text_is_one_short_printable_line() -> None:
