@@ -32,6 +32,8 @@ _TITLES = {
     "imcp_area": "IMCP area",
     "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
+#: What the rules' metric ``shortfall`` is; every page says so where it first names it.
+SHORTFALL = "overconfidence: mean score minus accuracy"
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 UNCONFIRMED = "above the limit, not confirmed"
 _HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}

@@ -12,7 +12,7 @@ from typing import Any
 
 from monitor.core.baseline import Baseline
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
-from monitor.core.wording import advice, clean, plain_words, title, unconfirmed_words
+from monitor.core.wording import SHORTFALL, advice, clean, plain_words, title, unconfirmed_words
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
 from monitor.report.decision_checks import (
@@ -140,6 +140,8 @@ _JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_R
 def _rule(known: VerdictContext) -> Step:
     verdict, limit = known.verdict, number(known.verdict.threshold)
     condition, name = verdict.detail.get("condition"), title(verdict.metric)
+    if verdict.metric == "shortfall":
+        name = f"{name} ({SHORTFALL})"
     if verdict.metric in TESTS:
         asks = f"is the distribution farther from the baseline's than {name} {limit}?"
     elif condition == "increase":

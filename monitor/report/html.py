@@ -16,6 +16,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from monitor.core.records import Interval, Subject, Where
+from monitor.core.wording import SHORTFALL
 from monitor.evaluation.label_state import outcome_text
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
@@ -251,7 +252,11 @@ def environment() -> Environment:
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
     found.globals.update(
-        words=words, finding_text=finding_text, outcome_text=outcome_text, detail_text=elements.detail_text
+        words=words,
+        finding_text=finding_text,
+        outcome_text=outcome_text,
+        detail_text=elements.detail_text,
+        shortfall=SHORTFALL,
     )
     found.tests["subject"] = lambda cell: isinstance(cell, Subject)
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from monitor.core.records import Action, Interval, Subject, Verdict, Where
-from monitor.core.wording import clean, plain_words
+from monitor.core.wording import SHORTFALL, clean, plain_words
 from monitor.report import words
 from monitor.report.data import ReportData, at_text, headline, now_text
 from monitor.report.elements import Cell, Element, of_all, of_one
 from monitor.report.figures.sparkline import sparkline
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
+
+_SHORTFALL = f"\n\nShortfall: {SHORTFALL}, of automated items."
 
 
 def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
@@ -24,7 +26,7 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
     sections = {
         "Breaches": _bullets(_findings(data)),
         "What to do": _bullets(_to_do(data)) if to_do else "",
-        "Labels": labels_markdown(data),
+        "Labels": labels_markdown(data) + (_SHORTFALL if data.subjects else ""),
         "Done": _bullets(done),
         "Rows set aside": _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else "",
         "Notes": _bullets(map(escape, data.notes)),

@@ -789,6 +789,11 @@ def _empty(reader: Reader, text: str, of: Tables, name: Any) -> None:
     reader.check(not of.week.keys, "nothing of the window", text, of.week.keys)
 
 
+@LINES.add(r"Shortfall: overconfidence: mean score minus accuracy, of automated items\.")
+def _shortfall(reader: Reader, text: str, of: Tables) -> None:
+    reader.check(bool(of.week.keys), "labels of the window", text, of.week.keys)
+
+
 @LINES.add(rf"(?:# )?Calibration(?: report)? (?P<name>{WEEK})")
 def _title(reader: Reader, text: str, of: Tables, name: str) -> None:
     reader.equal("window", text, name, of.week.name)

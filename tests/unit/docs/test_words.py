@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.core.wording import SHORTFALL
 from tests.write_commands import commands, help_of
 
 ROOT = Path(__file__).parents[3]
@@ -113,3 +114,23 @@ def test_no_help_of_a_command_has_a_replaced_word() -> None:
     found = {" ".join(words): help_of(words) for words in commands()}
     assert len(found) > 30
     assert {name: words for name, text in found.items() if (words := replaced(text))} == {}
+
+
+DOCUMENTS = [path for path in files("docs/**/*.md", "README.md") if path.name not in ("commands.md", "channel.md")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_a_page_says_what_a_shortfall_is_where_it_first_names_it(path: Path) -> None:
+    prose = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+    plain = " ".join(prose.replace("automated-shortfall", "").lower().split())
+    first = re.search(r"shortfall", plain)
+    if first is not None:
+        around = plain[max(0, first.start() - 120) : first.end() + 120]
+        assert "overconfidence" in around
+        assert re.search(r"mean score minus (?:the )?(?:accuracy|hit rate)", around)
+
+
+def test_the_report_says_what_a_shortfall_is_before_its_first_value() -> None:
+    page = (ROOT / "monitor/report/templates/report.html.j2").read_text("utf-8")
+    assert page.index("Shortfall: {{ shortfall }}") < page.index('"shortfall"')
+    assert SHORTFALL == "overconfidence: mean score minus accuracy"
