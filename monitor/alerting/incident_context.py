@@ -75,13 +75,21 @@ class IncidentContext:
         return last_told(incident, [*stored, *([event] if event is not None else [])])
 
     def _latest(self, last: IncidentEvent | None) -> Verdict | None:
-        """What the newest evaluation of the incident said; None where its verdict is not stored."""
+        """What the newest evaluation of the incident said; None where its verdict is not stored.
+
+        With the numbers of today where late truths have changed those, but not the outcome.
+        """
         if last is None or last.verdict is None:
             return None
         try:
-            return self.monitor.store.verdict(last.verdict)
+            found = self.monitor.store.verdict(last.verdict)
         except HistoryError:
             return None
+        subject, window = found.subject, found.window
+        judged = self.monitor.store.verdicts(
+            source=subject.source, label=subject.label, schedule=window.schedule, window_start=window.start
+        )
+        return next((v for v in judged if (v.rule, v.outcome) == (found.rule, found.outcome)), found)
 
     def picture(self, verdict: Verdict) -> tuple[str, bytes] | None:
         """(what it shows, a PNG): the reliability diagram of the verdict's window, and the trend up to it."""

@@ -69,7 +69,7 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
     again = ""
     if turned is not None and off_since is not None and off_since < turned:
         since, again = f" since {stamp(off_since)}", f", turned off once more on {stamp(turned)}"
-    if state.by_operator:
+    if state.actor and state.actor not in _RUNS:  # also where the time of a person's off is over, and a run may end it
         how = f"{again} by " if again else ": turned off by "
         return f"{since}{how}{clean(state.actor, NAME_LENGTH)}: {clean(state.reason, REASON_LENGTH)}"
     if again or not state.actor:  # that a run turns off what had ended is no news

@@ -61,7 +61,7 @@ class Switch:
                 kept, since=event["at"], by=event["actor"], why=event["reason"], verdict=event["verdict"],
                 by_person=person,
             )  # fmt: skip
-        return replace(kept, verdict=event["verdict"]) if kind == "held" else kept
+        return replace(kept, verdict=event["verdict"]) if kind in ("held", "renewed") else kept
 
 
 @dataclass

@@ -967,7 +967,7 @@ def check_ended(reader: Reader, message: Message, living: Living) -> None:
     """The reply that an operator's enable has ended."""
     for lines in (lines for kind, lines in message.blocks if kind == "section"):
         for line in lines:
-            found = re.fullmatch(r"(?P<name>[\w -]+?): (?P<words>Automation is .+)\.", line)
+            found = re.fullmatch(r"(?P<name>.+?): (?P<words>Automation is .+)\.", line)
             label = living.by_name(found["name"]) if found else None
             if found is not None and label is not None:
                 SWITCH.read(reader, found["words"], Of(label.source, label.label))

@@ -32,7 +32,7 @@ from monitor.alerting.slack.blocks import (
     with_code,
 )
 from monitor.alerting.slack.links import Links
-from monitor.automation.state import effective
+from monitor.automation.state import GateReason, effective
 from monitor.core.records import Incident, SwitchState
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean, count_of, moment
@@ -112,9 +112,7 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     mine = [state for state in known if state.label is not None and source in ("", state.source)]
     found = [(state, effective(state, now, whole=whole.get(state.source))) for state in mine]
     ends = sorted(allowed.until for _, allowed in found if allowed.allowed and allowed.until is not None)
-    closed = {name for name, state in whole.items() if state.state == "off"}  # off, but not by their leases
-    on = [s for s in mine if s.state == "on" and s.source not in closed]
-    over = sorted(s.lease_until for s in on if s.lease_until and s.lease_until <= now)
+    over = sorted(s.lease_until for s, allowed in found if allowed.reason is GateReason.LEASE_ENDED and s.lease_until)
     with_it = "its lease" if len(over) == 1 else "their leases"
     ended = f"automation of {count_of(len(over), 'label')} ended with {with_it}"
     last = f"{', the last' if len(set(over)) > 1 else ','} at {moment(over[-1])}" if over else ""

@@ -197,18 +197,30 @@ _OTHERS = {
 
 
 def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
-    """The labels of a message: the worst first, what is resolved last; in each, the worst finding first."""
+    """The labels of a message: the gravest first, what is resolved last.
+
+    In each, what the newest evaluation says worst comes first: the label is what its first finding is.
+    """
     groups: dict[tuple[str, str | None], list[AlertItem]] = {}
-    for finding in sorted(findings, key=_place):
+    for finding in sorted(
+        findings, key=lambda each: (_ORDER[each.now], SEVERITY_RANK[each.verdict.severity], *_place(each))
+    ):
         groups.setdefault((finding.incident.source, finding.incident.label), []).append(finding)
-    return sorted((LabelFindings(tuple(each)) for each in groups.values()), key=lambda each: _place(each.lead))
+    labels = (LabelFindings(tuple(each)) for each in groups.values())
+    return sorted(
+        labels,
+        key=lambda label: (
+            label.now == Now.RESOLVED,
+            SEVERITY_RANK[label.severity],
+            _ORDER[label.now],
+            *_place(label.lead),
+        ),
+    )
 
 
-def _place(finding: AlertItem) -> tuple[bool, int, int, float, str, str, bool, str]:
+def _place(finding: AlertItem) -> tuple[float, str, str, bool, str]:
     verdict, excess = finding.verdict, finding.excess_errors or 0.0
-    source, label = verdict.subject.source, verdict.subject.label or ""
-    gravity = (finding.now == Now.RESOLVED, SEVERITY_RANK[verdict.severity], _ORDER[finding.now], -excess)
-    return (*gravity, source, label, verdict.metric != "shortfall", verdict.rule)
+    return -excess, verdict.subject.source, verdict.subject.label or "", verdict.metric != "shortfall", verdict.rule
 
 
 def newest_window(findings: Sequence[AlertItem], schedule: str | None = None) -> Window | None:

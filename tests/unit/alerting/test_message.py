@@ -17,7 +17,7 @@ from monitor.alerting.slack import incident_message as incidents
 from monitor.alerting.slack import message
 from monitor.alerting.slack.blocks import EMOJI, edited, escape
 from monitor.alerting.slack.incident_message import IN_FULL, delivery_id, incident_message
-from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine, newest_window
+from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine, by_label, newest_window
 from monitor.alerting.slack.links import Links
 from monitor.automation.harm import Harm, TimeOn
 from monitor.config.model import Route
@@ -163,6 +163,22 @@ MESSAGES = {
     ),
     "trial": lambda: message.trial_message("#ml-oncall", "critical", "ana <!here>", WEEK.end, "<!subteam^S0123>"),
 }  # fmt: skip
+
+
+def test_a_label_is_what_the_worst_of_its_rules_is_now() -> None:
+    def event(item: AlertItem, reason: IncidentReason) -> IncidentEvent:
+        return IncidentEvent(
+            key=item.incident.id, incident=item.incident.id, at=WEEK.end, kind="continued", reason=reason.value,
+            actor="run", window=WEEK.name,
+        )  # fmt: skip
+
+    held = replace(SHORTFALL, last=event(SHORTFALL, IncidentReason.HELD_BACK))
+    held = replace(held, incident=replace(held.incident, ok_windows=1))
+    warning = finding(replace(INCREASE.verdict, subject=held.verdict.subject))
+    unjudged = replace(warning, last=event(warning, IncidentReason.NOT_EVALUATED_OPEN))
+    (label,) = by_label([held, unjudged])
+    assert (label.now, label.lead.now, label.severity) == (Now.NOT_JUDGED, Now.NOT_JUDGED, "critical")
+    assert label.others() == "Within the limit, not resolved yet: automated-shortfall."
 
 
 @pytest.mark.parametrize("name", MESSAGES)

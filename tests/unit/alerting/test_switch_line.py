@@ -36,6 +36,8 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
         (OFF, {"off_since": NOW - 20 * HOUR}, "Automation is off since Sun 2026-11-15 13:30 UTC", "off"),
         (replace(OFF, by_operator=True, actor="ana", reason="look"), {},
          "Automation is off since Mon 2026-11-16 06:30 UTC: turned off by ana: look", "off"),
+        (replace(OFF, actor="ana", reason="look"), {},  # its time is over: from then on a run may end it
+         "Automation is off since Mon 2026-11-16 06:30 UTC: turned off by ana: look", "off"),
         (SwitchState("tickets", "billing"), {}, "Automation is off: nobody has turned it on", None),
         (replace(OFF, by_operator=True), {}, "Automation is off: nobody has turned it on", "off"),
         (ON, {}, "Automation is on, until Tue 2026-11-17 15:30 UTC unless an evaluation renews it", "on"),

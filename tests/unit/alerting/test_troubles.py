@@ -110,6 +110,8 @@ def test_what_may_act_is_computed_from_the_leases_of_that_time(hours: tuple[int,
     assert automation_now([*on, SwitchState("tickets", "off", "off")], NOON).startswith(says)
     off = SwitchState("tickets", None, "off")
     assert automation_now([*on, off], NOON) == "No label acts alone now."
+    ended = SwitchState("tickets", None, "on", verdict="v", lease_until=NOON - 9 * HOUR)  # before any of theirs
+    assert automation_now([*on, ended], NOON) == "No label acts alone now."
 
 
 def test_a_group_names_its_reasons_once_in_order_of_gravity():
