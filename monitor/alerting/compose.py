@@ -175,7 +175,7 @@ class _Composer:
         return roots, found
 
     def _placed(self, opened: Sequence[Incident]) -> tuple[dict[str, str], dict[int, list[Incident]]]:
-        """(incident -> the living message it joins, route -> the incidents of its new message), the gravest first."""
+        """(incident -> the living message it joins, route -> the incidents of its new message), most severe first."""
         config, roots = self.monitor.config, dict[str, str]()
         leads: dict[tuple[str, str | None], int] = {}
         groups: dict[int, list[Incident]] = {}

@@ -193,7 +193,7 @@ def compare_scores_command(
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
         return
     (title,) = cli.cells(f"{Subject(name, label).name}, {window.name}, the best calibrated first")
-    table = plain_table("score", "rows", "ECE", "interval", "Brier", "log loss", "ROC-AUC", title=title)
+    table = plain_table("score", "rows", "ECE", "interval", "Brier", "log loss", "ROC AUC", title=title)
     for one in found:
         table.add_row(
             one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), _number(one.brier),

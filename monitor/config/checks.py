@@ -267,7 +267,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _possible(measure: str, condition: object) -> tuple[float, float]:
-    """The values a threshold can be held against."""
+    """The values a threshold can be compared with."""
     low, high = (0.0, math.inf) if measure == "psi" else range_of(measure)
     return (0.0, high - low) if condition == "increase" else (low, high)
 

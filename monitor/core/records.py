@@ -20,7 +20,7 @@ SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
 Severity = Literal["info", "warning", "critical"]
 SEVERITY_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
-"""The gravest first."""
+"""The most severe first."""
 ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
 ActionKind = Literal["slack", "disable_automation", "block_scores"]
 
@@ -275,7 +275,7 @@ class Action:
 class ShiftResult:
     """One distribution test of one subject in one window against its baseline.
 
-    ``statistic`` is the effect size that a rule's threshold is held against (KS distance, PSI,
+    ``statistic`` is the effect size that a rule's threshold is compared with (KS distance, PSI,
     Cramer's V); ``p_value`` is None where a test has none.
     """
 

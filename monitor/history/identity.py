@@ -67,7 +67,7 @@ def heed(connection: Connection, seen: Recorded | None, now: datetime) -> bool:
 
 
 def advance(connection: Connection, at: datetime | None = None) -> Identity:
-    """One more version; ``at`` is the date of the change, where it may be held against a clock."""
+    """One more version; ``at`` is the date of the change, where it may be compared with a clock."""
     table = tables.history
     values: dict[str, object] = {"version": table.c.version + 1}
     if at is not None:

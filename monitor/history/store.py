@@ -265,7 +265,7 @@ class Store:
             return replace(identity.read(connection), seen=recorded)
 
     def standing(self) -> Standing:
-        """Switches, thresholds and identity at one moment: what a board is made of."""
+        """Switches, thresholds and identity at one moment: what a snapshot is made of."""
         recorded = read_marker(self._marker)
         with self._read() as connection:
             return Standing(

@@ -1,7 +1,7 @@
 """Has the calibration error grown since the baseline, or passed a level? One-sided p-values.
 
 The raw rule "E1 - E0 > threshold" fires in more than half of all unchanged weeks at 500 rows, because the
-plug-in error is biased by the number of rows. Here the change is held against what two windows
+plug-in error is biased by the number of rows. Here the change is compared with what two windows
 with the *same* true error would show.
 """
 

@@ -16,7 +16,7 @@ from monitor.metrics.calibration import brier, nll
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One construction on the rows: ECE (debiased, with its interval), Brier score, log loss and ROC-AUC."""
+    """One construction on the rows: ECE (debiased, with its interval), Brier score, log loss and ROC AUC."""
 
     name: str
     rows: int

@@ -1,6 +1,6 @@
 """What to conclude of one label: what to do, from the verdicts of the window, and the handbook's level of its numbers.
 
-The tables are data. ADVICE: every row that fits a verdict, the gravest first; each advice names the rule and outcome
+The tables are data. ADVICE: rows that fit a verdict, the most severe first; each advice names the rule and outcome
 it comes from, so none can contradict a verdict. LEVELS and BANDS are the handbook's view of the debiased values: they
 describe, and advise nothing. Each row's reason is a heading of docs/conclusions.md.
 """
@@ -225,7 +225,7 @@ ADVICE: tuple[AdviceRow, ...] = (
     _row("in_baseline", "not_evaluated", "nothing", "nothing to do: this window is part of the baseline",
          _by_reason(Reason.IN_BASELINE)),
 )  # fmt: skip
-"""What verdicts ask for, the gravest first: every row that fits a verdict.
+"""What verdicts ask for, the most severe first: every row that fits a verdict.
 
 ``few_rows`` and ``not_confirmed`` are left out beside a breach.
 """
@@ -266,7 +266,7 @@ class FoundBand:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What to do, the gravest first; and apart from it the handbook's level with its reasons and bands.
+    """What to do, the most severe first; and apart from it the handbook's level with its reasons and bands.
 
     ``recalibration`` is the choice among the methods by their cross-validated gains, None where there are no gains.
     """

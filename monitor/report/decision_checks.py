@@ -94,7 +94,7 @@ def rises(verdict: Verdict) -> bool:
 
 
 def measured(verdict: Verdict) -> float | None:
-    """What was held against the threshold: the change for an increase, else the value."""
+    """What was compared with the threshold: the change for an increase, else the value."""
     return verdict.change if rises(verdict) else verdict.value
 
 

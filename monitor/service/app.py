@@ -406,7 +406,7 @@ def get_board(
 
 
 def etag(board: Mapping[str, Any]) -> str:
-    """The validator of a board: weak, since ``at`` differs where the ETag does not.
+    """The validator of a snapshot: weak, since ``at`` differs where the ETag does not.
 
     >>> etag({"at": "1"}) == etag({"at": "2"}), etag({"at": "1", "switches": []}) == etag({"at": "1"})
     (True, False)

@@ -160,7 +160,7 @@ class Service:
         return replace(found, closed=found.closed or GateReason.HISTORY_WENT_BACK)
 
     def _read_board(self, store: Store) -> SwitchSnapshot:
-        at = self._clock()  # before reading, so that the board is never said to be newer than it is
+        at = self._clock()  # before reading, so that the snapshot is never said to be newer than it is
         found = store.standing()
         return board_of(at, found.switches, found.automate_at, found.identity)
 

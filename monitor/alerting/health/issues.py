@@ -183,7 +183,7 @@ class HealthIssue:
 
 
 def findings(seen: Observed, now: datetime) -> list[HealthIssue]:
-    """Everything that is wrong, the gravest first."""
+    """Everything that is wrong, the most severe first."""
     every = list(_judged(seen))
     causes = {finding.key for finding in every if finding.reason == WatchReason.REJECTED_ROWS}
     # of rows that were all rejected, the verdicts know the cause

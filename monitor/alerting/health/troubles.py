@@ -49,7 +49,7 @@ TROUBLE_OF: Mapping[WatchReason, Trouble] = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The findings of one trouble, the gravest first. ``subject``: a source, a channel, or "" for the monitor."""
+    """The findings of one trouble, the most severe first. ``subject``: a source, a channel, or "" for the monitor."""
 
     trouble: Trouble
     subject: str
@@ -67,12 +67,12 @@ class Group:
 
     @property
     def severity(self) -> Severity:
-        """That of its gravest finding."""
+        """That of its most severe finding."""
         return min((finding.severity for finding in self.findings), key=SEVERITY_RANK.__getitem__)
 
     @property
     def reasons(self) -> dict[str, Any]:
-        """The named reasons as fields of its incident, those of the gravest findings first."""
+        """The named reasons as fields of its incident, those of the most severe findings first."""
         first, *further = dict.fromkeys(finding.reason.value for finding in self.findings)
         return {"reason": first, "further_reasons": tuple(further)}
 

@@ -1,8 +1,8 @@
-"""What a gate holds in memory: one board, worked out label by label, and until when it may be used. Pure.
+"""What a gate holds in memory: one snapshot, worked out label by label, and until when it may be used. Pure.
 
-Two clocks are used. How old a board is, and how much of a lease has passed since it was read, is
+Two clocks are used. How old a snapshot is, and how much of a lease has passed since it was read, is
 counted on a clock that only ever runs forward (``elapsed``, in seconds). What time it *is* comes
-from the board alone, so a router whose clock is wrong neither prolongs a lease nor ends it early.
+from the snapshot alone, so a router whose clock is wrong neither prolongs a lease nor ends it early.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Entry: TypeAlias = tuple[float, Terms]
 MARGIN_S = 0.001  # near the end of a lease it is `decide` that says, to the microsecond
 QUICK_SHARE = 0.5  # of the TTL; until then somebody else sees to the next reading
 
-_NOBODY: Entry = (math.inf, terms(SwitchSnapshot(datetime.min), "?", "?", datetime.min))  # noqa: DTZ901 - of a board without anything
+_NOBODY: Entry = (math.inf, terms(SwitchSnapshot(datetime.min), "?", "?", datetime.min))  # noqa: DTZ901 - of a snapshot without anything
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class SnapshotCache:
 
     ``began`` is when reading it began, ``fresh_until`` when it is too old, ``due`` when a gate must
     see whether anybody reads the next one. At ``anchored`` it was ``now`` at the latest, and at ``ended`` it
-    was ``seen`` at the earliest: a board is made some time between the beginning and the end of its reading.
+    was ``seen`` at the earliest: a snapshot is made some time between the beginning and the end of its reading.
     ``entries`` hold, for each (source, label), until when its terms are valid; ``strangers``, for each
     source, those of labels without a switch. All but ``now`` and ``seen`` are on the ``elapsed`` clock.
     """
@@ -46,15 +46,15 @@ class SnapshotCache:
     due: float
 
     def time(self, elapsed: float) -> datetime:
-        """What time it is by the board's clock, at the latest: no lease is taken to last longer than it does."""
+        """What time it is by the snapshot's clock, at the latest: no lease is taken to last longer than it does."""
         return self.now + timedelta(seconds=elapsed - self.anchored)
 
     def earliest(self, elapsed: float) -> datetime:
-        """What time it is by the board's clock, at the earliest: what is older than this is of the past."""
+        """What time it is by the snapshot's clock, at the earliest: what is older than this is of the past."""
         return self.seen + timedelta(seconds=elapsed - self.ended)
 
     def is_fresh(self, elapsed: float) -> bool:
-        """Whether the board may be used; not on a clock that ran backwards, either."""
+        """Whether the snapshot may be used; not on a clock that ran backwards, either."""
         return self.began <= elapsed < self.fresh_until
 
     def answer(self, source: str, label: str, score: float | None, elapsed: float) -> Decision:
@@ -76,7 +76,7 @@ def hold(
 ) -> SnapshotCache:
     """A board whose reading began at ``began`` and ended at ``ended`` (None: at once).
 
-    The time never goes back: where the board's clock is behind what the previous one says, that one
+    The time never goes back: where the snapshot's clock is behind what the previous one says, that one
     goes on.
 
     >>> from datetime import UTC
@@ -96,7 +96,7 @@ def hold(
 
 
 def renew(held: SnapshotCache, *, began: float, ttl_s: float) -> SnapshotCache:
-    """The same board, of which a reading that began at ``began`` has found that it still holds."""
+    """The same snapshot, of which a reading that began at ``began`` has found that it still holds."""
     first, fresh_until, due = _lifetime(began, ttl_s)
     return replace(held, began=first, fresh_until=fresh_until, due=due)
 

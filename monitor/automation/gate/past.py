@@ -15,7 +15,7 @@ class Past:
         self._left: Mark | None = None
 
     def refusal(self, mark: Mark | None, before: Mark | EllipsisType | None = ...) -> str | None:
-        """Why a board with this mark must not be used, in words; None, and remembered, where it may.
+        """Why a snapshot with this mark must not be used, in words; None, and remembered, where it may.
 
         A history that went back is refused until somebody raises its epoch: its version, counted on from the older
         copy, overtakes the one seen before, and what was turned off in between is on all the same. ``before`` is what

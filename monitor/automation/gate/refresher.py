@@ -1,4 +1,4 @@
-"""The one thread that reads the board for a gate, again and again, and what came of it.
+"""The one thread that reads the snapshot for a gate, again and again, and what came of it.
 
 Nobody else reads: a reading that hangs blocks no question and makes no second thread.
 """
@@ -22,7 +22,7 @@ from monitor.core.time_limit import in_words
 LIMIT_S = 5.0  # of one reading
 PAUSES = 4  # readings in one TTL: after a change is stored, a fourth of the TTL passes at most
 RETRIES = 12  # the same where the last reading failed
-WHOLE_AFTER_S = 600.0  # a board that "has not changed" is read whole again, so that its clock is looked at
+WHOLE_AFTER_S = 600.0  # a snapshot that "has not changed" is read whole again, so that its clock is looked at
 log = logging.getLogger(__name__)
 
 
@@ -127,7 +127,7 @@ class Refresher:
         return hold(board, began=began, ttl_s=self.ttl_s, ended=self.elapsed(), previous=self.held)
 
     def _refuse_past(self, board: SwitchSnapshot, began: float) -> None:
-        """Raise ReadFailed, and forget what is held, where the board is of the past.
+        """Raise ReadFailed, and forget what is held, where the snapshot is of the past.
 
         That is a history that went back, or an answer whose own time is more than a TTL behind what this process
         counts from the answers before it: no cache, and no clock that was put back, prolongs a yes.

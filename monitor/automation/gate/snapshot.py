@@ -1,4 +1,4 @@
-"""The board: every switch and every threshold at one moment, and the decision that follows from it.
+"""The snapshot: every switch and every threshold at one moment, and the decision that follows from it.
 
 It is what a gate holds in memory, and what the HTTP service sends: one form, one way to decide,
 wherever the question is asked. Pure, and light enough for a router: only the standard library.
@@ -41,7 +41,7 @@ class Decision:
 class SwitchSnapshot:
     """Switches by (source, label), label None for the source's own, and ``automate_at`` likewise.
 
-    A label without a threshold of its own has its source's. ``at`` is when the board was read, by
+    A label without a threshold of its own has its source's. ``at`` is when the snapshot was read, by
     the clock of whoever read it. ``mark`` says how far the history had come, ``newest_at`` when a switch was changed
     last; ``closed`` is why no label at all may act, None usually.
     """
@@ -63,7 +63,7 @@ REQUEST = "Calmon-Request"
 """The header that brings back which request it answers."""
 BEHIND = timedelta(minutes=10)
 """How far a clock may be behind the newest stored change of a switch."""
-#: Why a whole board is closed, in words.
+#: Why a whole snapshot is closed, in words.
 WHOLE: Mapping[GateReason, str] = {
     GateReason.HISTORY_RESTORED: "the history was put back from a backup, and no operator has confirmed it",
     GateReason.HISTORY_WENT_BACK: "the history is older than the one seen before: an old copy was put back",
@@ -73,7 +73,7 @@ WHOLE: Mapping[GateReason, str] = {
 def board_of(
     at: datetime, switches: Iterable[SwitchState], automate_at: Mapping[Key, float], identity: Identity
 ) -> SwitchSnapshot:
-    """The board of what a history holds, read at ``at``; closed where an older copy was put back."""
+    """The snapshot of what a history holds, read at ``at``; closed where an older copy was put back."""
     closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
     if not identity.confirmed:
         closed = GateReason.HISTORY_RESTORED
@@ -92,7 +92,7 @@ _BLOCKED = Decision(False, GateReason.SCORE_BLOCKED, detail="scores in this rang
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What decides about the scores of one label, as long as the board is the same and the lease lasts.
+    """What decides about the scores of one label, as long as the snapshot is the same and the lease lasts.
 
     ``closed`` is the answer whatever the score, None where it depends on the score. ``yes`` and
     ``below`` are the answers from ``threshold`` on and below it; they are made once, since a gate
@@ -124,7 +124,7 @@ class Terms:
 
 
 def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Terms:
-    """What this board says about a label at this moment. Closed for whatever is not known."""
+    """What this snapshot says about a label at this moment. Closed for whatever is not known."""
     if not isinstance(source, str) or not isinstance(label, str) or not label:  # no label is the source's own switch
         return Terms(_NO_LABEL)
     whole = closed_by_history(board, now)
@@ -180,7 +180,7 @@ def _number(score: object) -> float:
 
 
 def to_json(board: SwitchSnapshot) -> dict[str, Any]:
-    """The board as plain data: the body of ``GET /v1/automation``."""
+    """The snapshot as plain data: the body of ``GET /v1/automation``."""
     return {
         "at": board.at.isoformat(),
         "history": None if board.mark is None else asdict(board.mark),
@@ -195,7 +195,7 @@ def to_json(board: SwitchSnapshot) -> dict[str, Any]:
 
 
 def from_json(document: Any) -> SwitchSnapshot:
-    """The board of :func:`to_json`. Raises ValueError for anything else: a gate must not guess.
+    """The snapshot of :func:`to_json`. Raises ValueError for anything else: a gate must not guess.
 
     >>> from datetime import UTC
     >>> from_json(to_json(SwitchSnapshot(datetime(2026, 11, 21, tzinfo=UTC)))).at.year
@@ -211,9 +211,9 @@ def from_json(document: Any) -> SwitchSnapshot:
             None if closed is None else GateReason(closed),
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"not a board of switches: {error!r}") from None
+        raise ValueError(f"not a snapshot of switches: {error!r}") from None
     if len(found.switches) < len(switches) or len(found.automate_at) < len(thresholds):
-        raise ValueError("not a board of switches: a label is in it twice")
+        raise ValueError("not a snapshot of switches: a label is in it twice")
     return found
 
 

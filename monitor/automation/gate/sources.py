@@ -1,4 +1,4 @@
-"""Where a gate reads its board: the history itself, or calmon's HTTP service.
+"""Where a gate reads its snapshot: the history itself, or calmon's HTTP service.
 
 A reading ends within its time limit, and everything that can go wrong with it is a
 :class:`ReadFailed` that says so in words without any secret.
@@ -39,7 +39,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ReadFailed(Exception):
-    """A reading that gave no board; ``reason`` is what the gate says once it has to close."""
+    """A reading that gave no snapshot; ``reason`` is what the gate says once it has to close."""
 
     def __init__(self, reason: GateReason, detail: str) -> None:
         super().__init__(detail)
@@ -48,18 +48,18 @@ class ReadFailed(Exception):
 
 
 class Source(Protocol):
-    """Gives a board, or None where the last one still holds; raises :class:`ReadFailed`."""
+    """Gives a snapshot, or None where the last one still holds; raises :class:`ReadFailed`."""
 
     reason: GateReason
 
     def read(self, limit_s: float) -> SwitchSnapshot | None:
-        """The board now, within about ``limit_s`` seconds."""
+        """The snapshot now, within about ``limit_s`` seconds."""
 
     def for_child(self) -> Self:
         """The same source for a process that was forked: it shares nothing with this one."""
 
     def forget(self) -> None:
-        """Give the whole board the next time, whether it has changed or not."""
+        """Give the whole snapshot the next time, whether it has changed or not."""
 
 
 class StoreSource:
@@ -80,7 +80,7 @@ class StoreSource:
         """Nothing to forget: each reading is a whole one."""
 
     def read(self, limit_s: float) -> SwitchSnapshot:
-        """The board in one transaction. Raises :class:`ReadFailed`."""
+        """The snapshot in one transaction. Raises :class:`ReadFailed`."""
         try:
             with _IMPORTS:
                 from monitor.history.errors import HistoryError  # noqa: PLC0415 - who asks HTTP needs no database
@@ -103,7 +103,7 @@ class StoreSource:
                 self.reason, f"{error.name or 'psycopg'} is not installed here; see the extra postgres"
             ) from error
         except Exception as error:  # whatever is in the tables
-            raise ReadFailed(self.reason, f"the history holds what is no board: {type(error).__name__}") from error
+            raise ReadFailed(self.reason, f"the history holds what is no snapshot: {type(error).__name__}") from error
 
 
 class HttpSource:
@@ -124,11 +124,11 @@ class HttpSource:
         return type(self)(self._url, self._token)
 
     def forget(self) -> None:
-        """Ask for the whole board the next time, not only whether it has changed."""
+        """Ask for the whole snapshot the next time, not only whether it has changed."""
         self._etag = None
 
     def read(self, limit_s: float) -> SwitchSnapshot | None:
-        """The board, or None where the service says that it has not changed. Raises :class:`ReadFailed`."""
+        """The snapshot, or None where the service says that it has not changed. Raises :class:`ReadFailed`."""
         with _IMPORTS:
             from http.client import HTTPException  # noqa: PLC0415 - a gate that reads the history needs no HTTP
 
@@ -181,7 +181,7 @@ class HttpSource:
             self._fail(f"the service answers {answer.status}")
 
     def _refuse_cached(self, answer: HTTPResponse) -> None:
-        """Whatever a cache says, a board or "not changed", may be over."""
+        """Whatever a cache says, a snapshot or "not changed", may be over."""
         if answer.headers.get("Age", "0").strip() != "0":
             self._fail("a cache answered in place of the service")
 
@@ -222,7 +222,7 @@ def _is_late(error: BaseException, limit: TimeLimit) -> bool:
 def _in_words(error: BaseException) -> str:
     """The error; of errors whose text may hold what was sent or received, only the name."""
     if isinstance(error, ValueError | RecursionError):
-        return "the answer is no board of switches"
+        return "the answer is no snapshot of switches"
     reason = getattr(error, "strerror", None)
     return f"the service cannot be reached: {reason or type(error).__name__}"
 

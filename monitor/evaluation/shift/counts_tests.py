@@ -2,7 +2,7 @@
 
 They answer "is the traffic, or the classifier's confidence, another than it was", never "are the
 scores still right": scores may move and stay calibrated. Each gives an effect size, which a rule's
-threshold is held against and which does not grow with the number of rows, and, where there is one,
+threshold is compared with and which does not grow with the number of rows, and, where there is one,
 a p-value on effective rows.
 """
 

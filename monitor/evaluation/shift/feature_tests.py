@@ -1,4 +1,4 @@
-"""KS, PSI and chi-square of one feature column, on samples: what a rule with a ``column`` is held against."""
+"""KS, PSI and chi-square of one feature column, on samples: what a rule with a ``column`` is compared with."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | Non
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
-    """The version of one label's baseline that a window is held against; ``versions`` are oldest first.
+    """The version of one label's baseline that a window is compared with; ``versions`` are oldest first.
 
     The one that its stored verdicts name (``used``), else the newest that ends before the window. A window before the
     first baseline's end has none; one that lies in it has that one, and is not judged.

@@ -14,7 +14,7 @@ _READ_BY = ("relation", "columns", "score_is", "window_on", "kind", "score")  # 
 
 
 class ReplayRefused(ValueError):
-    """The two files cannot be held against one history; the message says why and what to do."""
+    """The two files cannot be compared with one history; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
