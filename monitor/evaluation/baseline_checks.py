@@ -181,9 +181,7 @@ def _pairs(span: SpanSeen) -> Iterator[_Pair]:
 
 
 def _pair(span: SpanSeen, between: Between, then: Sequence[WeekSeen], now: Sequence[WeekSeen]) -> _Pair:
-    return _Pair(
-        span, between, _pooled(then), _pooled(now), now[0].window.name, (_versions(then), _versions(now))
-    )  # fmt: skip
+    return _Pair(span, between, _pooled(then), _pooled(now), now[0].window.name, (_versions(then), _versions(now)))
 
 
 def _pooled(weeks: Sequence[WeekSeen]) -> Counts:

@@ -107,7 +107,7 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
     )
     verdicts = [
         verdict for rule in config.rules_for(window.schedule) for verdict in verdicts_of(rule, data, config, shifts)
-    ]  # fmt: skip
+    ]
     return Evaluated(
         data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error,
         data.current.rejected,

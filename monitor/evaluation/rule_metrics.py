@@ -403,7 +403,7 @@ def _ece_increase_detectables(looks: Sequence[RuleSample], within: Limits) -> li
     pairs, evaluation = [_both(look) for look in looks], looks[0].evaluation
     return ece_increase_detectables(
         pairs, rate=evaluation.false_discovery_rate, power=POWER, confidence=evaluation.confidence, within=within
-    )  # fmt: skip
+    )
 
 
 def _mce_increase_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:

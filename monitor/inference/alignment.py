@@ -14,7 +14,7 @@ MOVED_BY = 0.02  # a bin whose mean score differs by more has moved
 MOVED_SHARE = 0.20  # more of the window's rows than this in moved bins: new bins are needed
 COMPARABLE = 0.80  # the least share of the window's rows that the baseline must still speak for
 MIN_BINS = 5
-MIN_ROWS = 100  # of the baseline, for each bin of the window
+MIN_ROWS = 100  # of the baseline, in each bin that is compared
 MIN_RATIO = 0.2  # baseline rows for each row of the window
 
 
@@ -48,7 +48,9 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
     (False, 1.0, True)
     """
     now, then = binned(window, edges), binned(baseline, edges)
-    moved_share = _share(now, _moved(now, then))
+    # bins of the window whose mean score is elsewhere, or of which the baseline knows nothing
+    moved = (now.n > 0) & ((then.n == 0) | (np.abs(now.score - then.score) > MOVED_BY))
+    moved_share = _share(now, moved)
     if moved_share <= MOVED_SHARE:
         return Aligned(now, then, rebinned=False, comparable=1.0, moved_share=moved_share, usable=True)
     shared = _mixture_edges(window, baseline, bins)
@@ -71,12 +73,6 @@ def _binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
     upper = np.asarray(edges, dtype=np.int64)
     none = np.zeros(len(upper))
     return BinCounts(upper, np.zeros_like(upper), none, none, none, none)
-
-
-def _moved(now: BinCounts, then: BinCounts) -> Bools:
-    """Bins of the window whose mean score is elsewhere, or of which the baseline knows nothing."""
-    moved: Bools = (now.n > 0) & ((then.n == 0) | (np.abs(now.score - then.score) > MOVED_BY))
-    return moved
 
 
 def _share(table: BinCounts, chosen: Bools) -> float:

@@ -62,9 +62,9 @@ def absolute_moments(n: Floats, centre: Floats, rate: Floats) -> tuple[Floats, F
     first, third = _first_and_third(rows, stretch, centre, rate)
     second = (rate - centre) ** 2 + rate * (1 - rate) * stretch**2 / rows
     if (stretch > 1).any():
-        ends = ((rate**rows, rate + stretch * (1 - rate) - centre, 1 - centre),
-                ((1 - rate) ** rows, centre + (stretch - 1) * rate, centre))  # fmt: skip
-        for chance, out, end in ends:
+        every = (rate**rows, rate + stretch * (1 - rate) - centre, 1 - centre)
+        none = ((1 - rate) ** rows, centre + (stretch - 1) * rate, centre)
+        for chance, out, end in (every, none):
             first = first + chance * (end - out)
             second = second + chance * (end**2 - out**2)
             third = third + chance * (end**3 - out**3)

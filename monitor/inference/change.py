@@ -82,7 +82,11 @@ def ece_increase_ps(pairs: Sequence[Pair], *, confidence: float = 0.95) -> list[
 
 
 def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> float:
-    """The same if both windows had the gaps of their pooled rows: it sees changed behaviour only."""
+    """The p-value for a larger ECE in the window than in its baseline, of changed behaviour only; 1 without rows.
+
+    As :func:`ece_increase_ps`, but if both windows had the gaps of their pooled rows, so that a change of traffic is
+    not seen.
+    """
     if not has_rows(window, baseline):
         return 1.0
     pooled = pool_bins([baseline, window])
@@ -114,7 +118,7 @@ class SameError:
 
 @each_by_content
 def same_errors(pairs: Sequence[Pair], confidence: float) -> list[SameError]:
-    """Pairs of tables, which must hold rows, moved to the baseline's ECE, each with its own gaps."""
+    """Each pair of tables, which must hold rows, if both had the baseline's ECE, each with its own gaps."""
     baselines = [(baseline,) for _, baseline in pairs]
     limits, then = _each_limits(baselines, confidence), _each_at_limits(baselines, confidence)
     windows = stack([window for window, _ in pairs])
@@ -168,7 +172,7 @@ def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:
 
 @each_by_content
 def intervals_of_mce(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[MceInterval]:
-    """``mce_intervals``, kept for the other rules on the same bins and, of a baseline, for other weeks."""
+    """The MCE of each table, kept for other rules on the same bins and, of a baseline, for other weeks."""
     return mce_intervals([table for (table,) in tables], confidence=confidence)
 
 
@@ -198,7 +202,7 @@ def _ece_above(tables: GapTables, threshold: float) -> Floats:
 
 
 def _ece_below(tables: GapTables, threshold: float) -> Floats:
-    """The larger one of what the two paths of the upper limit say, shape (T,)."""
+    """The larger one of the p-values along the two paths of the upper limit, shape (T,)."""
     size, observed = len(tables.n), floor_of_upper(tables)
     both = away_from_walls(tables, observed).take(np.tile(np.arange(size), 2))
     uniform = np.repeat([False, True], size)
@@ -225,18 +229,18 @@ def mce_level_ps(merged: Sequence[BinCounts], threshold: float, *, side: Side = 
     if filled:
         tables = stack([merged[row] for row in filled])
         largest = np.abs(tables.gap).max(axis=1, initial=0.0)
-        found[filled] = (surely_above if side == "above" else surely_below)(tables, largest, threshold)
+        found[filled] = (p_above if side == "above" else p_below)(tables, largest, threshold)
     return found.tolist()
 
 
-def surely_above(tables: GapTables, largest: Floats, threshold: float) -> Floats:
-    """P(MCE >= largest) if every bin of a table had a gap of ``threshold``, in the direction seen; shape (T,)."""
+def p_above(tables: GapTables, largest: Floats, threshold: float) -> Floats:
+    """P(plug-in MCE >= ``largest``) if every bin had a gap of ``threshold``, in the direction seen; shape (T,)."""
     rate = np.clip(tables.score + tables.sign * threshold, 0.0, 1.0)
     within = stays_within(largest[:, None], tables.n, tables.score, rate)
     return np.asarray(1 - np.where(tables.share > 0, within, 1.0).prod(axis=1))
 
 
-def surely_below(tables: GapTables, largest: Floats, threshold: float) -> Floats:
+def p_below(tables: GapTables, largest: Floats, threshold: float) -> Floats:
     """The largest P(gap <= largest) of any bin of a table with a gap of ``threshold``, either way; shape (T,).
 
     It holds whichever bin is the one with that gap. 1 where no bin could have it.

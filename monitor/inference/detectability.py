@@ -1,4 +1,4 @@
-"""How small a change these rows could have shown: the reason of "not enough evidence".
+"""The smallest change that these rows could have shown: the numbers behind "not enough evidence".
 
 A *detectable* change is the smallest one that this many rows, with these gaps, reveal with the
 given power at the unadjusted ``rate``. None: not even the largest possible one would be seen.
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
-from monitor.inference.change import Side, at_errors, has_rows, same_errors, surely_above, surely_below
+from monitor.inference.change import Side, at_errors, has_rows, p_above, p_below, same_errors
 from monitor.inference.gaps import (
     ROUNDING,
     EceMoments,
@@ -69,12 +69,12 @@ def _ece_paths(
     power: float,
     *,
     up: bool,
-    within: Limits,
+    within: Floats,
 ) -> Floats:
     """The smallest distances from the ECEs ``start`` along the shrunk paths whose moments are seen with ``power``.
 
     ``chance(moments, which)`` is about the tables ``which``. NaN where even the end of a path is not seen, where these
-    scores cannot have an ECE of ``start`` at all, or where the distance is certainly more than ``within``.
+    scores cannot have an ECE of ``start`` at all, or where the distance is known to be more than ``within``.
     """
     origin = position_of(tables, start)
     held = realised(tables, hypothetical(tables, origin)) >= start - _PRECISION
@@ -86,9 +86,7 @@ def _ece_paths(
         return scaled(chance(exact_moments(some, hypothetical(some, position))[0], which)) - float(ndtri(power))
 
     asked = np.flatnonzero(held)
-    asked = asked[
-        ~_surely_more(tables.take(asked), asked, start[asked], chance, power, up, [within[i] for i in asked.tolist()])
-    ]
+    asked = asked[~_too_far(tables.take(asked), asked, start[asked], chance, power, up, within[asked])]
     asked = asked[lead(np.ones(len(asked)), asked) >= 0]
     stride = 2 * tables.noise[asked] / np.maximum(np.abs(end[asked] - origin[asked]), ROUNDING)
     part = crossing(lambda at, which: lead(at, asked[which]), np.zeros(len(asked)), stride, near=_NEAR)
@@ -99,21 +97,20 @@ def _ece_paths(
     return found
 
 
-def _surely_more(
+def _too_far(
     tables: GapTables,
     which: Ints,
     start: Floats,
     chance: Callable[[EceMoments, Ints], Floats],
     power: float,
     up: bool,
-    within: Limits,
+    within: Floats,
 ) -> Bools:
-    """Whether what is allowed ``within`` is seen too rarely: the distance is more, and need not be searched."""
-    limit = np.array([np.nan if each is None else each for each in within])
-    more = np.zeros(len(limit), dtype=bool)
-    limited = np.flatnonzero(~np.isnan(limit))
+    """Whether a distance of ``within`` (NaN: any) is seen too rarely: then it is more, and need not be searched."""
+    more = np.zeros(len(within), dtype=bool)
+    limited = np.flatnonzero(~np.isnan(within))
     if limited.size:
-        reach = limit[limited] if up else -limit[limited]
+        reach = within[limited] if up else -within[limited]
         end = np.maximum(start[limited] + reach, 0.0)
         at = at_errors(tables.take(limited), end[:, None])
         more[limited] = chance(at.of(lambda part: part[:, 0]), which[limited]) < power
@@ -146,7 +143,7 @@ def ece_increase_detectables(
         def chance(at: EceMoments, which: Ints) -> Floats:
             return tail(critical[which], at - then.of(lambda part: part[which]))
 
-        limits = [within[row] for row in filled]
+        limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
         found[filled] = _ece_paths(stack([now for now, _ in asked]), start, chance, power, up=True, within=limits)
     return _numbers(found)
 
@@ -186,7 +183,7 @@ def ece_level_detectables(
             reached = tail(critical[which], moved)
             return reached if above else 1 - reached
 
-        limits = [within[row] for row in filled]
+        limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
         found[filled] = _ece_paths(stacked, start, chance, power, up=above, within=limits)
     return _numbers(found)
 
@@ -204,7 +201,7 @@ def mce_increase_detectables(
 ) -> list[float | None]:
     """The smallest rises of the MCE that ``mce_increase_ps`` would see, if the bin of median variance rose.
 
-    Thin bins are merged already. None also where it is certainly more than ``within``. Never too small, and too large
+    Thin bins are merged already. None also where it is known to be more than ``within``. Never too small, and too large
     by less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
@@ -217,7 +214,8 @@ def mce_increase_detectables(
     filled = [row for row, (now, then) in enumerate(merged) if ((now.w > 0) & (then.w > 0)).any()]
     if filled:
         nulls = [for_planning(null, rate) for null in each_unchanged([merged[row] for row in filled])]
-        found[filled] = _Rising.of(together(nulls)).detectable(rate, power, [within[row] for row in filled])
+        limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
+        found[filled] = _Rising.of(together(nulls)).detectable(rate, power, limits)
     return _numbers(found)
 
 
@@ -236,10 +234,10 @@ class _Rising:
         score = null.score[np.arange(len(moved)), moved]
         return cls(null, moved, farther(score), np.maximum(score, 1 - score))
 
-    def detectable(self, rate: float, power: float, within: Limits) -> Floats:
-        """The smallest rises that are seen, (T,); NaN where there is none, or it is certainly more than ``within``."""
+    def detectable(self, rate: float, power: float, within: Floats) -> Floats:
+        """The smallest rises that are seen, (T,); NaN where there is none, or where it is more than ``within``."""
         null, noise = self.null, self.null.noise
-        left = np.flatnonzero(~self._surely_unseen(rate, power, within))
+        left = np.flatnonzero(~self._known_unseen(rate, power, within))
         found = np.full(len(noise), np.nan)
         if not left.size:
             return found
@@ -273,16 +271,15 @@ class _Rising:
 
         return power
 
-    def _surely_unseen(self, rate: float, power: float, within: Limits) -> Bools:
-        """Whether a rise of ``within`` is seen with less than ``power``; False: not known.
+    def _known_unseen(self, rate: float, power: float, within: Floats) -> Bools:
+        """Whether a rise of ``within`` (NaN: any) is seen with less than ``power``; False: not known.
 
         The larger the change that is asked for, the less is seen: if too little is seen already with a change that is
         not enough for a p-value of ``rate``, the one that is enough need not be searched.
         """
         null = self.null
-        limit = np.array([np.nan if each is None else each for each in within])
-        unseen = np.zeros(len(limit), dtype=bool)
-        left = np.flatnonzero(~np.isnan(limit))
+        unseen = np.zeros(len(within), dtype=bool)
+        left = np.flatnonzero(~np.isnan(within))
         noise = null.noise
         change = 1.9 * noise
         for _ in range(2):
@@ -290,7 +287,7 @@ class _Rising:
             left, short = left[short > 0], short[short > 0]
             if not left.size:
                 break
-            few = self._power(change[left], left)(limit[left], np.arange(len(left))) < power
+            few = self._power(change[left], left)(within[left], np.arange(len(left))) < power
             unseen[left[few]] = True
             left, short = left[~few], short[~few]
             change[left] += 0.7 * short * noise[left]  # less than what is short, so that it is not enough again
@@ -323,7 +320,7 @@ def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     filled = tables.share > 0
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
     critical = smallest_of_each(
-        lambda largest, which: 1 - surely_above(tables.take(which), largest, threshold),
+        lambda largest, which: 1 - p_above(tables.take(which), largest, threshold),
         1 - rate, np.ones(len(noise)), threshold + 1.2 * noise, noise / 3, near=STEP,
     )  # fmt: skip
     found = np.full(len(noise), np.nan)
@@ -357,9 +354,9 @@ def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     filled, size = tables.share > 0, len(tables.n)
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
     most = np.full(size, threshold)
-    # the largest "largest gap" that is still significantly below: searched downwards from the threshold
+    # the largest "largest gap" whose p-value is still small: searched downwards from the threshold
     down = smallest_of_each(
-        lambda step, which: 1 - surely_below(tables.take(which), threshold - step, threshold),
+        lambda step, which: 1 - p_below(tables.take(which), threshold - step, threshold),
         1 - rate, most, noise, noise / 2,
     )  # fmt: skip
 

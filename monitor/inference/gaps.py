@@ -69,7 +69,7 @@ class GapTables:
 
     @property
     def pace(self) -> Floats:
-        """How fast each gap goes on the shrunk path, shape (T, M): first, one x takes x from the ECE.
+        """How fast each gap shrinks along the shrunk path, shape (T, M): at first, one x takes x from the ECE.
 
         In proportion to min(1, 2s / |d|), with s^2 = r (1 - r) / n and r = (c + y) / 2, which is no 0
         or 1 where there is a gap.
@@ -145,7 +145,7 @@ def with_gaps(tables: GapTables, gap: Floats) -> Floats:
 
 
 def realised(tables: GapTables, rate: Floats) -> Floats:
-    """The ECE that hit rates of shape (T, M) mean, sum w |p - c|, shape (T,)."""
+    """The ECE if these were the hit rates (T, M): sum w |p - c|, shape (T,)."""
     return np.asarray((tables.share * np.abs(rate - tables.score)).sum(axis=1))
 
 
@@ -306,16 +306,17 @@ def _next_look(x0: Floats, x1: Floats, f0: Floats, f1: Floats, step: Floats) -> 
 
 
 def floor_of_upper(tables: GapTables) -> Floats:
-    """What the upper limit takes for E: max(E, mean(0) - sd(0)), shape (T,).
+    """The ECE from which the upper limit is computed: max(E, mean(0) - sd(0)), shape (T,).
 
-    A table that looks *better* than calibrated ones do would otherwise have an upper limit of 0.
+    Mean and standard deviation are of the plug-in ECE of calibrated labels. A table that looks *better* than these do
+    would otherwise have an upper limit of 0.
     """
     calm, _ = exact_moments(tables, tables.score)
     return np.maximum(tables.plug_in, calm.mean - np.sqrt(calm.variance))
 
 
 def away_from_walls(tables: GapTables, observed: Floats) -> GapTables:
-    """The tables with the signs that the upper limit needs; ``observed`` has shape (T,).
+    """The tables with signs that leave room for errors larger than ``observed`` (T,), as the upper limit needs.
 
     Where every bin is all right (or all wrong) the observed direction ends at once at a hit rate of
     1 (or 0), and no larger error could be asked about: there the signs point to the farther end.
@@ -344,13 +345,13 @@ class Curves:
     tie: Bools
 
     def reached(self, position: Floats) -> Floats:
-        """The analytic T of each question at a position, shape (4T,)."""
+        """T of each question if the truth were at these positions, shape (4T,)."""
         at, tie = exact_moments(self.tables, hypothetical(self.tables, position, self.uniform))
         leeway = np.where(self.strict, tie, -tie) * self.tie
         return tail(self.observed + leeway, at, self.strict)
 
     def analytic(self) -> Floats:
-        """The answering positions by the analytic T, shape (4T,)."""
+        """The position at which T of each question reaches its target, by the closed form of T; shape (4T,)."""
         goal = scaled(self.target)
 
         def lead(position: Floats, which: Ints) -> Floats:
@@ -360,7 +361,7 @@ class Curves:
         return crossing(lead, start_of(self.tables, self.uniform), 2 * self.tables.noise)
 
     def take(self, rows: npt.ArrayLike) -> Curves:
-        """Some of the questions."""
+        """The questions at these places, in this order."""
         index = np.asarray(rows)
         rest = (getattr(self, field.name)[index] for field in fields(self)[1:])
         return Curves(self.tables.take(index), *rest)

@@ -17,7 +17,7 @@ import numpy as np
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
 from monitor.inference.binomial import whole
-from monitor.inference.gaps import GapTables, analytic_limits, curves, stack
+from monitor.inference.gaps import GapTables, curves, stack
 from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions
@@ -63,41 +63,30 @@ def ece_intervals(
     found = [_NOTHING] * len(tables)
     for part in _parts(tables):
         chosen = [tables[index] for index in part]
+        own = [] if form == "analytic" else [rngs[index] for index in part]
         if form == "percentile":
-            intervals = [_percentile(tables[index], rngs[index], confidence, resamples) for index in part]
-        elif form == "analytic":
-            intervals = _analytic(chosen, confidence)
+            intervals = [_percentile(*each, confidence, resamples) for each in zip(chosen, own, strict=True)]
         else:
-            intervals = _bootstrap(chosen, [rngs[index] for index in part], confidence, resamples)
+            intervals = _inverted(chosen, own, confidence, resamples)
         for index, interval in zip(part, intervals, strict=True):
             found[index] = interval
     return found
 
 
-def _records(
-    tables: Sequence[BinCounts], limits: tuple[Floats, Floats, Floats], plug_in: Floats, confidence: float
-) -> list[Interval]:
-    low, value, inverted = limits
-    high = at_least_shared(tables, inverted, confidence)
-    columns = (column.tolist() for column in (value, low, high, np.clip(plug_in, 0.0, 1.0)))
-    return [Interval(*numbers) for numbers in zip(*columns, strict=True)]
-
-
-def _analytic(tables: Sequence[BinCounts], confidence: float) -> list[Interval]:
-    stacked = stack(tables)
-    return _records(tables, analytic_limits(stacked, confidence), stacked.plug_in, confidence)
-
-
-def _bootstrap(
+def _inverted(
     tables: Sequence[BinCounts], rngs: Sequence[np.random.Generator], confidence: float, resamples: int
 ) -> list[Interval]:
+    """Intervals by test inversion: in closed form, refined by draws where there are generators."""
     stacked = stack(tables)
     asked = curves(stacked, confidence)
     position = asked.analytic()
     for row, rng in enumerate(rngs):
         own = np.arange(4) * len(tables) + row
         position[own] = bootstrap_positions(asked.take(own), position[own], rng, resamples)
-    return _records(tables, asked.limits(position), stacked.plug_in, confidence)
+    low, value, high = asked.limits(position)
+    high = at_least_shared(tables, high, confidence)
+    columns = (column.tolist() for column in (value, low, high, np.clip(stacked.plug_in, 0.0, 1.0)))
+    return [Interval(*numbers) for numbers in zip(*columns, strict=True)]
 
 
 def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:
@@ -117,7 +106,7 @@ class MceInterval:
 
     ``worst`` is the index of that bin in ``bins`` (thin bins merged), ``worst_range`` its scores
     (lower, upper], ``worst_n`` its rows, ``worst_gap`` its hit rate minus its mean score (negative:
-    more was promised than kept). Without a row: -1, (0, 1), 0 and 0.
+    the scores were too high). Without a row: -1, (0, 1), 0 and 0.
     """
 
     interval: Interval
@@ -190,7 +179,7 @@ def _upper_limits(table: GapTables, confidence: float) -> Floats:
 def breaching_bins(bins: BinCounts, threshold: float, confidence: float) -> list[tuple[float, float]]:
     """The score ranges (lower, upper] whose gap is significantly above ``threshold``, adjacent ones joined.
 
-    "Significantly": the bin's own lower limit (thin bins merged, error shared among all of them) exceeds it.
+    A bin's own lower limit (thin bins merged, error shared among all of them) exceeds the threshold.
     """
     merged = merge_thin([bins])[0]
     beyond = _lower_limits(stack([merged]), confidence)[0] > threshold

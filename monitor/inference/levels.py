@@ -21,7 +21,7 @@ from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
 from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, shortfall, squared_losses
-from monitor.metrics.classification import Share, agreed, missed, positives_found, predicted_right, right
+from monitor.metrics.classification import agreed, missed, right
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import (
     Classes,
@@ -114,25 +114,17 @@ def law_of(metric: str | MetricSpec, counts: Counts) -> Law | None:
     return registered_law(metric, counts) if made is None else made(counts)
 
 
-def _share(share: Share | None) -> Law | None:
-    return None if share is None else Proportion(share.value, share.rows)
-
-
 def _f1(counts: Counts) -> Law | None:
-    share = agreed(counts)
-    return None if share is None else FScore(Proportion(share.value, share.rows))
+    share = Proportion.of(agreed(counts))
+    return None if share is None else FScore(share)
 
 
 def _shortfall(counts: Counts) -> Law | None:
     if shortfall(counts) is None:
         return None
-    promised = float(counts.ws.sum() / counts.w.sum())
-    kept = min(max(float(counts.wy.sum() / counts.w.sum()), 0.0), 1.0)
-    return Proportion(kept, counts.effective_rows, offset=promised, scale=-1.0)
-
-
-def _brier(counts: Counts) -> Law | None:
-    return _mean_loss(squared_losses(counts), brier(counts), counts.effective_rows, most=1.0)
+    claimed = float(counts.ws.sum() / counts.w.sum())
+    right_share = min(max(float(counts.wy.sum() / counts.w.sum()), 0.0), 1.0)
+    return Proportion(right_share, counts.effective_rows, offset=claimed, scale=-1.0)
 
 
 def _nll(counts: Counts) -> Law | None:
@@ -151,7 +143,7 @@ def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most:
 
 @lru_cache(maxsize=8)
 def _classes(counts: Counts) -> Classes:
-    """The classes of these very counts (two are equal only where they are one): both areas ask for them in turn."""
+    """The classes of these counts, told apart by identity and not by content: both areas ask for them in turn."""
     return classes(counts)
 
 
@@ -182,15 +174,13 @@ def _pr_auc(counts: Counts) -> Law | None:
 
 
 _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
-    "brier": _brier,
+    "brier": lambda counts: _mean_loss(squared_losses(counts), brier(counts), counts.effective_rows, most=1.0),
     "nll": _nll,
     "roc_auc": _roc_auc,
     "pr_auc": _pr_auc,
-    "accuracy": lambda counts: _share(right(counts)),
+    "accuracy": lambda counts: Proportion.of(right(counts)),
     "shortfall": _shortfall,
-    "false_negative_rate": lambda counts: _share(missed(counts)),
-    "precision": lambda counts: _share(predicted_right(counts)),
-    "recall": lambda counts: _share(positives_found(counts)),
+    "false_negative_rate": lambda counts: Proportion.of(missed(counts)),
     "f1": _f1,
 }
 

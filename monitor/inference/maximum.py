@@ -66,28 +66,28 @@ class Bounds:
     """Which numbers of hits keep |K/n - c| below x: P(K >= k) less P(K >= l); arrays of shape (2, ...).
 
     The first row is of the smallest such k, the second of the smallest l that is too large. ``a``
-    and ``b`` are the incomplete beta function's arguments; where ``known``, the probability is
-    ``sure`` (one or none) whatever the hit rate.
+    and ``b`` are the incomplete beta function's arguments; where ``known``, the probability is 1 where
+    ``certain`` and else 0, whatever the hit rate.
     """
 
     a: Floats
     b: Floats
     known: Bools
-    sure: Bools
+    certain: Bools
 
     def chance(self, rate: Floats) -> Floats:
         """P(|K/n - c| < x) at these hit rates."""
         reached = betainc(self.a, self.b, rate)
-        np.copyto(reached, self.sure, where=self.known)
+        np.copyto(reached, self.certain, where=self.known)
         return np.asarray(np.maximum(reached[0] - reached[1], 0.0))
 
     def take(self, rows: Ints) -> Bounds:
-        """Those of some tables, the second axis."""
-        return Bounds(self.a[:, rows], self.b[:, rows], self.known[:, rows], self.sure[:, rows])
+        """The bounds of these tables (the second axis)."""
+        return Bounds(self.a[:, rows], self.b[:, rows], self.known[:, rows], self.certain[:, rows])
 
 
 def bounds(limit: npt.ArrayLike, n: Floats, score: Floats) -> Bounds:
-    """The hits of which :func:`stays_within` speaks, ready for many hit rates; the arguments broadcast.
+    """The numbers of hits that keep |K/n - c| below ``limit``, ready for many hit rates; the arguments broadcast.
 
     A whole n has whole K; for a fractional n the incomplete beta function is taken as it is.
     """
@@ -99,18 +99,18 @@ def bounds(limit: npt.ArrayLike, n: Floats, score: Floats) -> Bounds:
     fractional = _fractional(rows)
     if fractional.any():
         high, low = np.where(fractional, over, high), np.where(fractional, under, low)
-    sure = np.array([low < 0, high <= 0])
-    known = sure | np.array([low >= rows, high > rows])
+    certain = np.array([low < 0, high <= 0])
+    known = certain | np.array([low >= rows, high > rows])
     a = np.where(known, 1.0, np.array([low + 1, high]))
-    return Bounds(a, np.where(known, 1.0, rows + 1 - a), known, sure)
+    return Bounds(a, np.where(known, 1.0, rows + 1 - a), known, certain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
     """K ~ Binomial(n, p) of T tables of M bins, for many limits at the same hit rates; arrays of shape (T, M).
 
-    ``first`` is the fewest hits that are worth a place, ``row`` where a bin's own begin in ``lower`` and ``upper``,
-    which hold P(K < first + i) and P(K >= first + i) one bin after the other. Where more hits than misses are
+    ``first`` is the fewest hits that are tabulated, ``row`` where a bin's table begins in ``lower`` and ``upper``,
+    which hold P(K < first + i) and P(K >= first + i), one bin after the other. Where more hits than misses are
     expected misses are counted instead: ``score`` and ``rate`` are theirs. What is left out on either side, beyond
     eight standard deviations and fifteen hits, has a probability of about 1e-15.
     """
@@ -125,9 +125,7 @@ class Hits:
 
     def beyond(self, limit: Floats, which: Ints | slice = slice(None)) -> Floats:
         """P(|K/n - c| >= x) of the tables ``which`` at J limits each: (K, J) -> (K, J, M)."""
-        n, score, first, row = (
-            getattr(self, name)[which][:, None, :] for name in ("n", "score", "first", "row")
-        )  # fmt: skip
+        n, score, first, row = (getattr(self, name)[which][:, None, :] for name in ("n", "score", "first", "row"))
         slack = ROUNDING * np.maximum(n, 1.0)
         centre, reach = n * score - first, n * limit[:, :, None]
         most = len(self.lower) // self.row.size - 1
@@ -214,7 +212,7 @@ def point(table: GapTables) -> float:
 
 
 def points(tables: GapTables) -> Floats:
-    """The same of each table, shape (T,), worked out together; empty bins do not count."""
+    """The median-unbiased MCE of each table, shape (T,), all at once; empty bins do not count."""
     if len(tables.n) == 1:
         return np.array([point(tables.filled())])
     largest = np.abs(tables.gap).max(axis=1, initial=0.0)

@@ -75,13 +75,13 @@ class Nulls:
         return np.asarray(np.minimum(np.maximum(found, 0.0), 1.0))
 
     def reached(self, change: Floats, which: Ints) -> Floats:
-        """The probability of ``change`` or more, (K,) -> (K,)."""
+        """The probability of a ``change`` that large, or larger, of the pairs ``which``: (K,) -> (K,)."""
         return self.chance((1 - self.beyond(change, which)).prod(axis=2), which)
 
     def p_values(self, change: Floats) -> Floats:
-        """The same of every pair, with the digits that small ones have, (T,) -> (T,); not below 1e-10."""
+        """The p-value of the ``change`` of every pair, exact also where it is small: (T,) -> (T,); not below 1e-10."""
         every = np.arange(len(change))
-        with np.errstate(divide="ignore"):  # a bin that is significantly beyond
+        with np.errstate(divide="ignore"):  # a bin that is certainly beyond
             beyond = -np.expm1(np.log1p(-self.beyond(change, every)).sum(axis=2))
         found = (self.mass * beyond).sum(axis=1) + self.lost
         return np.asarray(np.minimum(np.maximum(found, LEAST_P), 1.0))
@@ -118,7 +118,7 @@ def together(nulls: Sequence[Unchanged]) -> Nulls:
 
 @each_by_content
 def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
-    """What two (merged) windows would be if both had the gaps of their pooled rows, debiased; of each pair.
+    """Each pair of (merged) windows as if both had the gaps of their pooled rows, debiased.
 
     A bin that only one window has is left out.
     """
@@ -137,15 +137,12 @@ def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
     reached = np.concatenate([(1 - frozen.beyond(edges)).prod(axis=2), np.ones((len(pairs), 1))], axis=1)
     middle = np.concatenate([(edges[:, 1:] + edges[:, :-1]) / 2, edges[:, -1:]], axis=1)
     mass = np.diff(reached, axis=1)
-    n, score = np.stack([table.n for table in both], axis=1), np.stack([table.score for table in both], axis=1)
-    rate = np.stack(rates, axis=1)
-    every = [
-        Unchanged(
-            n[row][:, own], score[row][:, own], rate[row][:, own],
-            gap[row, own], float(error[row]), middle[row], mass[row], 0.0,
-        )
-        for row, own in enumerate(keep)
-    ]  # fmt: skip
+    # n, score and rate of each pair, baseline first: shape (3, T, 2, M)
+    bins = np.array([[table.n for table in both], [table.score for table in both], rates]).swapaxes(1, 2)
+    every = []
+    for row, own in enumerate(keep):
+        n, score, rate = bins[:, row][..., own]
+        every.append(Unchanged(n, score, rate, gap[row, own], float(error[row]), middle[row], mass[row], 0.0))
     return [_without_rare(full, _UNSEEN) for full in every]
 
 
@@ -157,7 +154,7 @@ def _without_rare(full: Unchanged, least: float) -> Unchanged:
 
 
 def for_planning(full: Unchanged, rate: float) -> Unchanged:
-    """With fewer values of the baseline's MCE, enough for what is asked at p-values of ``rate``: to half a percent."""
+    """With fewer values of the baseline's MCE: enough to find what has a p-value of ``rate`` to half a percent."""
     return replace(_without_rare(full, 1e-4 * rate), lost=0.0)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -51,13 +53,10 @@ def _merged(table: BinCounts, starts: Sequence[int]) -> BinCounts:
 
 
 def pool_bins(tables: Sequence[BinCounts]) -> BinCounts:
-    """Several windows with the same edges as one table."""
-    first, *others = tables
-    n, w, ws, wy, squares = first.n, first.w, first.ws, first.wy, _squares(first)
-    for table in others:
-        n, w, ws, wy = n + table.n, w + table.w, ws + table.ws, wy + table.wy
-        squares = squares + _squares(table)
-    return BinCounts(upper=first.upper, n=n, w=w, ws=ws, wy=wy, n_eff=_effective(w, squares))
+    """Several windows (at least one) with the same edges as one table."""
+    columns = zip(*((table.n, table.w, table.ws, table.wy, _squares(table)) for table in tables), strict=True)
+    n, w, ws, wy, squares = (reduce(add, column) for column in columns)
+    return BinCounts(tables[0].upper, n, w, ws, wy, _effective(w, squares))
 
 
 def _squares(table: BinCounts) -> Floats:

@@ -62,8 +62,7 @@ def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Spread | None:
     spec = MetricSpec.of(metric)
     name, share = spec.name, _SHARES.get(spec.name)
     if share is not None:
-        found = share(counts)
-        return None if found is None else Proportion(found.value, found.rows)
+        return Proportion.of(share(counts))
     core = _COSTS[name](cost.Costs(*spec.parameters)) if spec.parameters else ON_GROUPS[name]
     value = _value(name, core, counts)
     if value is None:

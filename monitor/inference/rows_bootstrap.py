@@ -58,18 +58,14 @@ def row_spreads(
     >>> bool(0.75 < found.value < 0.85), bool(0.017 < found.se < 0.023)
     (True, True)
     """
-    wanted = list(names)
+    requested = list(names)
     found: dict[str, Spread | None] = {}
-    if isinstance(rows, ProbabilityRows) and not set(wanted).isdisjoint(multiclass.AREAS):
-        found.update(_areas(rows))
-    statistics = [STATISTICS[name] for name in wanted if name not in multiclass.AREAS]
+    if isinstance(rows, ProbabilityRows) and not set(requested).isdisjoint(multiclass.AREAS):
+        areas = multiclass.area_estimates(rows)
+        found |= {name: Spread(area.value, area.se, area.skew, plug_in=area.value) for name, area in areas.items()}
+    statistics = [STATISTICS[name] for name in requested if name not in multiclass.AREAS]
     found.update(_by_blocks(rows, statistics, rng, resamples))
-    return {name: found.get(name) for name in wanted}
-
-
-def _areas(rows: ProbabilityRows) -> dict[str, Spread | None]:
-    estimates = multiclass.area_estimates(rows)
-    return {name: Spread(area.value, area.se, area.skew, plug_in=area.value) for name, area in estimates.items()}
+    return {name: found.get(name) for name in requested}
 
 
 def _by_blocks(

@@ -26,7 +26,7 @@ from scipy.special import (
 )
 
 from monitor.inference.change import Side
-from monitor.metrics.classification import f1_of, jaccard_of
+from monitor.metrics.classification import Share, f1_of, jaccard_of
 
 _STRAIGHT = 1e7  # a gamma of this shape is normal to the last digit that matters
 _HALVINGS = 60
@@ -49,6 +49,11 @@ class Proportion:
     def value(self) -> float:
         """The metric."""
         return self.offset + self.scale * self.share
+
+    @classmethod
+    def of(cls, share: Share | None) -> Proportion | None:
+        """The share itself as the metric; None of None."""
+        return None if share is None else cls(share.value, share.rows)
 
     @property
     def variance(self) -> float:
@@ -415,7 +420,8 @@ class LogitArea:
     def p_value(self, threshold: float, side: Side) -> float:
         """One-sided p-value for a truth beyond the threshold."""
         if not 0 < threshold < 1:
-            return 0.0 if _beyond(0.5, threshold, side) else 1.0
+            certain = threshold <= 0 if side == "above" else threshold >= 1
+            return 0.0 if certain else 1.0
         at = float(logit(threshold))
         if side == "above":
             steps = [(self.value - threshold) / self.se, *((c - at) / se for c, se in (self._below, self._above))]
@@ -444,7 +450,3 @@ class LogitArea:
         distance = (math.sqrt(self.variance) if side == "above" else self.se) * math.sqrt(max(ratio, 1.0)) * reach
         room = 1 - threshold if side == "above" else threshold
         return distance if distance <= room else None
-
-
-def _beyond(value: float, threshold: float, side: Side) -> bool:
-    return value > threshold if side == "above" else value < threshold

@@ -102,7 +102,7 @@ def _tested(source: str, window: Window, column: _Column) -> list[ShiftResult]:
             Subject(source, None), window, name, column.name, effect.statistic, effect.p_value, *sizes, effect.detail
         )
         for name, effect in column_tests(column.now, column.then, column.kind)
-    ]  # fmt: skip
+    ]
 
 
 def _prepared(name: str, now: pd.Series[Any], then: pd.Series[Any]) -> _Column:
@@ -194,16 +194,14 @@ def _write_page(columns: Sequence[_Column], path: Path) -> None:
         from evidently.presets import DataDriftPreset  # noqa: PLC0415 - see above
 
         by_kind = {kind: [c.name for c in columns if c.kind == kind] for kind in METHODS}
-        definition = DataDefinition(
-            numerical_columns=by_kind["numerical"], categorical_columns=by_kind["categorical"]
-        )  # fmt: skip
+        definition = DataDefinition(numerical_columns=by_kind["numerical"], categorical_columns=by_kind["categorical"])
         current, reference = (
             Dataset.from_pandas(pd.DataFrame({c.name: getattr(c, side) for c in columns}), definition)
             for side in ("now", "then")
         )
         preset = DataDriftPreset(
             num_method=METHODS["numerical"], cat_method=METHODS["categorical"], threshold=DRIFT_THRESHOLD
-        )  # fmt: skip
+        )
         _write_html(Report([preset]).run(current, reference), path)  # the current sample comes first
 
 
