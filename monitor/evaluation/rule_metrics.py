@@ -1,13 +1,13 @@
-"""Rows, as one rule measures them: the value, its p-value, and the smallest change that they could show.
+"""What one rule measures in some rows: the value with its interval and p-value, and what the rows could have shown.
 
-The labels of one family are looked at together, since the same arithmetic for twenty of them takes hardly longer than
-for one. There is one :class:`_Kind` for each pair of what is measured (ece, mce, or a metric without bins) and how
-(a level, or an increase over the baseline).
+The labels of one family are measured together, since the same arithmetic for twenty of them takes hardly longer than
+for one. How depends on what is measured (ece, mce, or a metric without bins) and on the condition (a level, or an
+increase over the baseline).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -46,17 +46,16 @@ from monitor.metrics.definition import MetricSpec
 BINNED = ("ece", "mce")
 POWER = 0.8
 T = TypeVar("T")
-Values = tuple[Interval, Interval | None]
-"""What a rule looks at, now and in the baseline."""
+WINDOW, BASELINE = 0, 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSample:
-    """``sample``, the rows of one or more windows up to ``window``, as one rule looks at them.
+    """``sample``, the rows of one or more windows up to ``window``, for one rule.
 
     ``depth`` windows were pooled for each of the k windows that the rule asks for (0: one of those k alone). A
-    binned metric is looked at in ``bins``; one that is compared with its baseline ``aligned`` with it. ``merged`` are
-    the bins in which an MCE is looked at, and the baseline's.
+    binned metric has ``tables``: the window in bins, and its baseline in the same ones (``aligned``) where it is
+    compared. ``merged`` are the same with thin bins merged, in which an MCE is measured.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
     """
 
@@ -68,7 +67,7 @@ class RuleSample:
     evaluation: EvaluationConfig
     depth: int
     parameters: tuple[float, ...] = ()
-    bins: BinCounts | None = None
+    tables: tuple[BinCounts, ...] = ()
     aligned: Aligned | None = None
     merged: tuple[BinCounts, ...] = ()
     detectable: float | None = None
@@ -87,6 +86,12 @@ class RuleSample:
     def frozen(self) -> Counts:
         """The rows of the baseline that the rule is about."""
         return rows_of(self.rule, _given(self.baseline).counts)
+
+    @property
+    def pair(self) -> tuple[BinCounts, BinCounts]:
+        """Window and baseline in the bins in which they are compared."""
+        window, baseline = self.merged or self.tables
+        return window, baseline
 
     @property
     def minimum(self) -> int:
@@ -131,23 +136,27 @@ class Measurement:
 def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
     """The rows of several labels in bins, where their rule's metric has any, with what they could show.
 
-    Where more rows can be had (not ``last``), ``detectable`` may stay None if it is certainly more than is allowed:
-    these rows are passed over whatever it is, and to know that much takes a fraction of the time.
+    Where more rows can be had (not ``last``), ``detectable`` may stay None if it is known to be more than what is
+    allowed: these rows are passed over whatever it is, and to know that much takes a fraction of the time.
     """
     found = [_in_bins(look) for look in looks]
     asked = [place for place, look in enumerate(found) if look.usable]
     if not asked:
         return found
     within = [None if last[place] else found[place].largest_allowed for place in asked]
-    could = _kind(found[0].rule).detectable([found[place] for place in asked], within)
+    could = _detectables([found[place] for place in asked], within)
     for place, detectable in zip(asked, could, strict=True):
         found[place] = replace(found[place], detectable=detectable)
     return found
 
 
 def see(looks: Sequence[RuleSample]) -> list[Measurement]:
-    """What is seen of several labels by one rule; the aligned windows, if it needs them, must be usable."""
-    return _kind(looks[0].rule).seen(looks) if looks else []
+    """What one rule measures of several labels; the aligned windows, if it needs them, must be usable."""
+    if not looks:
+        return []
+    if looks[0].rule.condition != "increase":
+        return _levels(looks)
+    return (_binned_increases if looks[0].rule.measure in BINNED else _plain_increases)(looks)
 
 
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
@@ -163,8 +172,11 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
     if not asked:
         return found
     rule = alone[asked[0]].rule
-    for place, values in zip(asked, _kind(rule).values([alone[place] for place in asked]), strict=True):
-        found[place] |= {"value": _found(rule, *values), "beyond": exceeds_threshold(rule, *values)}
+    looks = [alone[place] for place in asked]
+    compared = rule.condition == "increase"
+    frozen = [then for then, _ in _intervals(looks, BASELINE)] if compared else [None] * len(looks)
+    for place, (now, _), then in zip(asked, _intervals(looks, WINDOW), frozen, strict=True):
+        found[place] |= {"value": _found(rule, now, then), "beyond": exceeds_threshold(rule, now, then)}
     return found
 
 
@@ -192,20 +204,19 @@ def _increase(now: Interval, then: Interval | None) -> float | None:
 
 
 def _in_bins(look: RuleSample) -> RuleSample:
-    """The bins in which a binned metric is looked at: the baseline's, where there is one."""
+    """The bins in which a binned metric is measured: the baseline's, where there is one."""
     if look.rule.measure not in BINNED:
         return look
+    aligned: Aligned | None = None
+    tables: tuple[BinCounts, ...]
     if look.rule.condition == "increase":
         aligned = align(look.sample, look.frozen, _edges(look), look.evaluation.bins)
-        merged = _merged(look, [aligned.window, aligned.baseline] if aligned.usable else [])
-        return replace(look, bins=aligned.window, aligned=aligned, merged=merged)
-    bins = binned(look.sample, _edges(look))
-    return replace(look, bins=bins, merged=_merged(look, [bins]))
-
-
-def _merged(look: RuleSample, tables: Sequence[BinCounts]) -> tuple[BinCounts, ...]:
-    """The bins of an MCE: thin ones are merged once, on both windows together, so that both see the same bins."""
-    return tuple(merge_thin(tables)) if look.rule.measure == "mce" else ()
+        tables = (aligned.window, aligned.baseline)
+    else:
+        tables = (binned(look.sample, _edges(look)),)
+    # on both windows together, so that both are measured in the same bins
+    merged = merge_thin(tables) if look.rule.measure == "mce" and (aligned is None or aligned.usable) else ()
+    return replace(look, tables=tables, aligned=aligned, merged=tuple(merged))
 
 
 def _edges(look: RuleSample) -> tuple[int, ...]:
@@ -214,17 +225,29 @@ def _edges(look: RuleSample) -> tuple[int, ...]:
     return population_edges(look.sample, look.evaluation)
 
 
-def _eces_now(looks: Sequence[RuleSample]) -> list[Interval]:
-    # Depth 1 draws what the estimate of the window drew, so that both show the same number.
-    names = [look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}" for look in looks]
-    return _eces(looks, [_given(look.bins) for look in looks], names)
+def _intervals(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
+    """The metric of each window (or of its baseline: ``side``) with its limits, and the worst bin of an MCE."""
+    measure = looks[0].rule.measure
+    if measure == "mce":
+        return _mces(looks, side)
+    if measure == "ece":
+        return [(interval, {}) for interval in _eces(looks, side)]
+    samples = [look.sample if side == WINDOW else look.frozen for look in looks]
+    return [(_plain_interval(look, sample), {}) for look, sample in zip(looks, samples, strict=True)]
 
 
-def _eces(looks: Sequence[RuleSample], bins: Sequence[BinCounts], names: Sequence[str]) -> list[Interval]:
-    """The configured interval of tables, each from the random numbers of its label and name."""
-    rule, evaluation = looks[0].rule, looks[0].evaluation
-    asked = [(table, look.subject, name) for table, look, name in zip(bins, looks, names, strict=True)]
-    return _each_ece(asked, rule.where, evaluation)
+def _eces(looks: Sequence[RuleSample], side: int) -> list[Interval]:
+    """The configured interval of each ECE, from the random numbers of its label and window.
+
+    Those of depth 1 are the ones of the window's estimate, so that both show the same number; a baseline has its own,
+    so that its value is the same in every week.
+    """
+    if side == WINDOW:
+        names = [look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}" for look in looks]
+    else:
+        names = [f"baseline {_given(look.baseline).version}" for look in looks]
+    asked = [(look.tables[side], look.subject, name) for look, name in zip(looks, names, strict=True)]
+    return _each_ece(asked, looks[0].rule.where, looks[0].evaluation)
 
 
 @each_by_content
@@ -241,150 +264,107 @@ def _each_ece(
     return [found[place] for place in range(len(asked))]
 
 
-def _ece_level_values(looks: Sequence[RuleSample]) -> list[Values]:
-    return [(now, None) for now in _eces_now(looks)]
-
-
-def _ece_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
-    # the baseline has random numbers of its own, so that its value is the same in every week
-    names = [f"baseline {_given(look.baseline).version}" for look in looks]
-    frozen = _eces(looks, [_given(look.aligned).baseline for look in looks], names)
-    return list(zip(_eces_now(looks), frozen, strict=True))
-
-
-def _ece_level(looks: Sequence[RuleSample]) -> list[Measurement]:
-    rule = looks[0].rule
-    p_values = ece_level_ps([_given(look.bins) for look in looks], rule.threshold, side=_side(rule))
-    found = zip(looks, _ece_level_values(looks), p_values, strict=True)
-    return [Measurement(now, p_value, detail=_blocked(look)) for look, (now, _), p_value in found]
-
-
-def _ece_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
-    confidence = looks[0].evaluation.confidence
-    p_values = ece_increase_ps([_both(look) for look in looks], confidence=confidence)
-    found = zip(looks, _ece_increase_values(looks), p_values, strict=True)
-    return [_ece_risen(look, now, then, p_value) for look, (now, then), p_value in found]
-
-
-def _both(look: RuleSample) -> tuple[BinCounts, BinCounts]:
-    aligned = _given(look.aligned)
-    return aligned.window, aligned.baseline
-
-
-def _ece_risen(look: RuleSample, now: Interval, then: Interval | None, p_value: float) -> Measurement:
-    if then is None or now.value is None or then.value is None:
-        return Measurement(now, None, then)
-    # only the reason of a breach asks whether it was the traffic
-    asked, evaluation = p_value < look.evaluation.false_discovery_rate, look.evaluation
-    p_rate = ece_rate_p(*_both(look), confidence=evaluation.confidence) if asked else None
-    return Measurement(now, p_value, then, mover(then, now), p_rate, _rebinned(_given(look.aligned)))
-
-
-def _rebinned(aligned: Aligned) -> dict[str, Any]:
-    return {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
-
-
-def _mces(looks: Sequence[RuleSample]) -> list[tuple[Interval, dict[str, Any]]]:
+def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
     """The MCE of each label's merged bins, its plug-in that of the bins as they are, and the worst bin."""
-    return _mces_of(looks, [(_given(look.bins), look.merged[0]) for look in looks])
-
-
-def _mces_of(
-    looks: Sequence[RuleSample], tables: Sequence[tuple[BinCounts, BinCounts]]
-) -> list[tuple[Interval, dict[str, Any]]]:
-    results = intervals_of_mce([(merged,) for _, merged in tables], looks[0].evaluation.confidence)
+    results = intervals_of_mce([(look.merged[side],) for look in looks], looks[0].evaluation.confidence)
     found = []
-    for (bins, _), result in zip(tables, results, strict=True):
-        textbook = largest_gap(stack([bins])) if result.interval.value is not None else None
+    for look, result in zip(looks, results, strict=True):
+        textbook = largest_gap(stack([look.tables[side]])) if result.interval.value is not None else None
         worst = worst_bin(result.worst_range, result.worst_n, result.worst_gap)
         found.append((replace(result.interval, plug_in=textbook), worst))
     return found
 
 
-def _mce_level_values(looks: Sequence[RuleSample]) -> list[Values]:
-    return [(now, None) for now, _ in _mces(looks)]
+def _law(look: RuleSample, counts: Counts) -> levels.Law | None:
+    """The law by which the metric of these rows varies, worked out once for all questions about it."""
+    return kept_with(counts, ("law", look.metric), lambda: levels.law_of(look.metric, counts))
 
 
-def _frozen_mces(looks: Sequence[RuleSample]) -> list[Interval]:
-    tables = [(_given(look.aligned).baseline, look.merged[1]) for look in looks]
-    return [then for then, _ in _mces_of(looks, tables)]
+def _plain_interval(look: RuleSample, counts: Counts) -> Interval:
+    law = _law(look, counts)
+    if law is None:
+        return Interval(None, None, None, None)
+    low, high = law.interval(look.evaluation.confidence)
+    return Interval(law.value, low, high, law.value)
 
 
-def _mce_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
-    return [(now, then) for (now, _), then in zip(_mces(looks), _frozen_mces(looks), strict=True)]
-
-
-def _mce_level(looks: Sequence[RuleSample]) -> list[Measurement]:
-    rule = looks[0].rule
-    p_values = mce_level_ps([look.merged[0] for look in looks], rule.threshold, side=_side(rule))
-    found = zip(looks, _mces(looks), p_values, strict=True)
+def _levels(looks: Sequence[RuleSample]) -> list[Measurement]:
+    """Of rules on a level: the value, the p-value for "beyond the threshold", and the ranges to block."""
+    found = zip(looks, _intervals(looks, WINDOW), _level_ps(looks), strict=True)
     return [Measurement(now, p_value, detail=worst | _blocked(look)) for look, (now, worst), p_value in found]
 
 
-def _mce_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
-    p_values = mce_increase_ps([_merged_pair(look) for look in looks])
-    found = zip(looks, _mces(looks), _frozen_mces(looks), p_values, strict=True)
-    return [_mce_risen(look, *seen, then, p_value) for look, seen, then, p_value in found]
+def _level_ps(looks: Sequence[RuleSample]) -> Sequence[float | None]:
+    rule = looks[0].rule
+    if rule.measure in BINNED:
+        p_values = mce_level_ps if rule.measure == "mce" else ece_level_ps
+        return p_values(_tested(looks), rule.threshold, side=_side(rule))
+    laws = [_law(look, look.sample) for look in looks]
+    return [None if law is None else law.p_value(rule.threshold, _side(rule)) for law in laws]
 
 
-def _merged_pair(look: RuleSample) -> tuple[BinCounts, BinCounts]:
-    window, baseline = look.merged
-    return window, baseline
-
-
-def _mce_risen(look: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
-    if now.value is None or then.value is None:
-        return Measurement(now, None, then)
-    return Measurement(now, p_value, then, mover(then, now), detail=worst | _rebinned(_given(look.aligned)))
+def _tested(looks: Sequence[RuleSample]) -> list[BinCounts]:
+    return [(look.merged or look.tables)[WINDOW] for look in looks]
 
 
 def _blocked(look: RuleSample) -> dict[str, Any]:
     """The score ranges that are significantly beyond the threshold, for a rule that blocks them."""
-    rule, bins = look.rule, _given(look.bins)
-    if "block_scores" not in rule.actions:
+    if "block_scores" not in look.rule.actions or not look.tables:
         return {}
-    return {"blocked": [list(r) for r in breaching_bins(bins, rule.threshold, look.evaluation.confidence)]}
+    ranges = breaching_bins(look.tables[WINDOW], look.rule.threshold, look.evaluation.confidence)
+    return {"blocked": [list(each) for each in ranges]}
 
 
-def _law(metric: MetricSpec, counts: Counts) -> levels.Law | None:
-    """By what law the metric of these rows varies; every question about it begins there."""
-    return kept_with(counts, ("law", metric), lambda: levels.law_of(metric, counts))
+def _binned_increases(looks: Sequence[RuleSample]) -> list[Measurement]:
+    pairs = [look.pair for look in looks]
+    if looks[0].rule.measure == "mce":
+        p_values = mce_increase_ps(pairs)
+    else:
+        p_values = ece_increase_ps(pairs, confidence=looks[0].evaluation.confidence)
+    found = zip(looks, _intervals(looks, WINDOW), _intervals(looks, BASELINE), p_values, strict=True)
+    return [_increased(look, now, worst, then, p_value) for look, (now, worst), (then, _), p_value in found]
 
 
-def _plain_interval(metric: MetricSpec, counts: Counts, evaluation: EvaluationConfig) -> Interval:
-    law = _law(metric, counts)
-    if law is None:
-        return Interval(None, None, None, None)
-    low, high = law.interval(evaluation.confidence)
-    return Interval(law.value, low, high, law.value)
+def _increased(look: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
+    if now.value is None or then.value is None:
+        return Measurement(now, None, then)
+    evaluation, aligned = look.evaluation, _given(look.aligned)
+    # only the reason of a breach asks whether it was the traffic
+    asked = look.rule.measure == "ece" and p_value < evaluation.false_discovery_rate
+    p_rate = ece_rate_p(*look.pair, confidence=evaluation.confidence) if asked else None
+    rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
+    return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned)
 
 
-def _plain_level_values(looks: Sequence[RuleSample]) -> list[Values]:
-    return [(_plain_interval(look.metric, look.sample, look.evaluation), None) for look in looks]
-
-
-def _plain_increase_values(looks: Sequence[RuleSample]) -> list[Values]:
-    return [
-        (_plain_interval(metric, look.sample, look.evaluation), _plain_interval(metric, look.frozen, look.evaluation))
-        for look in looks
-        for metric in [look.metric]
-    ]
-
-
-def _plain_level(looks: Sequence[RuleSample]) -> list[Measurement]:
+def _plain_increases(looks: Sequence[RuleSample]) -> list[Measurement]:
     found = []
-    for look, (now, _) in zip(looks, _plain_level_values(looks), strict=True):
-        law = _law(look.metric, look.sample)
-        found.append(Measurement(now, None if law is None else law.p_value(look.rule.threshold, _side(look.rule))))
-    return found
-
-
-def _plain_increase(looks: Sequence[RuleSample]) -> list[Measurement]:
-    found = []
-    for look, (now, then) in zip(looks, _plain_increase_values(looks), strict=True):
+    for look, (now, _), (then, _) in zip(looks, _intervals(looks, WINDOW), _intervals(looks, BASELINE), strict=True):
         test = levels.increase_test(look.metric, look.sample, look.frozen, look.evaluation.confidence)
         found.append(Measurement(now, test.p_value, then, (test.low, test.high)))
     return found
+
+
+def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
+    """The smallest change, or distance from the threshold, of each label that its rows could show.
+
+    May be None for one that is more than ``within``, where that is found sooner.
+    """
+    rule, evaluation = looks[0].rule, looks[0].evaluation
+    rate, threshold, measure = evaluation.false_discovery_rate, rule.threshold, rule.measure
+    if rule.condition == "increase":
+        if measure == "mce":
+            return mce_increase_detectables([look.pair for look in looks], rate=rate, power=POWER, within=within)
+        if measure == "ece":
+            pairs, confidence = [look.pair for look in looks], evaluation.confidence
+            return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence, within=within)
+        return [levels.increase_detectable(look.metric, look.sample, look.frozen, rate) for look in looks]
+    side = _side(rule)
+    if measure == "mce":
+        return mce_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side)
+    if measure == "ece":
+        return ece_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side, within=within)
+    laws = [_law(look, look.sample) for look in looks]
+    return [None if law is None else law.detectable(threshold, side, rate, POWER) for law in laws]
 
 
 def _side(rule: Rule) -> Side:
@@ -397,69 +377,3 @@ def _given(part: T | None) -> T:
     if part is None:
         raise AssertionError("a look lacks what its kind of rule looks at")
     return part
-
-
-def _ece_increase_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
-    pairs, evaluation = [_both(look) for look in looks], looks[0].evaluation
-    return ece_increase_detectables(
-        pairs, rate=evaluation.false_discovery_rate, power=POWER, confidence=evaluation.confidence, within=within
-    )
-
-
-def _mce_increase_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
-    pairs, rate = [_merged_pair(look) for look in looks], looks[0].evaluation.false_discovery_rate
-    return mce_increase_detectables(pairs, rate=rate, power=POWER, within=within)
-
-
-def _ece_level_detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
-    rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
-    tables, side = [_given(look.bins) for look in looks], _side(rule)
-    return ece_level_detectables(tables, rule.threshold, rate=rate, power=POWER, side=side, within=within)
-
-
-def _mce_level_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
-    rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
-    tables = [look.merged[0] for look in looks]
-    return mce_level_detectables(tables, rule.threshold, rate=rate, power=POWER, side=_side(rule))
-
-
-def _plain_level_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
-    rule, rate = looks[0].rule, looks[0].evaluation.false_discovery_rate
-    laws = [_law(look.metric, look.sample) for look in looks]
-    return [None if law is None else law.detectable(rule.threshold, _side(rule), rate, POWER) for law in laws]
-
-
-def _plain_increase_detectables(looks: Sequence[RuleSample], _: Limits) -> list[float | None]:
-    rate = looks[0].evaluation.false_discovery_rate
-    return [levels.increase_detectable(look.metric, look.sample, look.frozen, rate) for look in looks]
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How one pair of metric and condition is looked at: its values alone, all that is seen, what could be seen.
-
-    Each is asked about several labels of one rule. ``detectable`` may give None for more than its second argument,
-    where that is found sooner.
-    """
-
-    values: Callable[[Sequence[RuleSample]], list[Values]]
-    seen: Callable[[Sequence[RuleSample]], list[Measurement]]
-    detectable: Callable[[Sequence[RuleSample], Limits], list[float | None]]
-
-
-_LEVEL = {
-    "ece": _Kind(_ece_level_values, _ece_level, _ece_level_detectables),
-    "mce": _Kind(_mce_level_values, _mce_level, _mce_level_detectables),
-}
-_INCREASE = {
-    "ece": _Kind(_ece_increase_values, _ece_increase, _ece_increase_detectables),
-    "mce": _Kind(_mce_increase_values, _mce_increase, _mce_increase_detectables),
-}
-_PLAIN_LEVEL = _Kind(_plain_level_values, _plain_level, _plain_level_detectables)
-_PLAIN_INCREASE = _Kind(_plain_increase_values, _plain_increase, _plain_increase_detectables)
-
-
-def _kind(rule: Rule) -> _Kind:
-    if rule.condition == "increase":
-        return _INCREASE.get(rule.measure, _PLAIN_INCREASE)
-    return _LEVEL.get(rule.measure, _PLAIN_LEVEL)
