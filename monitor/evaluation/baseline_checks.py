@@ -1,4 +1,4 @@
-"""Is a span of weeks one thing, and is it like the weeks around it? Asked before a baseline is made of it. Pure.
+"""Has anything changed within a span of weeks, or around it? Checked before a baseline is made of it. Pure.
 
 Each label is compared with itself: the first half of the weeks with the second, the rows of each model version with
 the others, and the whole with the weeks before and after. Two things are looked at: calibration (the ECE, either way)
@@ -63,7 +63,7 @@ class SpanSeen:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """A change that speaks against a baseline; ``week`` is where it begins, "" where no week is named.
+    """A change that makes a span unfit for a baseline; ``week`` is where it begins, "" where no week is named.
 
     ``what`` is "calibration" (``change`` is the rise of the ECE), "scores" (the KS distance) or "rejected".
     """
@@ -80,11 +80,11 @@ class Concern:
     def __str__(self) -> str:
         if self.rejection is not None:
             return f"{self.subject.name}: {self.week}: {fact(self.rejection)}"
-        told = f"{self.subject.name}: {_WHAT[self.what].format(abs(self.change), _WAY[self.change > 0])}"
+        changed = f"{self.subject.name}: {_WHAT[self.what].format(abs(self.change), _WAY[self.change > 0])}"
         where = _WHERE[self.between].format(week=self.week, version=self.versions[1])
         known = self.between is not Between.VERSIONS and all(self.versions)
         versions = " → ".join(dict.fromkeys(self.versions))
-        return f"{told} {where}" + (f"; model version {versions}" if known else "")
+        return f"{changed} {where}" + (f"; model version {versions}" if known else "")
 
 
 _WHAT = {
@@ -163,7 +163,6 @@ def _enough(counts: Counts) -> bool:
 
 def _pairs(span: SpanSeen) -> Iterator[_Pair]:
     inside, half = list(span.inside), len(span.inside) // 2
-    whole = _pooled(inside)
     if half:
         yield _pair(span, Between.HALVES, inside[:half], inside[half:])
     if len(span.by_version) > 1:
@@ -173,11 +172,9 @@ def _pairs(span: SpanSeen) -> Iterator[_Pair]:
             if len(span.by_version) == 2:
                 break  # the other one is the same comparison
     if span.before:
-        yield _Pair(span, Between.BEFORE, _pooled(span.before), whole, inside[0].window.name,
-                    (_versions(span.before), _versions(inside)))  # fmt: skip
+        yield _pair(span, Between.BEFORE, span.before, inside)
     if span.after:
-        yield _Pair(span, Between.AFTER, whole, _pooled(span.after), span.after[0].window.name,
-                    (_versions(inside), _versions(span.after)))  # fmt: skip
+        yield _pair(span, Between.AFTER, inside, span.after)
 
 
 def _pair(span: SpanSeen, between: Between, then: Sequence[WeekSeen], now: Sequence[WeekSeen]) -> _Pair:

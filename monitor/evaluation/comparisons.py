@@ -1,8 +1,8 @@
-"""(rule, counts, baseline) -> evidence: what was measured, against what, and how significant that is.
+"""(rule, counts, baseline) -> evidence: what was measured, compared with what, and how significant it is.
 
 A :class:`~monitor.core.records.Comparison` says nothing about other labels: the family-wise adjustment
-and the outcome are the work of ``verdicts.py``. Here windows are chosen and pooled; what is seen
-in them is the work of ``looks.py``.
+and the outcome are the work of ``verdicts.py``. Here windows are chosen and pooled; what is measured
+in them is the work of ``rule_metrics.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from monitor.evaluation.rule_metrics import (
     RuleSample,
     beyond_alone,
     exceeds_threshold,
+    rows_needed,
     rows_of,
     see,
     with_detectability,
@@ -32,11 +33,11 @@ from monitor.metrics.selective import OF_AUTOMATED
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleInput:
-    """All that a rule may look at for one subject.
+    """Everything that a rule may use for one subject.
 
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
     with it (not past the baseline's end, not across model versions). ``problem`` says why there is
-    nothing to look at, ``detail`` what else is known of it. ``parameters`` are the metric's for this
+    nothing to measure, ``detail`` what else is known of it. ``parameters`` are the metric's for this
     subject (``MetricSpec.parameters``).
     """
 
@@ -91,7 +92,7 @@ def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: Evalu
 
 
 def _looks(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample | None]:
-    """What was looked at of each subject in the end: as few windows as suffice, or all there are; None: no rows."""
+    """The rows that were measured of each subject in the end: as few windows as suffice, or all; None: no rows."""
     deepest = [max(1, len(material.counts) // rule.for_windows) for material in materials]
     found: list[RuleSample | None] = [None] * len(materials)
     open_ = set(range(len(materials)))
@@ -114,7 +115,7 @@ def _looks(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationCon
 def _tried(
     rule: Rule, material: RuleInput, evaluation: EvaluationConfig, depth: int, *, last: bool
 ) -> RuleSample | None:
-    """So many pooled windows for each one that the rule asks for; None where they are not worth a look.
+    """``depth`` pooled windows for each one that the rule asks for; None where they are not worth measuring.
 
     Rows without weight say nothing, and too few rows nothing where more of them can be had.
     """
@@ -177,7 +178,7 @@ def digest_of(counts: Sequence[Counts]) -> str:
 
 
 def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison]:
-    """All that is said of the windows that were chosen."""
+    """The whole evidence of the windows that were chosen."""
     used = [material.counts[: look.depth * look.rule.for_windows] for look, material in chosen]
     usable = [place for place, (look, _) in enumerate(chosen) if look.usable]
     seen = dict(zip(usable, see([chosen[place][0] for place in usable]), strict=True))
@@ -221,30 +222,29 @@ def _seen_evidence(
         adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(used),
         detail={
-            **seen.detail, **_asked(look), **_behind(look.sample, rule.measure), "asks": rule.for_windows, **parts,
+            **seen.detail, "confidence": look.evaluation.confidence, "rows_needed": look.minimum,
+            "seen_at_most": look.largest_allowed, **_behind(look.sample, rule.measure),
+            "asks": rule.for_windows, **parts,
         },
         checks=_comparable(look),
     )  # fmt: skip
 
 
-def _asked(look: RuleSample) -> dict[str, Any]:
-    return {"confidence": look.evaluation.confidence, "rows_needed": look.minimum, "seen_at_most": look.largest_allowed}
-
-
 def _behind(sample: Counts, metric: str) -> dict[str, Any]:
-    """What every number of a sample is made from, kept so that a verdict can be explained years later.
+    """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
-    What was promised and kept is of the rows that the metric looks at: ``of`` says so where these are not all.
+    The mean score (``promised``) and the hit rate (``kept``) are of the rows that the metric measures: ``of`` says
+    which where these are not all.
     """
     acted = sample.where("automated") if metric in OF_AUTOMATED else sample
-    told = acted if acted.w.any() else sample
-    total = float(told.w.sum())
+    measured = acted if acted.w.any() else sample
+    total = float(measured.w.sum())
     return {
-        "promised": float(told.ws.sum()) / total,
-        "kept": float(told.wy.sum()) / total,
+        "promised": float(measured.ws.sum()) / total,
+        "kept": float(measured.wy.sum()) / total,
         "effective_rows": sample.effective_rows,
         "design_effect": sample.design_effect,
-        **({} if told is sample else {"of": "automated"}),
+        **({} if measured is sample else {"of": "automated"}),
     }
 
 
@@ -261,7 +261,7 @@ def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts]]]) -> list[list[d
 
 
 def _newest_alone(looks: Mapping[int, tuple[RuleSample, Counts, Measurement]]) -> dict[int, dict[str, Any]]:
-    """Of what is beyond the threshold in pooled windows: what the newest window says by itself.
+    """For what is beyond the threshold in pooled windows: the value of the newest window by itself.
 
     ``too_few`` where it has fewer rows than the rule asks for, or no value: then it says nothing.
     """
@@ -286,15 +286,12 @@ def _shift_evidence(rule: Rule, material: RuleInput, evaluation: EvaluationConfi
     if statistic is None:
         return replace(_without_evidence(material, Reason.TOO_FEW_ROWS), checks=checks)
     result = found[0]
-    minimum = rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+    minimum = rows_needed(rule, evaluation)
+    beyond = statistic < rule.threshold if rule.condition == "below" else statistic > rule.threshold
     return Comparison(
         material.subject, material.window, value=statistic, plug_in=statistic,
-        p_value=result.p_value, n=result.n, beyond=_past(statistic, rule), adequate=result.n >= minimum,
+        p_value=result.p_value, n=result.n, beyond=beyond, adequate=result.n >= minimum,
         baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(material.counts[:1]),
         detail={**result.detail, "rows_needed": minimum, "n_baseline": result.n_baseline}, checks=checks,
     )  # fmt: skip
-
-
-def _past(statistic: float, rule: Rule) -> bool:
-    return statistic < rule.threshold if rule.condition == "below" else statistic > rule.threshold

@@ -167,14 +167,14 @@ def _of_population(
             interval = ece
         elif metric == "mce":
             interval = mce.interval
-            detail = worst_bin(mce.worst_range, mce.worst_n, mce.worst_gap)
+            detail = worst_bin(mce)
         else:
             interval = level_interval(metric, counts, confidence)
         yield Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives, detail)
 
 
-def worst_bin(score_range: tuple[float, float] | None, n: int, gap: float | None) -> dict[str, Any]:
-    """The worst bin as plain data: its score range, rows, and hit rate minus mean score."""
-    if score_range is None or n == 0:
+def worst_bin(found: MceInterval) -> dict[str, Any]:
+    """The worst bin as plain data: its score range, rows, and hit rate minus mean score; empty without rows."""
+    if found.worst_n == 0:
         return {}
-    return {"worst_range": list(score_range), "worst_n": n, "worst_gap": gap}
+    return {"worst_range": list(found.worst_range), "worst_n": found.worst_n, "worst_gap": found.worst_gap}

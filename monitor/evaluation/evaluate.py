@@ -238,8 +238,8 @@ def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config:
     quick = compare_family(rule, family, config.evaluation.model_copy(update={"interval": "analytic"}))
     adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
     rate = config.evaluation.false_discovery_rate
-    sure = [place for place, p in enumerate(adjusted) if p is not None and p < rate]
-    exact = dict(zip(sure, compare_family(rule, [family[at] for at in sure], config.evaluation), strict=True))
+    likely = [place for place, p in enumerate(adjusted) if p is not None and p < rate]
+    exact = dict(zip(likely, compare_family(rule, [family[at] for at in likely], config.evaluation), strict=True))
     return _decided(rule, [exact.get(place, found) for place, found in enumerate(quick)], data, config)
 
 

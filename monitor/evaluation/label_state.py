@@ -86,7 +86,7 @@ class LabelState:
 def state_of(verdicts: Iterable[Verdict]) -> LabelState:
     """The state of the subject whose verdicts these are, in one window or in the newest of each schedule."""
     of: dict[Outcome, list[Verdict]] = {"breach": [], "unconfirmed": [], "not_evaluated": [], "ok": []}
-    for verdict in sorted(verdicts, key=_place):
+    for verdict in sorted(verdicts, key=lambda each: (SEVERITIES.index(each.severity), each.rule)):
         of[verdict.outcome].append(verdict)
     worst = next((outcome for outcome, found in of.items() if found), "no_rule")
     return LabelState(State(worst), *(tuple(found) for found in of.values()))
@@ -169,7 +169,3 @@ def _named(verdicts: Iterable[Verdict]) -> str:
 def _rule(verdict: Verdict) -> str:
     segment = verdict.subject.segment
     return verdict.rule if segment is None else f"{verdict.rule} [{segment[0]}={segment[1]}]"
-
-
-def _place(verdict: Verdict) -> tuple[int, str]:
-    return SEVERITIES.index(verdict.severity), verdict.rule

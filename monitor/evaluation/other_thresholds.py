@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from monitor.config.model import SourceConfig
@@ -12,20 +11,21 @@ from monitor.inference.memory import kept_with
 
 
 def acting_from(labels: ByLabel, before: SourceConfig, after: SourceConfig) -> ByLabel:
-    """The counts with the `automate_at` of ``after``; labels of which it is the same as ``before`` stay untouched.
+    """The counts with the `automate_at` of ``after``; labels whose threshold does not change stay untouched.
 
     By cells of a ten-thousandth: a row that is not as far as that from a threshold may fall on the other side. What
     was measured of clusters among automated rows stays.
     """
-    wanted = {label: after.automate_from(label) for label in labels if label is not None}
-    moved = {label: score for label, score in wanted.items() if score != before.automate_from(label)}
+    requested = {label: after.automate_from(label) for label in labels if label is not None}
+    moved = {label: score for label, score in requested.items() if score != before.automate_from(label)}
     if not moved:
         return labels
     found = {label: _acting(counts, moved[label]) if label in moved else counts for label, counts in labels.items()}
     if None in labels:
         parts = [counts for label, counts in found.items() if label is not None]
         key = ("automate_at", *sorted(moved.items(), key=str))
-        found[None] = kept_with(labels[None], key, lambda: _whole(parts, labels[None].design_effect))
+        whole = labels[None]
+        found[None] = kept_with(whole, key, lambda: replace(pool(parts), design_effect=whole.design_effect))
     return found
 
 
@@ -37,7 +37,3 @@ def _acting(counts: Counts, automate_at: float) -> Counts:
         return replace(pool(parts), design_effect=counts.design_effect, acting_effects=counts.acting_effects)
 
     return kept_with(counts, ("automate_at", automate_at), made)
-
-
-def _whole(parts: Sequence[Counts], design_effect: float) -> Counts:
-    return replace(pool(parts), design_effect=design_effect)

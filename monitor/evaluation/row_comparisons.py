@@ -22,6 +22,7 @@ from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
+from monitor.evaluation.rule_metrics import POWER, rows_needed
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed
@@ -30,7 +31,6 @@ from monitor.metrics import cost
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
 from monitor.metrics.top_k import ON_RANKED
 
-POWER = 0.8
 Rows = ProbabilityRows | RegressionRows
 
 
@@ -47,9 +47,13 @@ class WholeSource:
 
     def digest(self) -> str:
         """A hash of the rows, or else of the ranked counts: equal for equal rows; "" of nothing."""
-        if self.rows is not None:
-            return _digest(self.rows)
-        return " ".join(f"{rank}:{counts.digest()}" for rank, counts in sorted(self.ranked.items()))
+        if self.rows is None:
+            return " ".join(f"{rank}:{counts.digest()}" for rank, counts in sorted(self.ranked.items()))
+        hashed = hashlib.sha256(f"{self.rows.items} {getattr(self.rows, 'labels', ())!r}".encode())
+        for value in (getattr(self.rows, each.name) for each in fields(self.rows)):
+            if isinstance(value, np.ndarray):
+                hashed.update(np.ascontiguousarray(value, dtype="<f8").tobytes())
+        return hashed.hexdigest()[:16]
 
     @property
     def design_effect(self) -> float:
@@ -65,7 +69,7 @@ def needs_whole_rows(rule: Rule) -> bool:
 def special(
     rule: Rule, materials: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:
-    """The evidence of one rule for each of the materials; None where the ordinary path has it."""
+    """The evidence of one rule for each of the materials; None where the rule takes the ordinary path."""
     metric = METRICS.get(rule.metric or "")
     if metric is None:
         return None
@@ -87,7 +91,7 @@ def _costed(source: SourceConfig, material: RuleInput) -> RuleInput:
 
 
 def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...]:
-    """What a metric of cost is to know of a label's costs; () for the usual ones."""
+    """The parameters of a cost metric for a label, (false negative, false positive); () for the default costs."""
     costs = source.costs_of(label)
     return () if costs is None else (costs.false_negative, costs.false_positive)
 
@@ -107,26 +111,10 @@ def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig
 # --- ranks
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """The ordinary metric of ranked counts that a ranked metric is, and the binning of its bins."""
-
-    metric: str
-    binning: Literal["equal_width", "equal_frequency"]
-
-
-_ORDINARY = {
-    "equal_width_ece": _Ranked("ece", "equal_width"),
-    "ace": _Ranked("ece", "equal_frequency"),
-    "brier": _Ranked("brier", "equal_frequency"),
-    "nll": _Ranked("nll", "equal_frequency"),
-    "prevalence": _Ranked("prevalence", "equal_frequency"),
-}
-
-
 def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
-    found = _ORDINARY[ON_RANKED[name]]
-    return found.metric, evaluation.model_copy(update={"binning": found.binning, "bins": 15})
+    """The ordinary metric of ranked counts that a ranked metric is, and the evaluation with the bins of an ECE."""
+    same, others = ON_RANKED[name], other_binning(evaluation)
+    return ("ece", others[same]) if same in others else (same, evaluation)
 
 
 def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
@@ -151,7 +139,7 @@ def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: Ev
     if problem is not None:
         return replace(found, detail=material.detail) if material.problem else replace(found, n=rows.items)
     spread = _spreads(rows, [rule.measure], whole, material.subject, material.window, evaluation)[rule.measure]
-    minimum = rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+    minimum = rows_needed(rule, evaluation)
     asked = {"confidence": evaluation.confidence, "rows_needed": minimum}
     if spread is None:
         return replace(found, n=rows.items, detail=asked)
@@ -220,12 +208,3 @@ def _interval(spread: Spread | None, evaluation: EvaluationConfig) -> Interval:
         return Interval(None, None, None, None)
     low, high = spread.interval(evaluation.confidence)
     return Interval(spread.value, low, high, spread.plug_in)
-
-
-def _digest(rows: Rows) -> str:
-    hashed = hashlib.sha256(f"{rows.items} {getattr(rows, 'labels', ())!r}".encode())
-    for each in fields(rows):
-        value = getattr(rows, each.name)
-        if isinstance(value, np.ndarray):
-            hashed.update(np.ascontiguousarray(value, dtype="<f8").tobytes())
-    return hashed.hexdigest()[:16]

@@ -96,8 +96,7 @@ class RuleSample:
     @property
     def minimum(self) -> int:
         """The rows that are needed."""
-        own = self.rule.min_samples
-        return own if own is not None else self.evaluation.min_samples
+        return rows_needed(self.rule, self.evaluation)
 
     @property
     def enough(self) -> bool:
@@ -188,6 +187,11 @@ def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
     return found < rule.threshold if rule.condition == "below" else found > rule.threshold
 
 
+def rows_needed(rule: Rule, evaluation: EvaluationConfig) -> int:
+    """The rows without which a rule is not evaluated."""
+    return rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+
+
 def rows_of(rule: Rule, counts: Counts) -> Counts:
     """The rows that the rule is about."""
     if rule.where == "all":
@@ -270,8 +274,7 @@ def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[s
     found = []
     for look, result in zip(looks, results, strict=True):
         textbook = largest_gap(stack([look.tables[side]])) if result.interval.value is not None else None
-        worst = worst_bin(result.worst_range, result.worst_n, result.worst_gap)
-        found.append((replace(result.interval, plug_in=textbook), worst))
+        found.append((replace(result.interval, plug_in=textbook), worst_bin(result)))
     return found
 
 
@@ -375,5 +378,5 @@ def _side(rule: Rule) -> Side:
 
 def _given(part: T | None) -> T:
     if part is None:
-        raise AssertionError("a look lacks what its kind of rule looks at")
+        raise AssertionError("a sample lacks what its rule measures")
     return part

@@ -41,14 +41,14 @@ def decide(
     adjusted = dict(zip(tested, adjust(values, rules), strict=True)) if values else {}
     shared = {"rate": rate, "family": len(tested), "rules": rules}
     return [
-        replace(verdict, detail={**verdict.detail, **shared, **_told(c, values)})
+        replace(verdict, detail={**verdict.detail, **shared, **_grounds(c, values)})
         for i, c in enumerate(family)
         for verdict in [_blocking(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
     ]
 
 
-def _told(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
-    """What the outcome hung on, kept so that a verdict can be explained when the rules are others."""
+def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
+    """What the outcome depends on, stored so that a verdict can be explained when the rules have changed."""
     if evidence.problem is not None:
         return {}
     p_value = evidence.p_value
@@ -74,9 +74,9 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     beyond = DecisionCheck("beyond", evidence.beyond, ("change" if rises else "value", "threshold"))
     streak = DecisionCheck("every_window", evidence.streak, ("groups",))
     running = () if rule.for_windows == 1 and evidence.streak else (streak,)
-    sure = _sure(rule, evidence, p_adjusted, rate)
-    asked = (*evidence.checks, beyond, *running, sure)
-    if beyond.passed and streak.passed and sure.passed:
+    significant = _significant(rule, evidence, p_adjusted, rate)
+    asked = (*evidence.checks, beyond, *running, significant)
+    if beyond.passed and streak.passed and significant.passed:
         reason, behaviour = _breach(rule, evidence, rate)
         return Decision("breach", reason, (*asked, *behaviour))
     asked += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
@@ -88,14 +88,14 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     return Decision("unconfirmed", reason, asked)
 
 
-def _sure(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
-    if rule.test == "psi":  # PSI has no p-value: only its rule of thumb decides
+def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
+    if rule.test == "psi":  # PSI has no p-value: its rule of thumb is enough
         return DecisionCheck("sure", evidence.adequate, ("n", "rows_needed"))
     return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate, ("p_value", "p_adjusted", "rate"))
 
 
 def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
-    """The reason of a breach: of a rise whose cause can be tested, whether the label changed or its traffic."""
+    """The reason of a breach; of an increase, where it is known, whether the label changed or its traffic."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
     if rule.condition != "increase":

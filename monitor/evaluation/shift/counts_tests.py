@@ -1,9 +1,8 @@
 """Tests of shift on counts: the scores against the baseline's, and the mix of predicted labels.
 
-They answer "is the traffic, or the classifier's confidence, another than it was", never "are the
-scores still right": scores may move and stay calibrated. Each gives an effect size, which a rule's
-threshold is compared with and which does not grow with the number of rows, and, where there is one,
-a p-value on effective rows.
+They answer "has the traffic, or the classifier's confidence, changed", never "are the scores still
+right": scores may move and stay calibrated. Each gives an effect size, which is compared with a rule's
+threshold and does not grow with the number of rows, and, where there is one, a p-value on effective rows.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def _smoothed_shares(counts: Counts, edges: Sequence[int]) -> Floats:
 
 
 def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts]) -> Effect:
-    """Whether the mix of predicted labels is another: the share of each among all predicted rows.
+    """Whether the mix of predicted labels has changed: the share of each among all predicted rows.
 
     Pearson's chi-square of the two-row table of effective rows; labels expected fewer than five times
     on either side are put together (``detail["merged"]``). The effect size is Cramer's V of that table.
@@ -166,24 +165,19 @@ def source_shifts(
         now, then = labels[label], baselines[label].counts
         subject = Subject(source, label)
         for test, effect in (("ks", ks(now, then)), ("psi", psi(now, then))):
-            results.append(_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
+            results.append(shift_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
     mix = {label: (labels[label], baselines[label].counts) for label in both if label is not None}
     if mix:
-        results.append(_label_mix(source, window, mix))
+        sides = [{label: pair[side] for label, pair in mix.items()} for side in (0, 1)]
+        window_rows, baseline_rows = (sum(counts.where("predicted").rows for counts in side.values()) for side in sides)
+        rows = window_rows, baseline_rows
+        whole = Subject(source, None)
+        results.append(shift_result(whole, window, "chi_square", "label", effect=chi_square(*sides), rows=rows))
     return results
 
 
-def _label_mix(source: str, window: Window, mix: Mapping[str, tuple[Counts, Counts]]) -> ShiftResult:
-    now, then = ({label: pair[side] for label, pair in mix.items()} for side in (0, 1))
-    return _result(
-        Subject(source, None), window, "chi_square", "label",
-        effect=chi_square(now, then), rows=(_all_predicted(now), _all_predicted(then)),
-    )  # fmt: skip
-
-
-def _all_predicted(side: Mapping[str, Counts]) -> int:
-    return sum(counts.where("predicted").rows for counts in side.values())
-
-
-def _result(subject: Subject, window: Window, test: str, column: str, *, effect: Effect, rows: Rows) -> ShiftResult:
+def shift_result(
+    subject: Subject, window: Window, test: str, column: str, *, effect: Effect, rows: Rows
+) -> ShiftResult:
+    """What one test found, as it is stored; ``rows`` are those of the window and of the baseline."""
     return ShiftResult(subject, window, test, column, effect.statistic, effect.p_value, *rows, effect.detail)

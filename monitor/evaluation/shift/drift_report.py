@@ -9,21 +9,21 @@ more is always more drift. The distances are those of Evidently's page, computed
 
 from __future__ import annotations
 
-import os
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used, and most commands never use them
 
+from monitor.core.files import write_whole
 from monitor.core.records import ShiftResult, Subject, Window
-from monitor.evaluation.shift.feature_tests import column_tests
+from monitor.evaluation.shift.counts_tests import Effect, shift_result
+from monitor.evaluation.shift.feature_tests import Kind, column_tests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,6 @@ DRIFT_THRESHOLD = 0.1
 METHODS: Mapping[str, str] = {"numerical": "wasserstein", "categorical": "jensenshannon"}
 MISSING = "missing"
 
-Kind = Literal["numerical", "categorical"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Column:
@@ -48,12 +46,6 @@ class _Column:
     then: pd.Series[Any]
     kind: Kind = "categorical"
     problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Drift:
-    statistic: float | None
-    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 def feature_drift(
@@ -80,29 +72,13 @@ def feature_drift(
         _write_page(usable, html)
     results = []
     for column in columns:
+        sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
+        usual = [] if column.problem else column_tests(column.now, column.then, column.kind)
+        drift = Effect(None, None, {"reason": column.problem}) if column.problem else _distance(column)
         results.append(_missing(source, window, column))
-        results += _tested(source, window, column)
-        drift = _distance(column) if column.problem is None else _Drift(None, {"reason": column.problem})
-        results.append(
-            ShiftResult(
-                Subject(source, None), window, f"evidently:{METHODS[column.kind]}", column.name, drift.statistic, None,
-                int(column.now.notna().sum()), int(column.then.notna().sum()), drift.detail,
-            )
-        )  # fmt: skip
+        for name, effect in (*usual, (f"evidently:{METHODS[column.kind]}", drift)):
+            results.append(shift_result(Subject(source, None), window, name, column.name, effect=effect, rows=sizes))
     return results
-
-
-def _tested(source: str, window: Window, column: _Column) -> list[ShiftResult]:
-    """The tests that a rule can name, of a column that could be compared."""
-    if column.problem is not None:
-        return []
-    sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
-    return [
-        ShiftResult(
-            Subject(source, None), window, name, column.name, effect.statistic, effect.p_value, *sizes, effect.detail
-        )
-        for name, effect in column_tests(column.now, column.then, column.kind)
-    ]
 
 
 def _prepared(name: str, now: pd.Series[Any], then: pd.Series[Any]) -> _Column:
@@ -169,7 +145,7 @@ def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:
     return float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
 
 
-def _distance(column: _Column) -> _Drift:
+def _distance(column: _Column) -> Effect:
     """What Evidently calls the drift of the column, by SciPy: its methods ``wasserstein`` and ``jensenshannon``."""
     now, then, method = column.now.dropna(), column.then.dropna(), METHODS[column.kind]
     if column.kind == "numerical":  # in standard deviations; Evidently divides by .001 at least
@@ -179,8 +155,9 @@ def _distance(column: _Column) -> _Drift:
         shares = [each.value_counts(normalize=True).reindex(both, fill_value=0.0).to_numpy() for each in (then, now)]
         value = float(scipy.spatial.distance.jensenshannon(shares[0], shares[1]))
     if not np.isfinite(value):
-        return _Drift(None, {"reason": "no finite distance"})
-    return _Drift(value, {"drifted": bool(value >= DRIFT_THRESHOLD), "method": method, "threshold": DRIFT_THRESHOLD})
+        return Effect(None, None, {"reason": "no finite distance"})
+    detail = {"drifted": bool(value >= DRIFT_THRESHOLD), "method": method, "threshold": DRIFT_THRESHOLD}
+    return Effect(value, None, detail)
 
 
 def _write_page(columns: Sequence[_Column], path: Path) -> None:
@@ -202,20 +179,8 @@ def _write_page(columns: Sequence[_Column], path: Path) -> None:
         preset = DataDriftPreset(
             num_method=METHODS["numerical"], cat_method=METHODS["categorical"], threshold=DRIFT_THRESHOLD
         )
-        _write_html(Report([preset]).run(current, reference), path)  # the current sample comes first
-
-
-def _write_html(snapshot: Any, path: Path) -> None:
-    """The page under its final name only once it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    try:
-        snapshot.save_html(name)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+        snapshot = Report([preset]).run(current, reference)  # the current sample comes first
+        write_whole(path, snapshot.get_html_str(as_iframe=False))
 
 
 @contextmanager

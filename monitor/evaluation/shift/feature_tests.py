@@ -1,8 +1,7 @@
-"""KS, PSI and chi-square of one feature column, on samples: what a rule with a ``column`` is compared with."""
+"""KS, PSI and chi-square of one feature column, on samples: the tests that a rule with a ``column`` can name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,13 +39,8 @@ def _deciles(now: Floats, then: Floats) -> Floats:
 
 def _categories(now: pd.Series[Any], then: pd.Series[Any]) -> Floats:
     """How often each side has each value, shape (2, values)."""
-    names = sorted({*now, *then})
-    return np.array([_counted(side, names) for side in (now, then)], dtype=float)
-
-
-def _counted(values: pd.Series[Any], names: Sequence[str]) -> list[int]:
-    counts = values.value_counts()
-    return [int(counts.get(name, 0)) for name in names]
+    names, sides = sorted({*now, *then}), (now.value_counts(), then.value_counts())
+    return np.array([[side.get(name, 0) for name in names] for side in sides], dtype=float)
 
 
 def _psi(table: Floats) -> Effect:
