@@ -143,7 +143,7 @@ def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most:
 
 @lru_cache(maxsize=8)
 def _classes(counts: Counts) -> Classes:
-    """The classes of these counts, told apart by identity and not by content: both areas ask for them in turn."""
+    """The classes of these counts, remembered by identity and not by content: both areas ask for them in turn."""
     return classes(counts)
 
 

@@ -275,7 +275,7 @@ def duckdb_kind(type_name: str) -> Kind:
 
 
 def sqlite_kind(declared: str) -> Kind:
-    """The kind that a declared type of SQLite promises, by its rules of affinity.
+    """The kind of a declared type of SQLite, by its rules of affinity.
 
     >>> sqlite_kind("VARCHAR(20)"), sqlite_kind("DOUBLE PRECISION"), sqlite_kind("")
     ('text', 'number', 'unknown')

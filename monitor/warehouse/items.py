@@ -15,7 +15,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.statements import ONE, ZERO, Statements, not_surely, shown
+from monitor.warehouse.statements import ONE, ZERO, Statements, false_or_null, shown
 
 RANKS = (1, 3, 5)
 """The ranks up to which an item's labels are looked at."""
@@ -168,10 +168,10 @@ class NumberStatements(Statements):
         positive = sa.and_(finite["deviation"], self._number("deviation") > ZERO)
         return [
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
-            (not_surely(finite["predicted"]), RejectReason.PREDICTION_INVALID),
-            (not_surely(positive), RejectReason.DEVIATION_INVALID),
+            (false_or_null(finite["predicted"]), RejectReason.PREDICTION_INVALID),
+            (false_or_null(positive), RejectReason.DEVIATION_INVALID),
             (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
-            (not_surely(finite["actual"]), RejectReason.OUTCOME_NOT_FINITE),
+            (false_or_null(finite["actual"]), RejectReason.OUTCOME_NOT_FINITE),
             *self._weight_reasons(),
         ]
 

@@ -7,7 +7,7 @@ has a role that may do none of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import sqlalchemy as sa
 
@@ -69,9 +69,5 @@ def _granted(connection: sa.Connection) -> Iterator[str]:
         rows = connection.execute(statement, {} if names is None else {"names": list(names)})
         found = [str(name) for (name,) in rows]
         if found:
-            yield f"{words} {_listed(found)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+            yield f"{words} {', '.join(found[:NAMED])}{more}"

@@ -154,7 +154,7 @@ class Warehouse:
         self.close()
 
     def close(self) -> None:
-        """Gives all connections back."""
+        """Closes all connections."""
         if "_engine" in vars(self):
             self._engine.dispose()
 
@@ -164,7 +164,7 @@ class Warehouse:
         return _ENGINES[self._dialect.name](self._url, self._relations)
 
     def ping(self) -> None:
-        """Asks the warehouse for nothing. Raises :class:`WarehouseFailed` where it does not answer."""
+        """Checks that the warehouse answers. Raises :class:`WarehouseFailed` where it does not answer."""
         with self._session("") as connection:
             connection.execute(sa.select(sa.literal_column("1")))
 
@@ -236,7 +236,7 @@ class Warehouse:
             return [example_row({**row}, tuple(source.segments)) for row in rows]
 
     def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:
-        """The date of the newest row that is not of the future; None where the source has no row.
+        """The date of the newest row that is not in the future; None where the source has no row.
 
         Where there is a row with near <= date < now, which is the usual case and quickly found, ``near`` is given
         instead. Raises as :meth:`read` does.

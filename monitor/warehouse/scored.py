@@ -43,16 +43,13 @@ def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa
         with engine.connect() as local, local.begin():
             local.exec_driver_sql("SET TimeZone = 'UTC'")
             local.exec_driver_sql(_create(layout))
-            for chunk in _chunks(connection, plain):
-                _lay(local, layout, _scored(chunk, plain))
-            yield local, _over(plain, layout)
+            result = connection.execution_options(yield_per=CHUNK).execute(plain.raw(tuple(plain.layout.columns)))
+            for part in result.partitions(CHUNK):
+                _insert(local, layout, _scored([tuple(row) for row in part], plain))
+            config = plain.source.model_copy(update={"score": None, "columns": {}})
+            yield local, type(plain)(config, layout, DIALECTS["duckdb"], plain.window, plain.now)
     finally:
         engine.dispose()
-
-
-def _over(plain: Statements, layout: Layout) -> Statements:
-    config = plain.source.model_copy(update={"score": None, "columns": {}})
-    return type(plain)(config, layout, DIALECTS["duckdb"], plain.window, plain.now)
 
 
 def _layout_of_copy(plain: Statements) -> Layout:
@@ -89,12 +86,6 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _chunks(connection: sa.Connection, plain: Statements) -> Iterator[list[Sequence[Any]]]:
-    result = connection.execution_options(yield_per=CHUNK).execute(plain.raw(tuple(plain.layout.columns)))
-    for part in result.partitions(CHUNK):
-        yield [tuple(row) for row in part]
-
-
 def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[Any]]:
     """The columns of some rows by our names: dates as ISO text, scores made, NaN where an array gave none."""
     names, made = tuple(plain.layout.columns), _score_of(plain.source)
@@ -117,7 +108,7 @@ def _date_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _lay(local: sa.Connection, layout: Layout, columns: dict[str, list[Any]]) -> None:
+def _insert(local: sa.Connection, layout: Layout, columns: dict[str, list[Any]]) -> None:
     import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
     driver: Any = local.connection.driver_connection

@@ -185,10 +185,10 @@ class Statements:
         conditions = [agreed >= half if wanted.right else agreed < half, rows.c.score.between(least, most)]
         if wanted.label is not None:
             conditions.append(rows.c.label == sa.literal(wanted.label, sa.Text))
-        told = [rows.c[name] for name in ("item", "label", "score", "actual", "predicted", "resolved")]
+        columns = [rows.c[name] for name in ("item", "label", "score", "actual", "predicted", "resolved")]
         segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
         order = (confidence.desc(), by_bytes(rows.c.item), by_bytes(rows.c.label))
-        return sa.select(*told, *segments).where(*conditions).order_by(*order).limit(wanted.limit)
+        return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(wanted.limit)
 
     def raw(self, names: Sequence[str]) -> sa.Select[Any]:
         """Columns as they are, by our names, of every row that a reading of the window may look at."""
@@ -363,11 +363,11 @@ class Statements:
             ),
             (sa.not_(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
             (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
-            (not_surely(actual.between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
+            (false_or_null(actual.between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
         ]
         if self.layout.has("predicted"):
             predicted = self._number("predicted")
-            reasons.append((not_surely(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID))
+            reasons.append((false_or_null(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID))
         return [*reasons, *self._weight_reasons()]
 
     def _weight_reasons(self) -> list[tuple[Expression, RejectReason]]:
@@ -375,7 +375,7 @@ class Statements:
             return []
         weight = self._number("weight")
         usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
-        return [(not_surely(usable), RejectReason.WEIGHT_INVALID)]
+        return [(false_or_null(usable), RejectReason.WEIGHT_INVALID)]
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
         """Missing, malformed, future; of a row in the window its own date can only be the last, and that seldom."""
@@ -385,16 +385,16 @@ class Statements:
         columns = [(self._column(name), self._instant(name)) for name in doubtful]
         missing = [column.is_(None) for column, _ in columns]
         malformed = [instant.is_(None) for _, instant in columns]
-        future = [self._after_now(name) for name in (coming if in_window else names)]
+        future = [
+            self._instant(name) > self.dialect.moment(self.now, self.layout.columns[name].kind)
+            for name in (coming if in_window else names)
+        ]
         found = (
             (missing, RejectReason.DATE_MISSING),
             (malformed, RejectReason.DATE_MALFORMED),
             (future, RejectReason.DATE_IN_FUTURE),
         )
         return [(sa.or_(*conditions), reason) for conditions, reason in found if conditions]
-
-    def _after_now(self, name: str) -> Expression:
-        return self._instant(name) > self.dialect.moment(self.now, self.layout.columns[name].kind)
 
     def _automate_at(self, label: Expression) -> Expression:
         special = {name: own.automate_at for name, own in self.source.labels.items() if own.automate_at is not None}
@@ -432,7 +432,7 @@ def _feature_key(index: int) -> str:
     return f"feature_{index}"
 
 
-def not_surely(condition: Expression) -> Expression:
+def false_or_null(condition: Expression) -> Expression:
     """Whether a condition is false or NULL."""
     return sa.not_(sa.func.coalesce(condition, sa.false()))
 

@@ -38,7 +38,7 @@ def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
     """
     import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
-    row, numbers = pd.factorize(_whole(columns["number"]), sort=True)
+    row, numbers = pd.factorize(np.asarray(columns["number"], dtype=np.int64), sort=True)
     column, labels = pd.factorize(np.asarray(columns["label"], dtype=object).astype(str), sort=True)
     shape = (len(numbers), len(labels))
     probability, truth = np.full(shape, np.nan), np.zeros(shape)
@@ -61,7 +61,3 @@ def regression_rows(columns: Arrays, items: int) -> RegressionRows:
 
 def _floats(column: npt.ArrayLike) -> Floats:
     return np.asarray(column, dtype=np.float64)
-
-
-def _whole(column: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    return np.asarray(column, dtype=np.int64)
