@@ -156,7 +156,7 @@ def test_the_curves_and_boxes_on_the_screen_are_those_of_the_rows(opened: Opened
         assert boxes == {name: list(box.scores) for name, box in report.detail.boxes.named}
 
 
-def test_the_boxes_stand_where_their_scores_are(opened: Opened) -> None:
+def test_the_boxes_are_where_their_scores_are(opened: Opened) -> None:
     places = opened.page.evaluate(
         """() => { const place = document.getElementById("s0-boxes");
             const plot = place.querySelector(".nsewdrag").getBoundingClientRect();

@@ -81,7 +81,7 @@ def test_several_rules_on_one_label_make_one_message_where_the_gravest_belongs(w
     assert len({i.root for i in world.monitor.store.incidents()}) == 1
 
 
-def test_a_lesser_finding_on_a_label_that_is_told_of_joins_its_message_and_a_graver_one_makes_its_own(
+def test_a_lesser_finding_on_a_label_that_has_a_message_joins_its_message_and_a_more_severe_one_makes_its_own(
     world: AlertsWorld,
 ) -> None:
     also = Judged("refund", "automated-shortfall", "breach", 0.12)
@@ -126,7 +126,9 @@ def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_ope
     assert "refund resolved (2026-W06)" in as_read(newest_edit(world, other.id).payload)
 
 
-def test_what_was_never_sent_is_told_in_a_message_of_its_own_once_somebody_can_be_told(world: AlertsWorld) -> None:
+def test_what_was_never_sent_is_reported_in_a_message_of_its_own_once_somebody_can_be_notified(
+    world: AlertsWorld,
+) -> None:
     world.evaluate("2026-W02", [BILLING])
     world.sends = True
     world.drain(world.clock.now)  # no token: it never will be sent
@@ -152,7 +154,7 @@ def test_a_message_that_somebody_deleted_in_slack_is_followed_by_another_one(wor
     assert [d.state for d in store.deliveries(files=False) if d.operation == "post"] == ["sent", "pending"]
 
 
-def test_a_run_says_of_every_incident_what_became_of_its_message_also_of_one_that_joined(world: AlertsWorld) -> None:
+def test_a_run_says_of_every_incident_the_state_of_its_message_also_of_one_that_joined(world: AlertsWorld) -> None:
     also = Judged("billing", "ece-increase", "breach", 0.07)
     world.evaluate("2026-W02", [BILLING])
     world.evaluate("2026-W03", [BILLING, also])
@@ -197,7 +199,7 @@ def test_the_message_is_green_when_all_is_resolved_and_a_much_later_breach_opens
     assert [kind for kind, _ in kinds(world)].count("post") == 2
 
 
-def test_what_comes_back_soon_is_told_in_its_old_thread_and_calls_people(world: AlertsWorld) -> None:
+def test_what_comes_back_soon_is_reported_in_its_old_thread_and_calls_people(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [BILLING])
     world.evaluate("2026-W03", [fine(BILLING)])
     world.evaluate("2026-W04", [BILLING])
@@ -207,7 +209,7 @@ def test_what_comes_back_soon_is_told_in_its_old_thread_and_calls_people(world: 
     assert reply.payload["text"] == "billing back in breach: reopened (2026-W04) <!subteam^S0123>"
 
 
-def test_a_person_edits_the_message_once_and_is_told_in_words(world: AlertsWorld) -> None:
+def test_a_person_edits_the_message_once_and_is_answered_in_words(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [BILLING])
     done = world.person("acknowledges", "billing", "ana")
     assert (done.words, done.refused) == ("tickets/billing, automated-shortfall: acknowledged", False)
@@ -294,7 +296,7 @@ def test_people_are_called_every_repeat_until_somebody_acknowledges(world: Alert
     assert incident_actions.due_repeats(world.monitor) == []
 
 
-def test_a_label_that_disappears_is_told_once(world: AlertsWorld) -> None:
+def test_a_label_that_disappears_is_reported_once(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [REFUND])
     gone = Judged("refund", "ece-increase", "gone")
     world.evaluate("2026-W03", [gone])
@@ -351,7 +353,9 @@ def test_a_switch_of_the_label_or_its_source_turned_by_anybody_edits_the_message
     assert f"Automation is off{of} {since}: turned off by ben: model is replaced." in read_edit(world, "billing")
 
 
-def test_the_end_of_an_enable_is_told_in_the_thread_of_its_incident_once_with_what_to_do(world: AlertsWorld) -> None:
+def test_the_end_of_an_enable_is_reported_in_the_thread_of_its_incident_once_with_what_to_do(
+    world: AlertsWorld,
+) -> None:
     world.evaluate("2026-W02", [fine(BILLING)])
     world.evaluate("2026-W03", [BILLING])
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
@@ -473,7 +477,7 @@ def test_what_was_refused_later_does_not_hide_why_an_incident_was_resolved(world
     assert "resolved by ana: recalibrated." in read_edit(world, "refund")
 
 
-def test_a_label_that_disappeared_is_told_once_also_where_somebody_acknowledges_it_then(world: AlertsWorld) -> None:
+def test_a_label_that_disappeared_is_reported_once_also_where_somebody_acknowledges_it_then(world: AlertsWorld) -> None:
     gone = Judged("refund", "ece-increase", "gone")
     world.evaluate("2026-W02", [REFUND])
     world.evaluate("2026-W03", [gone])

@@ -317,7 +317,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(fresh: World) -> No
     assert "[/] why" in calmon(fresh, "automation", "history").stdout
 
 
-def test_check_prints_a_relation_with_brackets_as_it_stands(tmp_path: Path) -> None:
+def test_check_prints_a_relation_with_brackets_as_it_is(tmp_path: Path) -> None:
     relation = "SELECT *, [1, 2] AS pair, '[/red]' AS colour FROM tickets"
     config = worlds.CONFIG.replace("relation: tickets", f'relation: "{relation}"')
     found = calmon(make_world(tmp_path, config=config), "check")

@@ -108,7 +108,7 @@ def test_the_status_says_off_where_gates_refuse_for_want_of_a_threshold(tmp_path
     assert "gates refuse until the next run" in row["why"]
 
 
-def test_the_status_tells_an_enable_against_the_last_evaluation(tmp_path: Path) -> None:
+def test_the_status_shows_an_enable_against_the_last_evaluation(tmp_path: Path) -> None:
     world = with_one_bad_week(tmp_path, "initial: on_first_ok")
     calmon(world, "run", "weekly", "--week", WEEKS[3])
     calmon(world, "automation", "enable", "--label", "steady", "--reason", "retrained")

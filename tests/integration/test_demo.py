@@ -65,7 +65,9 @@ def test_it_ends_with_what_a_person_wants_to_know(told: tuple[str, list[slack.An
         assert words in told[0]
 
 
-def test_slack_is_told_in_one_message_of_every_incident_of_the_last_week(told: tuple[str, list[slack.Answer]]) -> None:
+def test_slack_is_notified_in_one_message_of_every_incident_of_the_last_week(
+    told: tuple[str, list[slack.Answer]],
+) -> None:
     assert len([message for message in told[1] if "thread_ts" not in message]) == 1  # its picture is in its thread
     text = str(told[1][0]["blocks"])
     for planted in PLANTED:

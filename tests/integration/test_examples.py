@@ -103,7 +103,7 @@ def test_the_most_confident_errors_of_a_label_come_first_alike_in_every_engine(l
             assert [one.item for one in found] == items, (engine, wanted)
 
 
-def test_every_column_of_a_row_is_told_as_it_is_in_the_warehouse(load: Loader) -> None:
+def test_every_column_of_a_row_is_reported_as_it_is_in_the_warehouse(load: Loader) -> None:
     given = [row("t1", 0.97, 0.0), row("t2", 0.96, 0.0, channel=None), row("t3", 0.99, 1.0)]
     for engine, found in found_by(load(given), source(), ExampleQuery("billing")).items():
         assert found[0] == ExampleRow("t1", "billing", 0.97, 0.0, True, INSIDE, {"channel": "web"}), engine

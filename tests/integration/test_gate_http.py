@@ -154,7 +154,7 @@ def test_a_base_path_is_kept_and_a_token_is_not_needed(service: Service) -> None
     assert (path, "Authorization" in headers) == ("/calmon/v1/automation", False)
 
 
-def test_a_wrong_token_closes_it_and_is_not_told(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_token_closes_it_and_is_not_reported(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     with Gate(HttpSource(service.url, "cal_wrong"), ttl_s=TTL) as gate:
         decision = gate.allows("tickets", "billing", score=0.93)
     assert (decision.reason, decision.detail) == (GateReason.SERVICE_FAILED, "the service refuses the token (401)")

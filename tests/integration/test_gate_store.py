@@ -454,7 +454,7 @@ def test_a_table_that_somebody_has_locked_closes_it_and_waits_for_nobody(wire: t
 
 
 @pytest.mark.postgres
-def test_postgresql_that_is_gone_closes_it_and_the_password_is_not_told(
+def test_postgresql_that_is_gone_closes_it_and_the_password_is_not_reported(
     wire: tuple[Wire, str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     found, through, _ = wire

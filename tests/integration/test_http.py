@@ -628,7 +628,7 @@ def test_bodies_that_strangers_send_slowly_keep_nobody_out(place: Place) -> None
             assert client.post(path("billing", "disable"), json={"reason": "now"}).status_code == 200
 
 
-def test_too_many_at_once_are_told_to_come_again() -> None:
+def test_too_many_at_once_are_asked_to_come_again() -> None:
     async def ask() -> tuple[httpx.Response, list[httpx.Response]]:
         let_go = asyncio.Event()
 
@@ -754,7 +754,7 @@ def test_a_token_made_on_the_command_line_opens_the_service(place: Place) -> Non
         problem(client.post(path("billing", "enable"), json={"reason": "x"}, headers=bearer), "scope_missing")
 
 
-def test_a_fault_of_the_program_is_told_without_what_it_was() -> None:
+def test_a_fault_of_the_program_is_reported_without_what_it_was() -> None:
     class Faulty:
         def board(self) -> None:
             raise RuntimeError("secret")

@@ -178,7 +178,7 @@ def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None
     assert found == pytest.approx(expected)
 
 
-def test_beside_a_debiased_value_of_whole_rows_stands_the_textbook_one(run: RunResult) -> None:
+def test_beside_a_debiased_value_of_whole_rows_is_the_textbook_one(run: RunResult) -> None:
     counts = scored()["label"][scored()["actual"] == 1].value_counts()
     (found,) = estimates(run, "multiclass", "class_entropy")
     assert found.interval.plug_in == pytest.approx(stats.entropy(counts), abs=1e-12)

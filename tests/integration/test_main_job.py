@@ -86,7 +86,7 @@ def test_the_same_week_twice_gives_the_same_document_and_nothing_grows(world: Wo
     ]
 
 
-def test_the_label_that_slips_is_found_told_and_switched_off_and_no_other(pinned: World) -> None:
+def test_the_label_that_slips_is_found_reported_and_switched_off_and_no_other(pinned: World) -> None:
     with pinned.opened() as monitor:
         for name in WEEKS[6:11]:
             result = run_window(monitor, window(monitor, name))
@@ -101,7 +101,7 @@ def test_the_label_that_slips_is_found_told_and_switched_off_and_no_other(pinned
         assert states == {"rare": "on", "slipping": "off", "steady": "on"}
 
 
-def test_an_older_window_never_acts_unless_told(pinned: World) -> None:
+def test_an_older_window_never_acts_unless_asked(pinned: World) -> None:
     with pinned.opened() as monitor:
         run_window(monitor, window(monitor, WEEKS[9]), act="never")
         run_window(monitor, window(monitor, WEEKS[11]), act="never")
@@ -116,7 +116,7 @@ def enable_slipping(monitor: Monitor, *, until: datetime | None = None) -> None:
     change_switch(monitor, "tickets", "slipping", enable=True, by="ann", reason="looked at it", until=until)
 
 
-def test_an_older_window_that_is_told_to_act_turns_off(world: World) -> None:
+def test_an_older_window_that_is_asked_to_act_turns_off(world: World) -> None:
     with world.opened() as monitor:
         run_window(monitor, window(monitor, WEEKS[9]))
     frame = worlds.rows()
@@ -163,7 +163,7 @@ def test_critical_labels_are_turned_off_again_by_the_same_window(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("gone", "reason"), [("label", "no_rows"), ("column", "relation_error")])
-def test_a_label_that_may_act_and_vanishes_is_told_and_turned_off_where_asked(
+def test_a_label_that_may_act_and_vanishes_is_reported_and_turned_off_where_asked(
     tmp_path: Path, gone: str, reason: str
 ) -> None:
     config = worlds.CONFIG.replace("when_not_evaluated: keep", "when_not_evaluated: disable")
@@ -234,7 +234,7 @@ def test_a_window_of_the_baseline_is_not_compared_with_itself(pinned: World) -> 
     assert {(v.outcome, v.reason.value) for v in verdicts} == {("not_evaluated", "in_baseline")}
 
 
-def test_a_broken_source_is_told_and_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_broken_source_is_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:
     config = worlds.CONFIG.replace(
         "evaluation:", "  mail:\n    relation: nowhere\n    score_is: probability_of_label\nevaluation:"
     )
@@ -369,7 +369,7 @@ SLOW = """\
 """
 
 
-def test_a_source_that_takes_too_long_is_told_and_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_source_that_takes_too_long_is_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:
     world = make_world(tmp_path, config=worlds.CONFIG.replace("evaluation:", SLOW + "evaluation:"))
     with world.opened(warehouse_timeout_s="5") as monitor:
         result = run_window(monitor, window(monitor, WEEKS[-1]))

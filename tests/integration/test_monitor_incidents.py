@@ -158,7 +158,9 @@ def story(life: Life) -> list[str]:
     return found
 
 
-def test_an_acknowledged_outage_calls_nobody_any_more_and_is_told_in_the_message_and_the_terminal(life: Life) -> None:
+def test_an_acknowledged_outage_calls_nobody_any_more_and_is_reported_in_the_message_and_the_terminal(
+    life: Life,
+) -> None:
     life.live(3)
     before = sum(MENTION in text for text in life.replies())
     assert before == 1
@@ -275,7 +277,7 @@ def test_a_week_that_could_not_be_judged_is_not_healthy_and_says_since_when(
     assert (done.returncode, found in [row["reason"] for row in json.loads(done.stdout)["findings"]]) == (1, True)
 
 
-def test_every_row_rejected_is_told_of_the_source_once_and_ends_with_a_good_week(tmp_path: Path) -> None:
+def test_every_row_rejected_is_reported_of_the_source_once_and_ends_with_a_good_week(tmp_path: Path) -> None:
     world = make_world(tmp_path, config=LATER)
     with world.opened(clock=lambda: judged_at(10) + timedelta(hours=1)) as monitor:
         store_week(monitor, 10, Reason.NO_ROWS, rejected=466, rows=0)
@@ -289,7 +291,7 @@ def test_every_row_rejected_is_told_of_the_source_once_and_ends_with_a_good_week
     assert incident.state == "resolved"
 
 
-def test_what_a_run_could_not_judge_is_told_by_the_run_itself(life: Life) -> None:
+def test_what_a_run_could_not_judge_is_reported_by_the_run_itself(life: Life) -> None:
     (life.world.folder / "warehouse.duckdb").unlink()
     life.now = judged_at(11)
     for _ in range(2):

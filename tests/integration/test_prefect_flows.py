@@ -277,7 +277,7 @@ def test_a_warehouse_that_fails_twice_and_then_answers_completes_the_run(
 
 
 @pytest.mark.usefixtures("prefect")
-def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
+def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_notified_once(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows.weekly import weekly
@@ -294,7 +294,7 @@ def test_a_warehouse_that_never_answers_fails_the_run_and_slack_is_told_once(
 
 
 @pytest.mark.usefixtures("prefect")
-def test_where_no_route_takes_what_is_critical_the_first_is_told_of_it(
+def test_where_no_route_takes_what_is_critical_the_first_gets_it(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows.weekly import weekly
@@ -332,7 +332,7 @@ def test_a_mistake_in_computing_is_not_tried_again() -> None:
 
 @pytest.mark.usefixtures("prefect")
 @pytest.mark.parametrize("text", [BROKEN, CONFIG + "\n  - [unclosed"], ids=["a wrong rule", "not even YAML"])
-def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_told_once(
+def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_reported_once(
     text: str, world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import stages
@@ -364,7 +364,7 @@ def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_told_once
 
 
 @pytest.mark.usefixtures("prefect")
-def test_when_the_history_is_down_slack_is_told_all_the_same(
+def test_when_the_history_is_down_slack_is_notified_all_the_same(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import stages
@@ -589,7 +589,7 @@ def flow_run(server: Server, run: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_is_told(
+def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_is_reported(
     server: Server, world: World, workspace: slack.FakeSlack, project: Path, tmp_path: Path
 ) -> None:
     prefect_command(server, project, "work-pool", "create", "calmon", "--type", "process")
@@ -703,7 +703,7 @@ sys.exit(serve.main())
 
 
 @pytest.mark.usefixtures("prefect")
-def test_the_watchdog_tells_of_a_run_that_is_missing_once(world: World, workspace: slack.FakeSlack) -> None:
+def test_the_watchdog_reports_a_run_that_is_missing_once(world: World, workspace: slack.FakeSlack) -> None:
     from flows.watchdog import watchdog
 
     with world.opened(clock=lambda: datetime(2026, 9, 1, tzinfo=UTC)) as monitor:
@@ -719,7 +719,7 @@ def test_the_watchdog_tells_of_a_run_that_is_missing_once(world: World, workspac
 
 
 @pytest.mark.usefixtures("prefect")
-def test_the_watchdog_and_the_drain_make_no_history_and_a_lost_one_is_told_once(
+def test_the_watchdog_and_the_drain_make_no_history_and_a_lost_one_is_reported_once(
     world: World, workspace: slack.FakeSlack
 ) -> None:
     from flows.drain import drain_outbox

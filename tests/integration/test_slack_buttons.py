@@ -113,7 +113,7 @@ def test_an_acknowledgement_is_stored_with_who_pressed_and_shown_at_once(
     assert slack.private[-1]["user"] == "U1"
 
 
-def test_who_has_changed_the_switch_is_told_so_also_where_the_message_cannot_be_changed(
+def test_who_has_changed_the_switch_gets_an_answer_also_where_the_message_cannot_be_changed(
     monitor: Monitor, slack: FakeSlack, buttons: Buttons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(*_: object, **__: object) -> None:
@@ -388,7 +388,7 @@ def environment(world: World, slack: FakeSlack) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_the_command_listens_until_it_is_told_to_end(world: World, slack: FakeSlack, monitor: Monitor) -> None:
+def test_the_command_listens_until_it_is_asked_to_end(world: World, slack: FakeSlack, monitor: Monitor) -> None:
     assert slack.socket is not None
     process = subprocess.Popen(
         [sys.executable, "-m", "monitor", "slack"], cwd=world.folder, text=True, stdout=subprocess.PIPE,

@@ -254,7 +254,7 @@ def test_a_message_that_slack_will_never_take_is_dead_and_not_tried_again(store:
         ("not_in_channel", "invite it"),
     ],
 )
-def test_what_somebody_must_mend_is_named_in_the_stored_error(
+def test_what_somebody_must_fix_is_named_in_the_stored_error(
     store: Store, slack: FakeSlack, fault: str, remedy: str
 ) -> None:
     store.add_delivery(message())
@@ -396,7 +396,7 @@ def test_after_kill_9_in_the_middle_of_sending_the_next_run_finishes_the_job(
     assert len(slack.messages) == 1
 
 
-def test_auth_test_tells_who_we_are_or_what_is_wrong(slack: FakeSlack) -> None:
+def test_auth_test_says_who_we_are_or_what_is_wrong(slack: FakeSlack) -> None:
     good, bad = sender(slack).check(), sender(slack, "xoxb-wrong").check()
     assert (good.ok, good.team, good.user, good.problem) == (True, "Local", "calmon", "")
     assert not bad.ok

@@ -98,7 +98,7 @@ def test_nobody_is_mentioned_and_no_link_but_ours_is_shown(told: tuple[Monitor, 
     assert any("&lt;!channel&gt;" in text for text in read)
 
 
-def test_slack_is_told_to_make_no_links_and_mentions_of_its_own(told: tuple[Monitor, FakeSlack]) -> None:
+def test_slack_is_asked_to_make_no_links_and_mentions_of_its_own(told: tuple[Monitor, FakeSlack]) -> None:
     _, slack = told
     assert all(text.get("verbatim") is True for text in mrkdwn([*slack.messages, *slack.views]))
     for method, arguments in slack.calls:

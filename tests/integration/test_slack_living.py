@@ -283,7 +283,7 @@ def test_a_hundred_replies_that_wait_do_not_keep_a_new_message_from_going(store:
     assert states(store)["later"] == "sent"
 
 
-def test_what_stood_in_the_channel_for_forty_minutes_of_outage_is_found_among_much_talk(
+def test_what_was_in_the_channel_for_forty_minutes_of_outage_is_found_among_much_talk(
     store: Store, slack: FakeSlack
 ) -> None:
     clock = Clock()

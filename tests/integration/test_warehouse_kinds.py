@@ -197,7 +197,7 @@ def test_too_many_numbers_give_a_sample_that_weighs_as_all(load: Loader, monkeyp
     assert all(r.numbers is not None and r.numbers.weight.sum() == 40 and r.numbers.items == 40 for r in found.values())
 
 
-def test_a_source_of_numbers_without_deviations_is_told_so(load: Loader) -> None:
+def test_a_source_of_numbers_without_deviations_is_refused(load: Loader) -> None:
     rows = [{name: value for name, value in number("a").items() if name != "deviation"}]
     for warehouse in load(rows, types=NUMBER_TYPES).values():
         with pytest.raises(RelationError, match="column deviation is missing"):

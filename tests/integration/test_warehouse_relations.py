@@ -183,7 +183,7 @@ def test_columns_are_found_in_another_case_of_letters_where_only_one_fits(load: 
 # --- problems
 
 
-def test_every_problem_of_a_relation_is_told_at_once_with_its_remedy(load: Loader) -> None:
+def test_every_problem_of_a_relation_is_reported_at_once_with_its_remedy(load: Loader) -> None:
     config = source(
         score_is="confidence_in_prediction", window_on="predicted_at", segments=("channel",), features=("body",),
         columns={"item": "ticket", "weight": "sampling", "colour": "x"},
@@ -275,7 +275,7 @@ def test_a_file_of_another_kind_is_a_failure_of_the_warehouse(tmp_path: Path) ->
             warehouse.check("tickets", source())
 
 
-def test_a_server_that_does_not_answer_is_a_failure_and_its_password_is_not_told() -> None:
+def test_a_server_that_does_not_answer_is_a_failure_and_its_password_is_not_reported() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"postgresql://monitor:secret@127.0.0.1:{closed.getsockname()[1]}/tickets"

@@ -92,7 +92,7 @@ def test_a_backfill_that_fails_does_not_call_the_heartbeat(
     assert [path for path, _ in calls.made] == ["/ping/secret-1234/fail"]
 
 
-def test_a_failure_is_told_on_the_path_of_an_address_with_a_query(calls: heartbeat.Calls):
+def test_a_failure_is_reported_on_the_path_of_an_address_with_a_query(calls: heartbeat.Calls):
     assert beat(SecretStr(f"{calls.url}?status=up"), failed="no rows")
     assert calls.made == [("/ping/secret-1234/fail?status=up", "no rows")]
 
@@ -113,7 +113,7 @@ def test_nobody_at_the_address_fails_nothing():
     assert not beat(SecretStr("http://127.0.0.1:9/ping"), time_limit_s=0.5)
 
 
-def test_what_is_wrong_is_told_to_slack_once_however_often_the_watchdog_looks(world: World):
+def test_what_is_wrong_is_sent_to_slack_once_however_often_the_watchdog_looks(world: World):
     with slack.running() as workspace:
         told = {"slack_bot_token": slack.TOKEN, "slack_api_url": workspace.url}
         for minutes in (0, 15, 30):
@@ -127,7 +127,7 @@ def test_what_is_wrong_is_told_to_slack_once_however_often_the_watchdog_looks(wo
         assert WEEKS[11] in texts[0]
 
 
-def test_a_lease_is_warned_of_twice_and_its_end_is_told(world: World):
+def test_a_lease_is_warned_of_twice_and_its_end_is_reported(world: World):
     with world.opened() as monitor:
         end = min(s.lease_until for s in monitor.store.switches() if s.state == "on" and s.lease_until is not None)
     for hours in range(72, -8, -4):
@@ -272,7 +272,7 @@ def test_the_dashboard_shows_the_state_of_each_label_and_how_many_are_in_which(w
     assert '<span class="state breach">critical breach</span>: automated-shortfall (above_threshold)' in page
 
 
-def test_prometheus_is_told_of_messages_without_reading_them(world: World):
+def test_prometheus_is_given_messages_without_reading_them(world: World):
     with world.opened(clock=lambda: judged_at(11) + timedelta(hours=7)) as monitor:
         watch_monitor(monitor)
         stored = Counter(each.state for each in monitor.store.deliveries())

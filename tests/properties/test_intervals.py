@@ -160,7 +160,7 @@ def test_merging_loses_no_row_and_leaves_no_thin_bin(one: BinCounts, other: Coun
 
 @settings(max_examples=60, deadline=None)
 @given(bins=tables(), threshold=st.floats(0, 1))
-def test_blocked_ranges_are_disjoint_and_only_where_the_whole_is_surely_above(
+def test_blocked_ranges_are_disjoint_and_only_where_the_whole_is_significantly_above(
     bins: BinCounts, threshold: float
 ) -> None:
     ranges = breaching_bins(bins, threshold, 0.95)

@@ -128,7 +128,7 @@ def pooled(week: int, *, beyond: bool = False, too_few: bool = False) -> Verdict
     return replace(verdict("breach", week), windows=4, detail={"newest_alone": alone})
 
 
-def test_a_pooled_breach_goes_on_only_where_the_newest_window_is_beyond_or_too_small_to_tell():
+def test_a_pooled_breach_goes_on_only_where_the_newest_window_is_beyond_or_too_small_to_decide():
     for found, kind in ((pooled(1, beyond=True), "continue"), (pooled(1, too_few=True), "continue")):
         decision = decide(found, opened(), NOW)
         assert (decision.kind, decision.reason) == (kind, "still breaching")
@@ -155,7 +155,7 @@ def test_old_weeks_in_a_pooled_breach_bring_no_resolved_incident_back_but_may_op
     assert decide(pooled(2), None, NOW).kind == "open", "pooled, it is a breach"
 
 
-def test_an_open_incident_that_is_not_confirmed_or_old_by_now_is_told_once_by_its_event():
+def test_an_open_incident_that_is_not_confirmed_or_old_by_now_is_reported_once_by_its_event():
     for found in (verdict("unconfirmed", 1), pooled(1)):
         step = IncidentStep(decide(found, opened(), NOW), found)
         event = event_of(step, NOW)
@@ -295,7 +295,7 @@ def test_a_label_that_disappeared_stays_open_and_says_so():
     assert decide(gone, after("breach", "ok"), NOW).reason == "not evaluated"
 
 
-def test_somebody_acknowledges_once_and_is_told_that_it_goes_on():
+def test_somebody_acknowledges_once_and_is_notified_that_it_goes_on():
     taken = acknowledge(opened(), "ana", NOW)
     assert taken.kind == "acknowledge"
     assert taken.incident is not None

@@ -325,7 +325,7 @@ def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_its
     assert all(p["verbatim"] is True for p in parts if p["type"] == "mrkdwn")
 
 
-def test_the_mention_of_the_route_stands_on_top_and_a_malformed_one_is_plain_text() -> None:
+def test_the_mention_of_the_route_is_on_top_and_a_malformed_one_is_plain_text() -> None:
     payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
     assert payload["blocks"][1]["text"]["text"] == "<!subteam^S0123>"
     odd = incident_message([SHORTFALL], window=WEEK, route=Route(channel="#c", mention="the <b>team"))

@@ -45,7 +45,7 @@ def test_what_one_outage_does_is_one_trouble_and_others_are_their_own():
     assert [(g.rule, len(g.findings)) for g in unread] == [("monitor:data", 2)]
 
 
-def test_a_lease_that_ended_during_an_outage_is_not_told_again_after_it():
+def test_a_lease_that_ended_during_an_outage_is_not_reported_again_after_it():
     opened = one([], NOON, found(R.RUN_MISSING)).after
     over = replace(opened, state="resolved", resolved_at=NOON + 9 * DAY)
     ended = found(R.LEASE_ENDED, "tickets", until=NOON + 5 * DAY)

@@ -280,7 +280,7 @@ def test_the_gravest_comes_first_and_many_names_are_cut():
 
 
 @pytest.mark.parametrize("reason", list(WatchReason))
-def test_every_reason_has_a_runbook_page_and_stands_in_the_overview(reason: WatchReason):
+def test_every_reason_has_a_runbook_page_and_is_in_the_overview(reason: WatchReason):
     docs = Path(__file__).parents[3] / "docs"
     assert (docs / "runbook" / f"{reason.value}.md").is_file()
     assert f"runbook/{reason.value}.md" in (docs / "watching.md").read_text("utf-8")

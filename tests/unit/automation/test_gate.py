@@ -167,7 +167,7 @@ def test_a_source_without_a_threshold_is_closed() -> None:
 # How long it knows
 
 
-def test_what_is_known_is_used_for_the_ttl_and_then_the_reason_of_the_failure_is_told() -> None:
+def test_what_is_known_is_used_for_the_ttl_and_then_the_reason_of_the_failure_is_reported() -> None:
     clock, source = Clock(), Written(board())
     with opened(source, clock=clock) as gate:
         assert asked(gate) == (True, "on")
@@ -227,7 +227,7 @@ def test_it_opens_again_when_it_can_read_again_and_the_log_says_both_once(caplog
     assert said == ["the gate cannot read the switches: gone", "the gate reads the switches again"]
 
 
-def test_an_error_that_nobody_expected_closes_it_and_tells_no_more_than_its_name() -> None:
+def test_an_error_that_nobody_expected_closes_it_and_says_no_more_than_its_name() -> None:
     with opened(Written(ZeroDivisionError("s3cret"))) as gate:
         decision = gate.allows("tickets", "billing", score=0.93)
         assert (decision.reason, decision.detail) == (GateReason.SERVICE_FAILED, "unexpected ZeroDivisionError")
@@ -247,7 +247,7 @@ def test_a_lease_ends_between_two_readings() -> None:
         assert asked(gate) == (False, "lease_ended")
 
 
-def test_the_lease_of_a_source_that_stands_under_a_verdict_ends_between_two_readings() -> None:
+def test_the_lease_of_a_source_that_is_under_a_verdict_ends_between_two_readings() -> None:
     clock = Clock()
     whole = SwitchState("tickets", None, "on", lease_until=NOW + timedelta(seconds=5), verdict="v1", version=1)
     with opened(Written(board(on(), whole)), clock=clock) as gate:
@@ -630,7 +630,7 @@ def test_a_threshold_that_is_no_share_is_no_board(score: Any) -> None:
         from_json(document)
 
 
-def test_a_label_that_stands_twice_is_no_board() -> None:
+def test_a_label_that_is_there_twice_is_no_snapshot() -> None:
     document = to_json(board())
     document["switches"].append(document["switches"][0] | {"state": "off"})
     with pytest.raises(ValueError, match="twice"):

@@ -49,7 +49,7 @@ def test_with_blocked_scores_it_is_an_estimate_and_names_them() -> None:
     )
 
 
-def test_fewer_errors_than_promised_are_no_harm_and_are_told_as_fewer() -> None:
+def test_fewer_errors_than_promised_are_no_harm_and_are_reported_as_fewer() -> None:
     assert harm(TimeOn(1.0), -12.2).short == "about 12 fewer wrong than scores claimed"
 
 

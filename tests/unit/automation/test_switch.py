@@ -174,7 +174,7 @@ def test_a_breach_of_what_is_off_is_remembered_once_and_changes_nothing_else(sta
     assert (again.after, again.event, again.reason) == (decision.after, None, "already off")
 
 
-def test_an_operators_enable_holds_against_runs():
+def test_an_operators_enable_keeps_a_label_on_against_runs():
     held = enable(ON).after
     decision = run(held, BREACH, now=NOW + timedelta(hours=1))
     assert (decision.after.state, decision.reason) == ("on", "left on: enabled by ana until 2026-11-17 07:00 UTC")
@@ -190,7 +190,7 @@ def test_it_holds_no_longer_than_it_says():
     assert run(longer, BREACH, now=NOW + timedelta(hours=47)).after.state == "on"
 
 
-def test_what_a_run_wanted_off_while_an_enable_held_is_off_from_its_end_on():
+def test_what_a_run_wanted_off_during_a_hold_is_off_from_its_end_on():
     held = enable(ON).after
     decision = run(held, BREACH, now=NOW + timedelta(hours=1))
     assert decision.after.lease_until == held.hold_until
@@ -214,7 +214,7 @@ def test_a_good_window_makes_an_enable_against_the_evidence_last():
     assert (good.after.state, good.after.lease_until, good.after.verdict) == ("on", END + WEEK + LEASE, None)
 
 
-def test_scores_that_a_run_wanted_blocked_while_an_enable_held_are_blocked_by_the_first_run_after_it():
+def test_scores_that_a_run_wanted_blocked_during_a_hold_are_blocked_by_the_first_run_after_it():
     held, found = enable(ON).after, block((0.8, 0.9))
     decision = run(held, found, now=NOW + timedelta(hours=1), known=found_before(found))
     assert (decision.after.blocked, decision.after.lease_until) == ((), held.hold_until)
@@ -396,7 +396,7 @@ def test_an_older_window_acts_when_asked_to_and_renews_nothing_backwards():
     assert (good.after, good.event) == (state, None)
 
 
-def test_an_older_window_that_is_told_to_block_gives_a_source_without_a_lease_its_own():
+def test_an_older_window_that_is_asked_to_block_gives_a_source_without_a_lease_its_own():
     whole = replace(NEVER, label=None, last_window_end=END + WEEK)
     assert run(whole, block((0.8, 0.9)), requested=True).after.lease_until == END + LEASE
 
@@ -723,7 +723,7 @@ def test_nothing_comes_back_by_itself_for_a_lease_that_is_over():
 
 
 @pytest.mark.parametrize("before", [ON, NEVER], ids=["turned off", "never set"])
-def test_after_a_good_window_no_verdict_stands_against_an_enable(before: SwitchState):
+def test_after_a_good_window_no_verdict_is_against_an_enable(before: SwitchState):
     off = run(before, BREACH, known=found_before(BREACH)).after
     known = found_before(BREACH, OK, end=END + WEEK)
     good = run(off, OK, end=END + WEEK, known=known)
@@ -801,7 +801,7 @@ OFF_TWICE_GOOD = replace(OFF_BY_RUN, ok_streak=1, last_window_end=END - WEEK)
         (enable(ON, now=END).after, BREACH, dry(), "would_hold", "would be held by an operator's enable"),
     ],
 )  # fmt: skip
-def test_a_dry_run_tells_what_would_have_happened_and_leaves_the_switch(
+def test_a_dry_run_says_what_would_have_happened_and_leaves_the_switch(
     state: SwitchState, found: Verdict, automation: AutomationConfig, kind: str, words: str
 ):
     decision = run(state, found, automation=automation)
@@ -848,7 +848,7 @@ def test_in_a_dry_run_a_breach_opens_nothing_that_is_closed():
     )
 
 
-def test_after_a_change_by_a_person_the_same_window_is_told_anew():
+def test_after_a_change_by_a_person_the_same_window_is_reported_anew():
     first = run(ON, BREACH, automation=dry())
     touched = enable(first.after, now=NOW + timedelta(hours=1)).after
     second = run(touched, BREACH, automation=dry(), now=NOW + timedelta(days=2))

@@ -18,7 +18,7 @@ def year() -> Year:
     return played([TROUBLE], labels=few, weeks=7, n=4_000)
 
 
-def test_what_goes_wrong_is_told_in_one_message_of_its_label_and_ends_green(year: Year) -> None:
+def test_what_goes_wrong_is_reported_in_one_message_of_its_label_and_ends_green(year: Year) -> None:
     (root,) = year.roots
     assert told_of(root, TROUBLE.label)
     assert year.windows[2].start < root.created_at < year.windows[4].end
@@ -35,7 +35,7 @@ def test_days_that_only_go_on_make_no_replies(year: Year) -> None:
     assert len({reply.created_at for reply in replies}) == len(replies)
 
 
-def test_the_page_names_the_trouble_and_when_it_was_told(year: Year) -> None:
+def test_the_page_names_the_trouble_and_when_it_was_reported(year: Year) -> None:
     (root,) = year.roots
     written = page(year, "a command")
     assert f"| {TROUBLE.label} | {TROUBLE.what} | 2026-W03 to 2026-W04 | {root.created_at:%Y-%m-%d} |" in written

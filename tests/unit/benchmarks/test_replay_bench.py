@@ -31,7 +31,7 @@ def test_the_history_that_is_replayed_lacks_no_window_and_says_what_it_said_befo
     assert all(each.same_twice and len(each.timing.seconds) == 2 and min(each.timing.seconds) > 0 for each in timed)
 
 
-def test_rounds_that_differ_are_told() -> None:
+def test_rounds_that_differ_are_reported() -> None:
     line = bench.Replayed("a file", "weekly", Timing("", (1.0, 2.0, 4.0)), (3, 5), same_twice=True)
     other = bench.Replayed("a file", "weekly", Timing("", (1.0,)), (3, 5), same_twice=False)
     table = bench.table_of(TINY, [line])

@@ -93,7 +93,7 @@ def test_every_example_in_the_docs_loads(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.wrong], ids=named)
-def test_every_wrong_example_has_exactly_the_problem_it_stands_under(example: Example) -> None:
+def test_every_wrong_example_has_exactly_the_problem_it_is_under(example: Example) -> None:
     with pytest.raises(ConfigProblems) as raised:
         parse_config(example.completed)
     assert [problem.id for problem in raised.value.problems] == [example.heading.split()[0]]
@@ -104,7 +104,7 @@ def test_every_problem_has_a_section_with_its_title_in_the_order_of_the_ids() ->
 
 
 @pytest.mark.parametrize("heading", [h for h in PROBLEM_SECTIONS if not h.startswith("CAL002")])
-def test_every_problem_shows_what_is_wrong_and_what_to_write_instead(heading: str) -> None:
+def test_every_problem_shows_what_is_wrong_and_its_fix(heading: str) -> None:
     shown = [example.wrong for example in EXAMPLES if (example.file, example.heading) == ("docs/problems.md", heading)]
     assert shown == [True, False]
 

@@ -134,3 +134,13 @@ def test_the_report_says_what_a_shortfall_is_before_its_first_value() -> None:
     page = (ROOT / "monitor/report/templates/report.html.j2").read_text("utf-8")
     assert page.index("Shortfall: {{ shortfall }}") < page.index('"shortfall"')
     assert SHORTFALL == "overconfidence: mean score minus accuracy"
+
+
+def test_no_name_of_a_test_has_a_replaced_word() -> None:
+    names = {
+        name
+        for path in files("tests/**/*.py")
+        for name in re.findall(r"^ *def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert len(names) > 1000
+    assert [name for name in sorted(names) if replaced(name.replace("_", " "))] == []

@@ -275,7 +275,7 @@ def test_windows_are_pooled_once_and_go_when_nobody_needs_them_any_more(where: s
 
 
 @pytest.mark.parametrize("metric", ["ece", "mce"])
-def test_what_could_be_seen_is_told_of_the_rows_that_are_judged_however_many_were_passed_over(metric: str) -> None:
+def test_what_could_be_seen_is_reported_of_the_rows_that_are_judged_however_many_were_passed_over(metric: str) -> None:
     rule = Rule(id="rise", metric=metric, condition="increase", threshold=0.03)
     base, weeks = pinned(rows(20_000)), [rows(150, seed=seed) for seed in range(4)]
     found = compare(rule, material(*weeks, baseline=base), EVALUATION)
@@ -298,7 +298,7 @@ def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_loo
     assert "of" not in compare(RISE, material(now, baseline=pinned(rows(20_000))), EVALUATION).detail
 
 
-def test_where_nothing_was_automated_the_rows_there_are_are_told() -> None:
+def test_where_nothing_was_automated_the_rows_there_are_are_reported() -> None:
     now = rows(3_000, automate_at=1.0)
     found = compare(Rule(id="acts", metric="excess_errors", condition="above", threshold=5), material(now), EVALUATION)
     assert (found.value, "of" in found.detail) == (None, False)

@@ -66,7 +66,7 @@ def test_a_family_finds_of_each_label_what_is_found_of_it_alone(metric: MetricNa
     assert judged >= 5
 
 
-def test_what_is_the_same_is_told_from_what_is_not() -> None:
+def test_what_is_the_same_is_distinguished_from_what_is_not() -> None:
     one = Interval(0.1, 0.05, 0.2, 0.1)
     assert same([one, {"a": 1.0}], [replace(one, value=0.1 + 1e-12), {"a": 1.0}])
     assert not same([one], [replace(one, value=0.1 + 1e-8)])
@@ -154,7 +154,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
     assert given == [2, 2, 2]
 
 
-def test_a_subject_and_a_name_tell_results_apart() -> None:
+def test_a_subject_and_a_name_distinguish_results() -> None:
     told = each_by_content(lambda asked: [f"{subject.label} {name}" for subject, name in asked])
     one, two = Subject("tickets", "a"), Subject("tickets", "b")
     assert told([(one, "x"), (two, "x"), (one, "y")]) == ["a x", "b x", "a y"]

@@ -48,7 +48,7 @@ def test_a_deployed_flow_exists_and_is_called_like_its_deployment(deployment: di
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
-def test_every_deployed_flow_tells_its_failure_and_its_crash_and_has_a_time_out(deployment: dict[str, Any]) -> None:
+def test_every_deployed_flow_reports_its_failure_and_its_crash_and_has_a_time_out(deployment: dict[str, Any]) -> None:
     from flows.hooks import tell_monitor_failed, tell_run_failed
 
     flow = flow_of(deployment)

@@ -253,7 +253,7 @@ def test_p_values_fall_as_the_evidence_grows() -> None:
         assert all(later >= before - 1e-12 for before, later in pairwise(p)), p
 
 
-def test_the_same_increase_is_surer_with_more_rows() -> None:
+def test_the_same_increase_has_a_smaller_p_value_with_more_rows() -> None:
     baseline = table([30_000] * 4, [0.15, 0.35, 0.55, 0.75], [0.13, 0.33, 0.53, 0.73])
     windows = [growing(rows)[4] for rows in (100, 300, 1000, 3000)]
     for p_of in (ece_increase_p, mce_increase_p):

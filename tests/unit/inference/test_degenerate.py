@@ -142,7 +142,7 @@ def test_fifty_rows_without_a_miss_allow_the_gap_that_shows_one_in_39_of_40_samp
 
 
 @pytest.mark.parametrize("name", ["scores all 0, all right", "scores all 1, all wrong"])
-def test_fifty_sure_rows_that_are_all_wrong_exclude_all_but_the_largest_gaps(name: str) -> None:
+def test_fifty_confident_rows_that_are_all_wrong_exclude_all_but_the_largest_gaps(name: str) -> None:
     exact = 0.025 ** (1 / 50)  # g^50 = .025
     for form, precision in (("bootstrap", 0.002), ("analytic", 0.012)):
         low, value, high = ece(EXTREMES[name], form)  # type: ignore[arg-type]

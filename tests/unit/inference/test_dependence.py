@@ -75,7 +75,7 @@ def test_one_cluster_is_one_row_whatever_its_residuals() -> None:
     assert found.high - found.low > 0.9  # one row says next to nothing
 
 
-def test_few_clusters_count_as_copies_since_nothing_can_be_told_about_them() -> None:
+def test_few_clusters_count_as_copies_since_nothing_is_known_about_them() -> None:
     nine, ten = [index // 5 for index in range(45)], [index // 5 for index in range(50)]
     assert effect([1, -1, 1, -1, 0] * 9, nine) == 5.0
     assert effect([1, -1, 1, -1, 0] * 10, ten) == 1.0

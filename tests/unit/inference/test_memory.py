@@ -31,7 +31,7 @@ def test_equal_tables_are_answered_once_and_other_ones_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("name", ["upper", "n", "w", "ws", "wy", "n_eff"])
-def test_every_array_of_a_table_tells_it_from_others(name: str) -> None:
+def test_every_array_of_a_table_distinguishes_it_from_others(name: str) -> None:
     seen = each_by_content(lambda tables: [float(getattr(table, name)[-1]) for (table,) in tables])
     one = bins(70)
     other = replace(one, **{name: getattr(one, name) + 1})

@@ -59,7 +59,7 @@ def drawn_again() -> tuple[Counts, list[Counts]]:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_beside_the_value_stands_the_textbook_one_which_only_the_parts_of_the_brier_score_differ_from(
+def test_beside_the_value_is_the_textbook_one_which_only_the_parts_of_the_brier_score_differ_from(
     name: str, drawn_again: tuple[Counts, list[Counts]]
 ) -> None:
     counts = drawn_again[0]

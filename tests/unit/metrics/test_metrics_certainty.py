@@ -166,7 +166,7 @@ def test_the_imcp_area_is_the_mean_over_classes_of_hellinger_closeness(rows: Pro
     assert POINTS["imcp_area"](bare) == pytest.approx(POINTS["imcp_area"](rows), abs=1e-7)  # made to add up to 1
 
 
-def test_the_imcp_area_is_one_of_sure_scores_nothing_of_wrong_ones_and_leaves_out_what_is_not_there() -> None:
+def test_the_imcp_area_is_one_of_confident_scores_nothing_of_wrong_ones_and_leaves_out_what_is_not_there() -> None:
     nan = np.nan
     assert POINTS["imcp_area"](rows_of(np.eye(2), [0, 1])) == 1.0
     assert POINTS["imcp_area"](rows_of(np.eye(2), [1, 0])) == 0.0

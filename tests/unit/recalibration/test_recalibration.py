@@ -135,7 +135,7 @@ def test_a_map_of_very_many_rows_stays_small_and_is_no_worse_for_it() -> None:
     assert true_ece(recalibrated(whole(population), made)) < 0.001
 
 
-def test_scores_that_tell_outcomes_apart_without_an_error_still_have_a_platt_map() -> None:
+def test_scores_that_separate_outcomes_without_an_error_still_have_a_platt_map() -> None:
     made = fit("platt", counts_from_rows([0.2] * 50 + [0.8] * 50, [0] * 50 + [1] * 50))
     assert apply(made, [0.8])[0] == pytest.approx(51 / 52, abs=1e-6)
 

@@ -269,7 +269,7 @@ def test_a_test_without_a_p_value_claims_none() -> None:
     assert "chance could hardly" not in text
 
 
-def test_without_limits_no_interval_is_told() -> None:
+def test_without_limits_no_interval_is_reported() -> None:
     evidence = risen(low=None, high=None, change_low=None, change_high=None)
     assert "interval" not in text_of(known(RISE, evidence))
 
@@ -280,7 +280,7 @@ def test_an_interval_that_reaches_beyond_the_threshold_is_not_passed_over() -> N
     assert "not ruled out" not in text_of(known(RISE, evidence))
 
 
-def test_changed_rules_are_told_and_the_stored_threshold_is_used() -> None:
+def test_changed_rules_are_reported_and_the_stored_threshold_is_used() -> None:
     text = text_of(replace(KNOWN["increased"], revision="0ther"))
     assert f"alerts.yaml has changed since this verdict (revision {REVISION} then, 0ther now)" in text
     assert "alerts.yaml has changed" not in text_of(KNOWN["increased"])
@@ -438,7 +438,7 @@ def numbers_of(explanation: Explanation, name: str) -> Mapping[str, Any]:
     return next(step.numbers for step in explanation.steps if step.name == name)
 
 
-def test_real_evidence_brings_every_number_an_explanation_tells() -> None:
+def test_real_evidence_brings_every_number_an_explanation_says() -> None:
     week = counts(2, 5_000, 0.1)
     found = real(RISE, (week,))
     assert found.verdict.reason is Reason.INCREASED
@@ -451,7 +451,7 @@ def test_real_evidence_brings_every_number_an_explanation_tells() -> None:
     assert [check.name for check in found.checks][-1] == "behaviour"
 
 
-def test_each_window_of_a_for_rule_is_told_by_itself() -> None:
+def test_each_window_of_a_for_rule_is_reported_by_itself() -> None:
     rule = TWO_DAYS.model_copy(update={"schedule": "weekly"})
     found = real(rule, (counts(3, 3_000, 0.3), counts(4, 3_000, 0.0)))
     assert found.verdict.reason is Reason.STREAK_INCOMPLETE
@@ -462,7 +462,7 @@ def test_each_window_of_a_for_rule_is_told_by_itself() -> None:
     assert not check["passed"]
 
 
-def test_dependent_rows_are_told_with_what_they_are_worth() -> None:
+def test_dependent_rows_are_reported_with_what_they_are_worth() -> None:
     week = counts(5, 5_000, 0.1).with_design_effect(2.5)
     assert numbers_of(real(RISE, (week,)), "effective")["effective_rows"] == pytest.approx(2_000)
 
@@ -475,7 +475,7 @@ def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
     assert "p = 0." not in told
 
 
-def test_a_verdict_that_is_no_breach_calls_no_range_surely_beyond() -> None:
+def test_a_verdict_that_is_no_breach_calls_no_range_significantly_beyond() -> None:
     blocks = KNOWN["above_threshold--blocked"].verdict
     assert "Significantly beyond the threshold" in _told(blocks)
     doubtful = replace(

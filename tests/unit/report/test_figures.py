@@ -97,7 +97,7 @@ def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated()
     assert [k for k, value in enumerate(trend.values) if value is None] == [12, 13]
 
 
-def test_an_increase_threshold_stands_above_the_baseline_and_a_level_where_it_is() -> None:
+def test_an_increase_threshold_is_above_the_baseline_and_a_level_where_it_is() -> None:
     level = Rule(id="level", metric="ece", condition="above", threshold=0.08)
     trend = trend_data("ece", "all", [], [], windows=SPANS, baseline=0.03, rules=(*RULES, level))
     assert [(line.rule, line.level) for line in trend.thresholds] == [("ece-increase", 0.05), ("level", 0.08)]

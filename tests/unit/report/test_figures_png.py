@@ -55,7 +55,7 @@ def test_the_same_data_gives_the_same_bytes_also_in_another_process() -> None:
     assert incident_png(reliability(), trend(25)) != other
 
 
-def test_nothing_in_the_file_tells_when_or_by_what_it_was_drawn() -> None:
+def test_nothing_in_the_file_says_when_or_by_what_it_was_drawn() -> None:
     drawn = incident_png(None, trend(3))
     assert b"tEXt" not in drawn
     assert b"tIME" not in drawn

@@ -105,7 +105,7 @@ def test_trends_are_the_stored_estimates(store: Store) -> None:
             assert [p.window for p in trend.points] == [w.name for w in SPANS]
 
 
-def test_segments_of_the_window_stand_under_their_label_the_worst_first(tmp_path: Path) -> None:
+def test_segments_of_the_window_are_under_their_label_the_worst_first(tmp_path: Path) -> None:
     window, old = SPANS[-1], SPANS[-2]
 
     def told(where: Window, label: str, segment: tuple[str, str], ece: float) -> Estimate:

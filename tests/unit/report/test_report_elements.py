@@ -107,7 +107,7 @@ def test_a_target_that_cannot_be_shown_is_said_by_its_reason_and_not_advised() -
     assert "threshold_known" not in [one.reason for one in found.conclusion.bands]
 
 
-def test_errors_beyond_the_promised_are_told_in_a_sentence() -> None:
+def test_errors_beyond_the_promised_are_reported_in_a_sentence() -> None:
     counts = counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8)
     found = detail(counts, estimate("share_to_people", 0.25))
     assert elements.detail_text(found).startswith(
@@ -144,7 +144,7 @@ def test_a_label_without_a_rule_has_a_level_and_no_advice() -> None:
     assert row[1] == "red: red_ece"
 
 
-def test_what_recalibration_is_worth_is_told_before_and_after_with_the_choice() -> None:
+def test_what_recalibration_is_worth_is_reported_before_and_after_with_the_choice() -> None:
     rng = np.random.default_rng(5)
     score = np.round(rng.beta(2, 2, 20_000), 4)
     counts = counts_from_rows(score, rng.random(20_000) < score**2)
@@ -193,7 +193,7 @@ def test_the_matrix_of_gaps_has_a_line_of_points_and_a_line_of_rows_a_label() ->
     assert row == (BILLING, "  0 −15\n 1k 400")
 
 
-def test_risk_is_told_by_tenths_of_coverage_with_the_chosen_threshold_among_them() -> None:
+def test_risk_is_reported_by_tenths_of_coverage_with_the_chosen_threshold_among_them() -> None:
     counts = counts_from_rows(*sample(), automate_at=0.8)
     found = detail(counts)
     rows = elements.risk_coverage(found).rows
@@ -272,7 +272,7 @@ def test_only_one_label_or_source_can_be_asked_for(data: ReportData) -> None:
     assert only(data, source="tickets").subjects == data.subjects
 
 
-def test_a_report_without_counts_still_tells_its_numbers() -> None:
+def test_a_report_without_counts_still_says_its_numbers() -> None:
     found = detail(None, estimate("brier", brier_score_loss([0, 1], [0.2, 0.9])))
     assert found.interval("brier") is not None
     assert (found.operating, found.excess, found.risk_coverage, found.roc, found.boxes.named) == (None,) * 4 + ((),)

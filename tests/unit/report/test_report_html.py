@@ -138,7 +138,7 @@ def test_the_table_on_top_has_what_needs_somebody_first(data: ReportData, page: 
     )
 
 
-def test_breaches_are_told_in_words_with_reason_and_advice(page: Page) -> None:
+def test_breaches_are_reported_in_words_with_reason_and_advice(page: Page) -> None:
     assert "billing calibration got worse: ECE" in page.text
     assert "Find out what changed since the baseline" in page.text
     assert "critical breach: automated-shortfall (above_threshold)" in page.text
@@ -215,7 +215,7 @@ def test_no_empty_figure_is_drawn(data: ReportData) -> None:
     assert "Nothing to draw: no estimates in the history." in seen.text
 
 
-def test_a_label_tells_what_to_do_with_its_reason_and_what_acting_alone_cost(data: ReportData, page: Page) -> None:
+def test_a_label_says_what_to_do_with_its_reason_and_what_acting_alone_cost(data: ReportData, page: Page) -> None:
     for report in data.subjects:
         assert report.detail is not None
         assert report.detail.harm is not None

@@ -292,7 +292,7 @@ def test_a_source_that_could_not_be_read_is_said_to_be_so() -> None:
     assert "not evaluated, relation error" in drawn(run_summary([part], [], CONFIG))
 
 
-def test_the_markdown_summary_tells_findings_labels_and_what_was_done(data: ReportData) -> None:
+def test_the_markdown_summary_says_findings_labels_and_what_was_done(data: ReportData) -> None:
     text = summary_markdown(data, [Action("slack", "tickets", "billing", "sent")])
     assert text.startswith("# Calibration 2026-W46\n\n9 Nov 2026 to 15 Nov 2026 (UTC). **2 of 6 labels in breach")
     assert "- **ece-increase** (warning)" in text

@@ -135,7 +135,7 @@ def test_a_changed_file_is_seen_at_the_next_look_even_if_size_and_time_are_the_s
 
 
 @pytest.mark.parametrize("content", [b"nonsense", b"\xff\xfe", b"#" * 1_000_001, None])
-def test_a_file_that_breaks_refuses_until_it_is_mended(content: bytes | None, tmp_path: Path) -> None:
+def test_a_file_that_breaks_refuses_until_it_is_fixed(content: bytes | None, tmp_path: Path) -> None:
     file = TokensFile(tmp_path / "tokens")
     good = f"one sha256:{HASH} read\n".encode()
     file.path.write_bytes(good)

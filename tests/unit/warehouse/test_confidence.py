@@ -102,7 +102,7 @@ def test_an_unknown_construction_is_refused_with_the_names_there_are() -> None:
         scores("median", [])
 
 
-def test_the_construction_that_tells_the_truth_is_found_best_calibrated() -> None:
+def test_the_construction_that_is_right_is_found_best_calibrated() -> None:
     rng = np.random.default_rng(5)
     truth = rng.uniform(0.3, 0.99, 20_000)
     tokens = [[math.log(p) / 2, math.log(p) / 2] for p in truth.tolist()]  # the sequence probability is p

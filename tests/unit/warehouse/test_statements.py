@@ -80,7 +80,7 @@ def test_a_relation_is_a_name_a_path_or_one_select(text: str, relation: object) 
         ("", "is not a relation"),
     ],
 )
-def test_anything_else_is_refused_with_what_to_write_instead(text: str, told: str) -> None:
+def test_anything_else_is_refused_with_its_fix(text: str, told: str) -> None:
     with pytest.raises(RelationSyntaxError, match=re.escape(told)) as raised:
         parse_relation(text)
     assert raised.value.remedy
