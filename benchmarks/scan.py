@@ -18,10 +18,11 @@ from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, in_turns, times
 from monitor.config.model import SourceConfig
 from monitor.core.windows import week
-from monitor.warehouse.checks import Layout, layout_of, parsed
+from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.reader import Warehouse
 from monitor.warehouse.relation import RelationProblem
+from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import Statements
 
 SOURCE = SourceConfig(relation="predictions", score_is="probability_of_label")
@@ -98,6 +99,6 @@ def _layout(connection: sa.Connection) -> Layout:
     dialect = DIALECTS["duckdb"]
     relation = parsed("predictions", SOURCE, dialect)
     assert not isinstance(relation, RelationProblem)
-    layout = layout_of(connection, "predictions", SOURCE, relation, dialect)
+    layout = long_form(connection, "predictions", SOURCE, relation, dialect)
     assert isinstance(layout, Layout)
     return layout

@@ -14,7 +14,7 @@ from monitor.config.model import ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
-from monitor.metrics.names import ALIASES, CONTRACT, GIVES, NEEDS, TOTALS, WHOLE, range_of
+from monitor.metrics.names import ALIASES, CONTRACT, GIVES, NEEDS, TOTALS, WHOLE, can_give, range_of
 
 CANONICAL_COLUMNS = (
     "item", "label", "score", "actual", "resolved_at",
@@ -25,10 +25,24 @@ REGRESSION_COLUMNS = (
     "item", "predicted", "deviation", "actual", "resolved_at",
     "label", "predicted_at", "model_version", "weight",
 )  # fmt: skip
+SINGLE_LABEL_COLUMNS = (
+    "item", "predicted_label", "confidence", "true_label", "resolved_at",
+    "actual", "predicted_at", "model_version", "cluster", "weight",
+)  # fmt: skip
+
+WIDE_COLUMNS = (
+    "item", "resolved_at",
+    "true_label", "predicted_label", "predicted_at", "model_version", "cluster", "weight",
+)  # fmt: skip
+_OF_LABELS = ("true_label", "predicted_label")
+_PLACE = "{label}"
 KINDS: tuple[str, ...] = get_args(SourceKind)
 
 _METHODS: tuple[str, ...] = get_args(ScoreMethod)
-_NOT_OF_REGRESSION = ("score_is", "score", "segments", "features", "automate_at", "labels", "costs")
+_NOT_OF_REGRESSION = (
+    "score_is", "score", "segments", "features", "automate_at", "labels", "costs",
+    "score_scale", "positive", "negative", "latest_by", "truth", "wide",
+)  # fmt: skip
 
 Found = Iterator[Problem]
 
@@ -52,12 +66,13 @@ def _time_zone(document: Document) -> Found:
 
 
 def _relations(document: Document) -> Found:
-    for path, _ in document.named("sources"):
-        relation = document.get(*path, "relation")
-        fault = relation_fault(relation) if isinstance(relation, str) and relation.strip() else None
-        if fault:
-            remedy = "relation: one table, one view or one SELECT"
-            yield document.problem("CAL031", (*path, "relation"), f"the relation {fault}", remedy)
+    for source, _ in document.named("sources"):
+        for path in ((*source, "relation"), (*source, "truth", "relation")):
+            relation = document.get(*path)
+            fault = relation_fault(relation) if isinstance(relation, str) and relation.strip() else None
+            if fault:
+                remedy = "relation: one table, one view or one SELECT"
+                yield document.problem("CAL031", path, f"the relation {fault}", remedy)
 
 
 def _empty_names(document: Document) -> Found:
@@ -83,8 +98,12 @@ def _columns(document: Document) -> Found:
 def _canonical(document: Document, source: Path) -> tuple[str, ...]:
     if document.get(*source, "kind") == "regression":
         return REGRESSION_COLUMNS
+    if document.get(*source, "wide") is not None:
+        return WIDE_COLUMNS
+    single = document.get(*source, "kind") == "single_label"
+    names = SINGLE_LABEL_COLUMNS if single else (*CANONICAL_COLUMNS, *_OF_LABELS)
     made = document.get(*source, "score", "from")
-    return tuple(made if name == "score" and isinstance(made, str) else name for name in CANONICAL_COLUMNS)
+    return tuple(made if name in ("score", "confidence") and isinstance(made, str) else name for name in names)
 
 
 def _keys_of_kind(document: Document) -> Found:
@@ -98,6 +117,52 @@ def _keys_of_kind(document: Document) -> Found:
         elif kind in ("multiclass", "top_k") and document.get(*path, "score_is") == "confidence_in_prediction":
             summary = f"kind {kind} compares the scores of an item's labels, so each must be that of its label"
             yield document.problem("CAL033", (*path, "score_is"), summary, "score_is: probability_of_label")
+        elif kind == "single_label":
+            yield from _keys_of_single_label(document, path)
+
+
+def _keys_of_single_label(document: Document, path: Path) -> Found:
+    if document.get(*path, "score_is") == "probability_of_label":
+        summary = "kind single_label has the confidence in the predicted label, and no score of any other label"
+        yield document.problem("CAL033", (*path, "score_is"), summary, "no score_is")
+    if document.get(*path, "wide") is not None:
+        summary = "kind single_label has one label an item, and wide tables have a column for each"
+        yield document.problem("CAL033", (*path, "wide"), summary, "kind: multiclass, or no wide", at_key=True)
+    if document.get(*path, "columns", "actual") is None:
+        for key in (key for key in ("positive", "negative") if document.get(*path, key) is not None):
+            summary = f"{key} says which words of actual mean yes or no, and this source has true_label"
+            yield document.problem(
+                "CAL033", (*path, key), summary, f"no {key}, or columns: {{actual: ...}}", at_key=True
+            )
+
+
+def _shapes(document: Document) -> Found:
+    """Keys about the shape of a source that contradict each other."""
+    for path, _ in document.named("sources"):
+        if document.get(*path, "negative") is not None and document.get(*path, "positive") is None:
+            summary = "negative says which words mean no, and nothing says which mean yes"
+            yield document.problem(
+                "CAL033", (*path, "negative"), summary, "positive: [yes, true] beside it", at_key=True
+            )
+        if document.get(*path, "score") is not None:
+            for key in (key for key in ("score_scale", "wide") if document.get(*path, key) is not None):
+                summary = f"{key} is about columns of scores, and the scores of this source are made"
+                yield document.problem("CAL033", (*path, key), summary, f"no {key}, or no score", at_key=True)
+        yield from _wide_names(document, path)
+
+
+def _wide_names(document: Document, source: Path) -> Found:
+    for key in ("score", "actual", "predicted"):
+        path = (*source, "wide", key)
+        name = document.get(*path)
+        if not isinstance(name, str):
+            continue
+        if name.count(_PLACE) != 1:
+            summary = f"{name!r} is not the name of one column a label: it must have {_PLACE} once"
+            yield document.problem("CAL020", path, summary, f'{key}: "{key}_{_PLACE}"')
+        elif name == _PLACE and key == "score" and not document.get(*source, "wide", "labels"):
+            summary = "every column would be a label's score"
+            yield document.problem("CAL020", path, summary, "labels: [phishing, billing] beside it")
 
 
 def _score_methods(document: Document) -> Found:
@@ -122,12 +187,11 @@ def _metrics_of_kinds(document: Document) -> Found:
     """Rules on a metric that none of the sources they are about can give."""
     for path, _ in document.listed("rules"):
         name, only = str(document.get(*path, "metric")), document.get(*path, "match", "source")
-        needs = NEEDS.get(name)
         kinds = {str(p[-1]): document.get(*p, "kind") or "multilabel" for p, _ in document.named("sources")}
-        about = {name: kind for name, kind in kinds.items() if only in (None, name) and kind in GIVES}
-        if needs is None or not about or any(needs in GIVES[kind] for kind in about.values()):
+        about = {source: kind for source, kind in kinds.items() if only in (None, source) and kind in GIVES}
+        if name not in NEEDS or not about or any(can_give(kind, name) for kind in about.values()):
             continue
-        able = [kind for kind in KINDS if needs in GIVES[kind]]
+        able = [kind for kind in KINDS if can_give(kind, name)]
         who = f"source {only!r} is" if only is not None else "every source is"
         theirs = " or ".join(dict.fromkeys(about.values()))
         summary = f"{name} is of sources of kind {' or '.join(able)}, and {who} {theirs}"
@@ -342,6 +406,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _empty_names,
     _columns,
     _keys_of_kind,
+    _shapes,
     _score_methods,
     _known_metrics,
     _metrics_of_kinds,

@@ -61,6 +61,10 @@ _EXAMPLES = {
     "after": "after: 2",
     "from": "from: token_logprobs",
     "method": "method: mean_probability",
+    "on": "on: the column that both relations have",
+    "positive": "positive: [yes, true]",
+    "negative": "negative: [no, false]",
+    "latest_by": "latest_by: updated_at",
 }
 
 
@@ -122,6 +126,20 @@ class Typing:
 
     def _relation(self, value: Any, path: Path) -> Any:
         return without_final_semicolon(value) if isinstance(value, str) else value
+
+    def _word(self, value: Any, path: Path) -> Any:
+        """A value of the data, as it is written: ``yes`` and ``1`` are words here."""
+        return self.document.written[path] if isinstance(value, bool | int | float) else value
+
+    def _one_or_many(self, value: Any, path: Path) -> Any:
+        return (value,) if isinstance(value, str) else self._inside(value, path)
+
+    def _shared_columns(self, value: Any, path: Path) -> Any:
+        """One column, several, or a mapping of theirs to those of the second relation."""
+        names = (value,) if isinstance(value, str) else value
+        if isinstance(names, tuple) and all(isinstance(name, str) for name in names):
+            return {name: name for name in names}
+        return self._inside(value, path)
 
     def _filled(self, value: Any, path: Path) -> Any:
         """Sources and rules: there must be one at least."""
@@ -219,6 +237,11 @@ _CONVERSIONS: Mapping[Pattern, Callable[[Typing, Any, Path], Any]] = MappingProx
         ("sources",): Typing._filled,
         ("rules",): Typing._filled,
         ("sources", "*", "relation"): Typing._relation,
+        ("sources", "*", "truth", "relation"): Typing._relation,
+        ("sources", "*", "truth", "on"): Typing._shared_columns,
+        ("sources", "*", "latest_by"): Typing._one_or_many,
+        ("sources", "*", "positive", "*"): Typing._word,
+        ("sources", "*", "negative", "*"): Typing._word,
         ("automation", "lease"): Typing._duration,
         ("automation", "initial"): Typing._switch_word,
         ("routes", "*", "repeat"): Typing._duration,
@@ -234,6 +257,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Typing, Path, ErrorDetails], None]] = Mapp
         "less_than": Typing._range,
         "less_than_equal": Typing._range,
         "string_too_short": Typing._empty,
+        "too_short": Typing._empty,
         "string_too_long": Typing._rule_id,
         "string_pattern_mismatch": Typing._rule_id,
     }
@@ -263,9 +287,13 @@ def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
     return _with_test_defaults(rule)
 
 
+_SCORE_IS = {"regression": "probability_of_label", "single_label": "confidence_in_prediction"}
+
+
 def _with_kind_defaults(source: dict[str, Any]) -> dict[str, Any]:
-    """A source of numbers has no scores, so nobody need say what they are."""
-    return {"score_is": "probability_of_label", **source} if source.get("kind") == "regression" else source
+    """A source of numbers has no scores, and one of single labels has confidences: nobody need say what they are."""
+    score_is = _SCORE_IS.get(str(source.get("kind")))
+    return source if score_is is None else {"score_is": score_is, **source}
 
 
 def _with_test_defaults(rule: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 Condition = Literal["increase", "above", "below"]
 MetricName = Literal["ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
-SourceKind = Literal["multilabel", "multiclass", "top_k", "regression"]
+SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
 TestName = Literal["ks", "psi", "chi_square"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
@@ -66,6 +66,26 @@ class ScoreFrom(Strict):
     method: Name
 
 
+class TruthConfig(Strict):
+    """A second relation with what came true, joined to the predictions; ``on`` maps columns of theirs to its own."""
+
+    relation: Name
+    on: Annotated[Mapping[str, str], Field(min_length=1)]
+
+
+class WideConfig(Strict):
+    """One column a label: the names of the columns, with ``{label}`` for the label's name.
+
+    Without ``actual`` the relation has the column true_label. Without ``labels`` every column that fits ``score`` is
+    one's.
+    """
+
+    score: Name
+    actual: Name | None = None
+    predicted: Name | None = None
+    labels: tuple[Name, ...] = ()
+
+
 class LabelConfig(Later, Strict):
     """What is special about one label of a source."""
 
@@ -79,13 +99,19 @@ class LabelConfig(Later, Strict):
 class SourceConfig(Later, Strict):
     """One relation of the warehouse and how to read it."""
 
-    _ADDED = frozenset({"kind", "score", "costs"})
+    _ADDED = frozenset({"kind", "score", "costs", "score_scale", "positive", "negative", "latest_by", "truth", "wide"})
 
     relation: Name
     score_is: ScoreIs
     kind: SourceKind = "multilabel"
     score: ScoreFrom | None = None
     costs: CostConfig | None = None
+    score_scale: Annotated[float, Field(gt=0.0, le=1e9)] = 1.0
+    positive: tuple[Name, ...] = ()
+    negative: tuple[Name, ...] = ()
+    latest_by: tuple[Name, ...] = ()
+    truth: TruthConfig | None = None
+    wide: WideConfig | None = None
     columns: Mapping[str, str] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
@@ -112,6 +138,11 @@ class SourceConfig(Later, Strict):
         """What a wrong decision on ``label`` costs: its own costs, else the source's, else None."""
         special = self.labels.get(label) if label is not None else None
         return self.costs if special is None or special.costs is None else special.costs
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """All that is read of the warehouse for this source."""
+        return (self.relation,) if self.truth is None else (self.relation, self.truth.relation)
 
     @property
     def any_critical(self) -> bool:

@@ -20,6 +20,8 @@ from monitor.config.model import (
     ScoreFrom,
     SourceConfig,
     Strict,
+    TruthConfig,
+    WideConfig,
 )
 from monitor.config.yaml_document import Path
 
@@ -32,6 +34,8 @@ SECTIONS: Mapping[Pattern, type[Strict]] = MappingProxyType(
         ("sources", "*"): SourceConfig,
         ("sources", "*", "score"): ScoreFrom,
         ("sources", "*", "costs"): CostConfig,
+        ("sources", "*", "truth"): TruthConfig,
+        ("sources", "*", "wide"): WideConfig,
         ("sources", "*", "labels", "*"): LabelConfig,
         ("sources", "*", "labels", "*", "costs"): CostConfig,
         ("evaluation",): EvaluationConfig,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from monitor.config.model import Config, Rule, SourceKind
-from monitor.metrics.names import GIVES, NEEDS
+from monitor.metrics.names import can_give
 
 
 def gives(rule: Rule, kind: SourceKind) -> bool:
     """Whether a source of this kind has what the rule looks at; shift tests are of scores and labels."""
     if rule.metric is None:
         return kind != "regression"
-    return NEEDS[rule.metric] in GIVES[kind]
+    return can_give(kind, rule.metric)
 
 
 def acting_rules(config: Config, source: str, label: str | None) -> tuple[Rule, ...]:

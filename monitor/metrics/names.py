@@ -41,8 +41,27 @@ GIVES: Mapping[str, frozenset[Needs]] = {
     "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
     "top_k": frozenset({"counts", "bins", "ranked"}),
     "regression": frozenset({"regression"}),
+    "single_label": frozenset({"counts", "bins"}),
 }
 """Kind of a source -> what its metrics may need."""
+
+OF_OTHER_LABELS: frozenset[str] = frozenset(
+    {
+        "false_negative_rate", "recall", "f1", "false_positive_rate", "specificity", "balanced_accuracy",
+        "balanced_error", "class_weighted_error", "matthews_correlation",
+    }
+)  # fmt: skip
+"""Metrics that mean nothing where all rows are of labels that were given: none is missed, none rightly left out."""
+
+
+def can_give(kind: str, metric: str) -> bool:
+    """Whether a rule on this metric can be evaluated of a source of this kind.
+
+    >>> can_give("multilabel", "recall"), can_give("single_label", "recall"), can_give("regression", "ece")
+    (True, False, False)
+    """
+    return NEEDS[metric] in GIVES[kind] and not (kind == "single_label" and metric in OF_OTHER_LABELS)
+
 
 WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
 """Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""

@@ -44,7 +44,8 @@ def open_warehouse(settings: Settings, config: Config) -> Warehouse:
     """The warehouse of these settings, which may read the files that the sources name; nothing is reached yet."""
     from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - brings NumPy, which a stop never needs
 
-    url, relations = settings.warehouse_url.get_secret_value(), [each.relation for each in config.sources.values()]
+    url = settings.warehouse_url.get_secret_value()
+    relations = [relation for source in config.sources.values() for relation in source.relations]
     return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
 
 

@@ -17,7 +17,6 @@ from monitor.warehouse.relation import (
     RelationProblem,
     RelationSyntaxError,
     TableName,
-    from_clause,
     parse_relation,
 )
 
@@ -40,13 +39,44 @@ class Contract:
 
 
 def contract(source: SourceConfig) -> Contract:
-    """The contract of a source: by its kind, and by what its scores are made from."""
+    """The contract of a source: by its kind and shape, and by what its scores are made from."""
     if source.kind == "regression":
         return Contract(NUMBERS_REQUIRED, NUMBERS_OPTIONAL, ("predicted", "deviation", "actual", "weight"), ())
+    score, single = score_name(source), source.kind == "single_label"
+    truth = () if _truth_is_wide(source) else (truth_name(source),)
+    named = ("label", score) if not single else ("predicted_label", score)
+    required = ("item", *(named if source.wide is None else ()), *truth, "resolved_at")
+    wordy = {"actual", "predicted"} if source.positive else set()
+    numbers = [name for name in ("score", "confidence", *NUMBERS[1:]) if name not in wordy]
+    return Contract(
+        required,
+        (*_decisions(source), *OPTIONAL[1:]),
+        tuple(name for name in numbers if name != score or not source.score),
+    )
+
+
+def score_name(source: SourceConfig) -> str:
+    """What the column of scores is called, or that from which they are made."""
     if source.score is not None:
-        made = source.score.source
-        return Contract(required=tuple(made if name == "score" else name for name in REQUIRED), numbers=NUMBERS[1:])
-    return Contract()
+        return source.score.source
+    return "confidence" if source.kind == "single_label" else "score"
+
+
+def truth_name(source: SourceConfig) -> str:
+    """Whether the truth is 0 or 1 of a label (``actual``), or the label that is true (``true_label``)."""
+    assumed = "true_label" if source.kind == "single_label" or source.wide is not None else "actual"
+    return next((name for name in ("actual", "true_label") if name in source.columns), assumed)
+
+
+def _truth_is_wide(source: SourceConfig) -> bool:
+    return source.wide is not None and source.wide.actual is not None
+
+
+def _decisions(source: SourceConfig) -> tuple[str, ...]:
+    """The column that says what was predicted; none where the label itself does, or each label has one."""
+    if source.kind == "single_label" or (source.wide is not None and source.wide.predicted is not None):
+        return ()
+    return ("predicted_label",) if "predicted_label" in source.columns or source.wide is not None else ("predicted",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +108,8 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
     """The names that must be there: the contract's, then segments and features."""
     names = [*contract(source).required]
     if source.score_is == "confidence_in_prediction":
-        names.append("predicted")
-    names += [source.window_on, *source.segments, *source.features]
+        names += _decisions(source)
+    names += [source.window_on, *source.latest_by, *source.segments, *source.features]
     return tuple(dict.fromkeys(names))
 
 
@@ -99,16 +129,15 @@ def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | Rela
 
 
 def layout_of(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> Layout | list[RelationProblem]:
-    """The columns of the relation, or all that is wrong with them.
+    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, there: list[tuple[str, Kind]],
+    dialect: Dialect,
+) -> Layout | list[RelationProblem]:  # fmt: skip
+    """The columns that are wanted of a relation, whose columns are ``there``; or all that is wrong with them.
 
     Database errors pass through: the caller knows which of them mean that the relation is missing.
     """
-    clause = from_clause(relation)
-    there = dialect.columns(connection, relation, clause)
     names = (*needed(source), *contract(source).optional)
-    found = {wanted: _find(source.columns.get(wanted, wanted), there) for wanted in names}
+    found = {wanted: find(source.columns.get(wanted, wanted), there) for wanted in names}
     layout = Layout(clause, {wanted: column for wanted, column in found.items() if column is not None})
     problems = [
         *_unknown(name, source),
@@ -119,7 +148,7 @@ def layout_of(
     return problems or layout
 
 
-def _find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
+def find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
     """The column of that name; in another case of letters only where exactly one fits."""
     exact = [Column(*pair) for pair in there if pair[0] == theirs]
     close = exact or [Column(*pair) for pair in there if pair[0].casefold() == theirs.casefold()]
@@ -129,7 +158,7 @@ def _find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
 def _unknown(name: str, source: SourceConfig) -> Iterator[RelationProblem]:
     wanted = contract(source)
     ours = (*wanted.required, *wanted.optional)
-    known = {*ours, *source.segments, *source.features}
+    known = {*ours, *source.latest_by, *source.segments, *source.features}
     for canonical in source.columns:
         if canonical not in known:
             remedy = f"use one of {', '.join(ours)}, or a name under segments or features"
@@ -150,10 +179,12 @@ def _missing(
 
 
 def _why(wanted: str, source: SourceConfig) -> str:
-    if wanted == "predicted" and source.score_is == "confidence_in_prediction":
+    if wanted in ("predicted", "predicted_label") and source.score_is == "confidence_in_prediction":
         return ", which score_is: confidence_in_prediction needs"
     if wanted == "predicted_at" and source.window_on == "predicted_at":
         return ", which window_on: predicted_at needs"
+    if wanted in source.latest_by:
+        return ", which latest_by names"
     if wanted in source.segments:
         return ", which segments names"
     return ", which features names" if wanted in source.features else ""
@@ -173,7 +204,7 @@ def _types(
     wants = contract(source)
     for wanted in (number for number in wants.numbers if layout.has(number)):
         column = layout.columns[wanted]
-        kind = _seen_kind(connection, layout, wanted, dialect)
+        kind = seen_kind(connection, layout, wanted, dialect)
         if kind not in ("number", "unknown") and not (kind == "boolean" and wanted in wants.booleans):
             remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
             shown = "no number" if kind == "other" else kind
@@ -186,7 +217,8 @@ def _types(
             )
 
 
-def _seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:
+def seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:
+    """The kind of a column; where the engine declares none, whether it holds text only."""
     kind = layout.columns[wanted].kind
     if kind == "unknown" and dialect.only_text(connection, layout.relation, layout.expression(wanted)):
         return "text"

@@ -69,6 +69,11 @@ class Dialect:
         """The value in double precision; a boolean is 0 or 1."""
         return sa.cast(sa.cast(column, sa.Integer) if kind == "boolean" else column, sa.Double)
 
+    def scaled(self, column: Expression, kind: Kind, scale: float) -> Expression:
+        """A number divided by ``scale``; what is no number stays what it is."""
+        number = self.number(column, kind)
+        return number if scale == 1 else number / sa.literal_column(repr(float(scale)))
+
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value that is there is no number."""
         return self.number(column, kind) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
@@ -220,6 +225,10 @@ class SQLite(Embedded):
     def number(self, column: Expression, kind: Kind) -> Expression:
         """NULL where the value is text, so that nothing is read as 0."""
         return sa.case((sa.func.typeof(column).in_(("integer", "real")), sa.cast(column, sa.REAL)))
+
+    def scaled(self, column: Expression, kind: Kind, scale: float) -> Expression:
+        """Text stays text, so that it is rejected as no number."""
+        return sa.case((self.not_a_number(column, kind), column), else_=super().scaled(column, kind, scale))
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Text or bytes; SQLite stores NaN as NULL."""

@@ -182,6 +182,7 @@ def _one_truth(rows: Subquery) -> Expression:
 
 STATEMENTS: dict[str, type[Statements]] = {
     "multilabel": Statements,
+    "single_label": Statements,
     "top_k": RankedStatements,
     "multiclass": WholeStatements,
     "regression": NumberStatements,

@@ -40,7 +40,7 @@ from monitor.core.redaction import shown_address
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.time_limit import TimeLimit, in_words
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
-from monitor.warehouse.checks import Layout, layout_of, parsed
+from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
@@ -54,6 +54,7 @@ from monitor.warehouse.relation import (
     WrongWarehouseAddress,
 )
 from monitor.warehouse.scored import localised
+from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
@@ -173,7 +174,7 @@ class Warehouse:
 
         Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
         """
-        self._relations.add(source.relation)
+        self._relations.update(source.relations)
         try:
             with self._session(name) as connection:
                 self._layout(connection, name, source)
@@ -254,7 +255,7 @@ class Warehouse:
         self, name: str, source: SourceConfig, window: Window, now: datetime
     ) -> Iterator[tuple[sa.Connection, Statements]]:
         """The statements about a source, and where to ask them: the warehouse, or rows with the scores made here."""
-        self._relations.add(source.relation)
+        self._relations.update(source.relations)
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
             plain = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
@@ -283,7 +284,7 @@ class Warehouse:
         relation = parsed(name, source, self._dialect)
         if isinstance(relation, RelationProblem):
             raise RelationError([relation])
-        layout = layout_of(connection, name, source, relation, self._dialect)
+        layout = long_form(connection, name, source, relation, self._dialect)
         if not isinstance(layout, Layout):
             raise RelationError(layout)
         return layout

@@ -128,17 +128,17 @@ def parse_relation(text: str) -> Relation:
     return Query(_one_select(bare))
 
 
-def from_clause(relation: Relation) -> FromClause:
-    """The relation as something to select from, under the name ``relation``."""
+def from_clause(relation: Relation, name: str = "relation") -> FromClause:
+    """The relation as something to select from, under that name."""
     if isinstance(relation, Query):
         # text() takes ":name" for a placeholder: every colon is escaped. The line break closes nothing by accident.
-        return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery("relation")
+        return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery(name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
-        return sa.func.read_parquet(path).table_valued(name="relation")
+        return sa.func.read_parquet(path).table_valued(name=name)
     schema = ".".join(relation.parts[:-1]) or None
     table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)
-    return table.alias("relation")
+    return table.alias(name)
 
 
 def _unquoted(part: str) -> str:

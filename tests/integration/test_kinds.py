@@ -19,6 +19,7 @@ from sklearn import metrics as sk
 from monitor.core.records import Estimate, Verdict
 from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
+from monitor.metrics.names import can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
 from monitor.run import RunResult, run_window
 from tests.conftest import new_postgres_database
@@ -33,9 +34,15 @@ LABELS = ("access", "billing", "other", "phishing")
 ITEMS = 500
 ENGINES = ("duckdb", "postgresql")
 KINDS = tuple(GIVES)
-RELATIONS = {"regression": "hours"}
+RELATIONS = {
+    "regression": "hours",
+    "single_label": (
+        "select item, label as predicted_label, score as confidence, resolved_at, "
+        "case when actual = 1 then label else 'none' end as true_label from tickets"
+    ),
+}
 # where a metric of every value is worth a rule of its own
-PAIRS = [(kind, metric.name) for kind in KINDS for metric in METRICS.values() if metric.needs in GIVES[kind]]
+PAIRS = [(kind, name) for kind in KINDS for name in METRICS if can_give(kind, name)]
 
 
 def scored() -> pd.DataFrame:
@@ -74,8 +81,8 @@ def hours() -> pd.DataFrame:
 
 def config() -> str:
     sources = "\n".join(
-        f"  {kind}: {{relation: {RELATIONS.get(kind, 'tickets')}, kind: {kind}"
-        f"{'' if kind == 'regression' else ', score_is: probability_of_label'}}}"
+        f'  {kind}: {{relation: "{RELATIONS.get(kind, "tickets")}", kind: {kind}'
+        f"{'' if kind in ('regression', 'single_label') else ', score_is: probability_of_label'}}}"
         for kind in KINDS
     )
     rules = "\n".join(

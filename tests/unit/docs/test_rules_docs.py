@@ -25,6 +25,8 @@ HEADINGS: dict[Pattern, str] = {
     ("sources", "*"): "sources.NAME",
     ("sources", "*", "score"): "sources.NAME.score",
     ("sources", "*", "costs"): "sources.NAME.costs",
+    ("sources", "*", "truth"): "sources.NAME.truth",
+    ("sources", "*", "wide"): "sources.NAME.wide",
     ("sources", "*", "labels", "*", "costs"): "sources.NAME.labels.LABEL.costs",
     ("sources", "*", "labels", "*"): "sources.NAME.labels.LABEL",
     ("rules", "*"): "rules",

@@ -1,0 +1,310 @@
+"""Tables in other shapes than one row per (item, label), turned into that shape within the database.
+
+Each step is a subquery around the one before, so the statements see the columns of the long form whatever lies below::
+
+    joined       predictions and what came true, where these are two relations
+    newest       of the rows of one item (and label) the latest, where latest_by says by which column
+    long_form    label, score, actual and predicted as the contract has them
+
+A source that has the long form already gets its relation as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import FromClause
+
+from monitor.config.model import SourceConfig, TruthConfig, WideConfig
+from monitor.warehouse.checks import Column, Layout, find, layout_of, parsed, score_name, seen_kind
+from monitor.warehouse.dialects import Dialect, Expression, Kind
+from monitor.warehouse.relation import Relation, RelationProblem, from_clause
+
+ONE: Expression = sa.literal_column("1")
+ZERO: Expression = sa.literal_column("0")
+NEITHER: Expression = sa.literal_column("2")
+"""A truth in words that are neither positive nor negative: outside [0, 1], so that the row is set aside."""
+_EMPTY: Expression = sa.literal_column("''")
+_PLACE = "{label}"
+_CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
+_OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
+
+Columns = list[tuple[str, Kind]]
+Read = tuple[FromClause, Columns]
+Typed = tuple[Expression, Kind]
+
+
+def long_form(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> Layout | list[RelationProblem]:
+    """The layout of a source as one row per (item, label), or all that is wrong with its relations."""
+    clause = from_clause(relation)
+    there = dialect.columns(connection, relation, clause)
+    if source.truth is not None:
+        joined = _joined(connection, name, source, source.truth, (clause, there), dialect)
+        if isinstance(joined, list):
+            return joined
+        clause, there = joined
+    layout = layout_of(connection, name, source, clause, there, dialect)
+    if not isinstance(layout, Layout):
+        return layout
+    shape = _Shape(connection, name, source, layout, dialect)
+    return shape.of_rows() if source.wide is None else shape.of_columns(source.wide, there)
+
+
+# --- two relations
+
+
+def _joined(
+    connection: sa.Connection, name: str, source: SourceConfig, truth: TruthConfig, predictions: Read, dialect: Dialect
+) -> Read | list[RelationProblem]:
+    """Predictions whose truth is there. A column that both have is the truth's where it says what came true."""
+    relation = parsed(name, source.model_copy(update={"relation": truth.relation}), dialect)
+    if isinstance(relation, RelationProblem):
+        return [relation]
+    first, second = predictions[0], from_clause(relation, "truths")
+    there = (predictions[1], dialect.columns(connection, relation, second))
+    shared = [(find(mine, there[0]), find(its, there[1])) for mine, its in truth.on.items()]
+    problems = list(_unshared(name, truth.on, there))
+    if problems:
+        return problems
+    pairs = [(mine, its) for mine, its in shared if mine is not None and its is not None]
+    equal = sa.and_(*(_same(_of(first, mine), _of(second, its), dialect) for mine, its in pairs))
+    of_truth = {source.columns.get(each, each).casefold() for each in _OF_THE_TRUTH}
+    of_truth -= {mine.name.casefold() for mine, _ in pairs}
+    its = {column.casefold() for column, _ in there[1]}
+    mine = [pair for pair in there[0] if pair[0].casefold() not in of_truth & its]
+    taken = {column.casefold() for column, _ in mine}
+    more = [pair for pair in there[1] if pair[0].casefold() not in taken]
+    columns = [*(_of(first, Column(*pair))[0] for pair in mine), *(_of(second, Column(*pair))[0] for pair in more)]
+    rows = sa.select(*columns).select_from(first.join(second, equal))
+    return rows.subquery("joined"), [*mine, *more]
+
+
+def _unshared(name: str, on: Mapping[str, str], there: tuple[Columns, Columns]) -> Iterator[RelationProblem]:
+    wanted = (("relation", tuple(on), there[0]), ("truth", tuple(on.values()), there[1]))
+    for place, names, columns in wanted:
+        for column in (column for column in names if find(column, columns) is None):
+            has = ", ".join(column_name for column_name, _ in columns)
+            remedy = f"write on: a column of both, or on: {{theirs: the truth's}}; there are: {has}"
+            yield RelationProblem(name, f"column {column}, by which truths are joined, is not in the {place}", remedy)
+
+
+def _of(clause: FromClause, column: Column) -> Typed:
+    return sa.column(column.name, _selectable=clause), column.kind
+
+
+def _same(mine: Typed, its: Typed, dialect: Dialect) -> Expression:
+    """Whether two columns agree; where they are of two kinds, as texts."""
+    if mine[1] == its[1]:
+        return mine[0] == its[0]
+    return dialect.text(mine[0]) == dialect.text(its[0])
+
+
+# --- the columns of the long form
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One source, the columns of its relation, and how they become those of the long form."""
+
+    connection: sa.Connection
+    name: str
+    source: SourceConfig
+    layout: Layout
+    dialect: Dialect
+
+    def of_rows(self) -> Layout:
+        """Of a relation that has one label a row."""
+        source, shape = self.source, self.newest()
+        if source.kind == "regression" or not (shape.is_single or shape.is_worded or source.score_scale != 1):
+            return shape.layout
+        label = self.dialect.text(shape.layout.expression("predicted_label" if shape.is_single else "label"))
+        return _layout([{**shape.kept(), **shape.of_label((label, "text"))}])
+
+    def of_columns(self, wide: WideConfig, there: Columns) -> Layout | list[RelationProblem]:
+        """Of a relation with one column a label, as many rows as labels."""
+        labels = wide.labels or labels_of(wide.score, [column for column, _ in there])
+        patterns = [pattern for pattern in (wide.score, wide.actual, wide.predicted) if pattern is not None]
+        found = {
+            label: {pattern: find(pattern.replace(_PLACE, label), there) for pattern in patterns} for label in labels
+        }
+        problems = list(self._of_wide(wide, found, there))
+        if problems:
+            return problems
+        columns = {_key(pattern, label): column for label, each in found.items() for pattern, column in each.items()}
+        known = {name: column for name, column in columns.items() if column is not None}
+        with_labels = Layout(self.layout.relation, {**self.layout.columns, **known})
+        shape = _Shape(self.connection, self.name, self.source, with_labels, self.dialect).newest()
+        return _layout([shape.of_wide_label(wide, label) for label in labels])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a row is an item with its one label."""
+        return self.source.kind == "single_label"
+
+    @property
+    def is_worded(self) -> bool:
+        """Whether truth or decision are words."""
+        has = self.layout.has
+        return bool(self.source.positive) or has("true_label") or has("predicted_label")
+
+    def newest(self) -> _Shape:
+        """The same of the latest row of each item, and label where the relation has one a row."""
+        if not self.source.latest_by:
+            return self
+        layout, dialect = self.layout, self.dialect
+        within = [layout.expression(name) for name in ("item", "label") if layout.has(name)]
+        dates = [dialect.instant(layout.expression(name), layout.columns[name].kind) for name in self.source.latest_by]
+        # ties by the values themselves, so that it is the same every time
+        values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
+        order = [value.desc().nulls_last() for value in (*dates, *values)]
+        place = sa.func.row_number().over(partition_by=within, order_by=order).label("place")
+        columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
+        ranked = sa.select(*columns, place).select_from(layout.relation).subquery("ranked_rows")
+        newest = sa.select(*(ranked.c[column.name] for column in columns)).where(ranked.c.place == ONE)
+        kept = {name: Column(f"c{index}", column.kind) for index, (name, column) in enumerate(layout.columns.items())}
+        newest_layout = Layout(newest.subquery("newest"), kept)
+        return _Shape(self.connection, self.name, self.source, newest_layout, dialect)
+
+    def kept(self) -> dict[str, Typed]:
+        """What is the same in the long form: dates, weights, clusters, segments, features and the like."""
+        named = {*self.source.segments, *self.source.features}
+        return {
+            name: (self.layout.expression(name), column.kind)
+            for name, column in self.layout.columns.items()
+            if "\0" not in name and (name not in _CONSUMED or name in named)
+        }
+
+    def of_label(self, label: Typed) -> dict[str, Typed]:
+        """The columns about one label, of a row that has them under our names."""
+        found = {"label": label}
+        score = score_name(self.source)
+        if self.source.score is None:
+            found["score"] = self._score(score)
+        found["actual"] = self._actual("actual", label) if self.layout.has("actual") else self._is_true(label)
+        if self.is_single:
+            found["predicted"] = (ONE, "number")
+        elif self.layout.has("predicted_label"):
+            found["predicted"] = self._agrees(label, "predicted_label")
+        elif self.layout.has("predicted"):
+            found["predicted"] = self._decided("predicted")
+        return found
+
+    def of_wide_label(self, wide: WideConfig, label: str) -> dict[str, Typed]:
+        """The columns of the rows about one label of a wide relation."""
+        own: Typed = (sa.literal(label, sa.Text), "text")
+        found = {**self.kept(), "label": own, "score": self._score(_key(wide.score, label))}
+        found["actual"] = self._is_true(own) if wide.actual is None else self._actual(_key(wide.actual, label), own)
+        if wide.predicted is not None:
+            found["predicted"] = self._decided(_key(wide.predicted, label))
+        elif self.layout.has("predicted_label"):
+            found["predicted"] = self._agrees(own, "predicted_label")
+        return found
+
+    def _score(self, name: str) -> Typed:
+        kind = self.layout.columns[name].kind
+        return self.dialect.scaled(self.layout.expression(name), kind, self.source.score_scale), "number"
+
+    def _actual(self, name: str, label: Typed) -> Typed:
+        if self.source.positive:
+            return self._in_words(name), "number"
+        return self.dialect.scaled(self.layout.expression(name), self.layout.columns[name].kind, 1), "number"
+
+    def _decided(self, name: str) -> Typed:
+        """A decision is in words where the truth is, and it is text."""
+        if self.source.positive and seen_kind(self.connection, self.layout, name, self.dialect) == "text":
+            return self._in_words(name), "number"
+        return self.dialect.scaled(self.layout.expression(name), self.layout.columns[name].kind, 1), "number"
+
+    def _in_words(self, name: str) -> Expression:
+        text = sa.func.trim(self.dialect.text(self.layout.expression(name)))
+        said = sa.func.lower(text)
+        cases: list[tuple[Expression, Expression]] = [
+            (sa.func.nullif(text, _EMPTY).is_(None), sa.cast(sa.null(), sa.Integer))
+        ]
+        cases.append((_one_of(text, said, self.source.positive), ONE))
+        if not self.source.negative:
+            return sa.case(*cases, else_=ZERO)
+        return sa.case(*cases, (_one_of(text, said, self.source.negative), ZERO), else_=NEITHER)
+
+    def _is_true(self, label: Typed) -> Typed:
+        return self._agrees(label, "true_label")
+
+    def _agrees(self, label: Typed, name: str) -> Typed:
+        """1 where a column names the label, 0 where it names another, NULL where it names none."""
+        theirs, kind = self.layout.expression(name), self.layout.columns[name].kind
+        text = self.dialect.ordered(self.dialect.text(theirs))
+        named = text == self.dialect.ordered(label[0])
+        if self.is_single and kind == self.layout.columns["predicted_label"].kind == "number":
+            named = self.dialect.number(theirs, kind) == self.dialect.number(
+                self.layout.expression("predicted_label"), kind
+            )
+        none = sa.func.nullif(self.dialect.text(theirs), _EMPTY).is_(None)
+        return sa.case((none, sa.null()), (named, ONE), else_=ZERO), "number"
+
+    def _of_wide(
+        self, wide: WideConfig, found: Mapping[str, Mapping[str, Column | None]], there: Columns
+    ) -> Iterator[RelationProblem]:
+        """What is wrong with the columns of the labels."""
+        if not found:
+            has = ", ".join(column for column, _ in there)
+            yield RelationProblem(self.name, f"no column is called like {wide.score}", f"there are: {has}")
+        booleans = (wide.actual, wide.predicted)
+        for label, columns in found.items():
+            for pattern, column in columns.items():
+                called = pattern.replace(_PLACE, label)
+                if column is None:
+                    remedy = "add it to the relation, or name the labels under wide: {labels: [...]}"
+                    yield RelationProblem(self.name, f"column {called} is missing, for label {label}", remedy)
+                    continue
+                alone = Layout(self.layout.relation, {called: column})
+                kind = seen_kind(self.connection, alone, called, self.dialect)
+                fits = kind in ("number", "unknown") or (kind == "boolean" and pattern in booleans)
+                if not fits and not (pattern in booleans and self.source.positive):
+                    shown = "no number" if kind == "other" else kind
+                    remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
+                    yield RelationProblem(self.name, f"column {column.name} (of label {label}) is {shown}", remedy)
+
+
+def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
+    """The labels that columns called like ``score_{label}`` are of.
+
+    >>> labels_of("p_{label}", ["id", "p_billing", "p_access", "p_"])
+    ['billing', 'access']
+    """
+    before, _, after = (part.casefold() for part in pattern.partition(_PLACE))
+    return [
+        column[len(before) : len(column) - len(after)]
+        for column in columns
+        if len(column) > len(before) + len(after)
+        and column.casefold().startswith(before)
+        and column.casefold().endswith(after)
+    ]
+
+
+def _key(pattern: str, label: str) -> str:
+    """The name in a layout of a column of one label: none that the configuration can give to another column."""
+    return f"{pattern}\0{label}"
+
+
+def _one_of(text: Expression, said: Expression, words: Sequence[str]) -> Expression:
+    """Whether a value is one of the words; "true" is 1 too, as engines without booleans keep it."""
+    known = {form for word in words for form in _forms(word)}
+    return sa.or_(text.in_(sorted(known)), said.in_(sorted({word.lower() for word in known})))
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    number = {"true": "1", "false": "0"}.get(word.lower(), word)
+    return (word, number, f"{number}.0") if number.isdigit() else (word,)
+
+
+def _layout(parts: Sequence[Mapping[str, Typed]]) -> Layout:
+    """The rows of all parts, which have the same columns, one below the other."""
+    names = list(parts[0])
+    selects = [sa.select(*(part[name][0].label(f"c{index}") for index, name in enumerate(names))) for part in parts]
+    rows = selects[0] if len(selects) == 1 else sa.union_all(*selects)
+    columns = {name: Column(f"c{index}", parts[0][name][1]) for index, name in enumerate(names)}
+    return Layout(rows.subquery("long_form"), columns)
