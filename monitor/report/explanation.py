@@ -149,7 +149,7 @@ def _rule(known: VerdictContext) -> Step:
     else:
         asks = f"is {name} {condition or 'beyond'} {limit}?"
     running = verdict.detail.get("asks", 1)
-    more = f" In each of {running} windows or groups of windows running." if running > 1 else ""
+    more = f" In each of {running} windows or groups of windows in a row." if running > 1 else ""
     numbers = {"threshold": verdict.threshold, "condition": condition, "for": running, "severity": verdict.severity}
     return Step("rule", f"Asked by {verdict.rule} ({verdict.severity}): {asks}{more}", numbers)
 
