@@ -95,7 +95,7 @@ def test_where_clusters_hold_whole_items_two_ways_are_one(rows: Rows, part: list
 
 
 @given(ROWS, st.lists(st.integers(0, 40), min_size=120, max_size=120))
-def test_two_ways_never_have_a_smaller_p_value_than_one(rows: Rows, item: list[int]) -> None:
+def test_two_ways_never_give_a_smaller_design_effect_than_one(rows: Rows, item: list[int]) -> None:
     score, outcome, cluster, weight = (np.array(column) for column in zip(*rows, strict=True))
     first = np.array(item[: len(rows)])
     of = [sums_of_rows(score, outcome, key, weight) for key in (first, cluster, np.column_stack([first, cluster]))]

@@ -34,7 +34,7 @@ REPLACED = {
 }  # fmt: skip
 PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in REPLACED), re.IGNORECASE)
 PAGES = ("docs/**/*.md", "docs/openapi.json", "README.md", "CONTRIBUTING.md")
-SETTINGS = ("alerts.yaml", "docker-compose.yml", "Makefile", "pyproject.toml", "deployments/**/*.y*ml")
+SETTINGS = ("alerts.yaml", ".env.example", "docker-compose.yml", "Makefile", "pyproject.toml", "deployments/**/*.*")
 TEMPLATES = tuple(f"monitor/report/templates/**/*.{ending}" for ending in ("j2", "css", "js"))
 GOLDEN = ("tests/cases/**/*.*",)
 
