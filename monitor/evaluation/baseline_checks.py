@@ -102,14 +102,14 @@ _WHERE = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From which size on a change is reported."""
+    """The size from which a change is reported: of the ECE, and of the KS distance of scores."""
 
     ece: float = ECE_CHANGE
     scores: float = SCORE_SHIFT
 
     @classmethod
     def of(cls, config: Config) -> Limits:
-        """As the most sensitive rule of each kind says."""
+        """The thresholds of the most sensitive rule of each kind, or else the defaults."""
         rises = [r.threshold for r in config.rules if r.metric == "ece" and r.condition == "increase"]
         shifts = [r.threshold for r in config.rules if r.test == "ks"]
         return cls(min(rises, default=ECE_CHANGE), min(shifts, default=SCORE_SHIFT))

@@ -167,7 +167,7 @@ def _without_evidence(material: RuleInput, problem: Reason) -> Comparison:
 
 
 def _without_full_group(rule: Rule, material: RuleInput) -> Comparison:
-    """There are rows only in windows before the full groups of windows that the rule asks for."""
+    """No evidence: all rows are in windows before the full groups of windows that the rule asks for."""
     checks, _ = gates(rule, material, has_rows=False)
     return replace(_without_evidence(material, Reason.NO_ROWS), checks=checks)
 
@@ -199,7 +199,7 @@ def _comparable(look: RuleSample) -> tuple[DecisionCheck, ...]:
 
 
 def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts]) -> Comparison:
-    """Scores that cannot be compared with the baseline's."""
+    """No evidence: the scores cannot be compared with the baseline's."""
     found = replace(_without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
     if look.aligned is None:
         return found

@@ -106,7 +106,7 @@ def extra_estimates(
 
 
 def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
-    """The further metrics of counts of a source's labels: all that its kind can give of all rows, and ``named`` ones.
+    """The metrics of counts beyond the contract's that a source of this ``kind`` has: over all rows, and ``named``.
 
     >>> wanted_of("regression"), wanted_of("multilabel")[0], len(wanted_of("multilabel", [("f1", "predicted")]))
     ([], ('ace', 'all'), 28)
@@ -117,7 +117,7 @@ def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[
 
 
 def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
-    """The metrics that are an ECE through bins of their own, whatever is configured."""
+    """The metrics that are an ECE in bins of their own, whatever is configured, each with its evaluation."""
     return {
         "ace": evaluation.model_copy(update={"binning": "equal_frequency", "bins": BINS}),
         "equal_width_ece": evaluation.model_copy(update={"binning": "equal_width", "bins": BINS}),

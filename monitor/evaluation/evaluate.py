@@ -82,7 +82,7 @@ class SourceData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """What judging one source in one window gave."""
+    """The results of one source in one window."""
 
     source: str
     window: Window
@@ -151,7 +151,7 @@ def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationC
 
 
 def _correlations(data: SourceData) -> Iterator[Estimate]:
-    """Where scores say least: the correlation of score and outcome of each label in each segment, without limits."""
+    """The correlation of score and outcome of each label in each segment, without limits."""
     by_column: dict[str, dict[str, dict[str, Counts]]] = {}
     for (column, value), labels in sorted(data.segments.items()):
         for label, counts in labels.items():
@@ -179,7 +179,7 @@ def samples_of(data: SourceData, config: Config) -> list[Sample]:
     }
     whole = [
         Sample(Subject(data.name, label), counts, edges[label])
-        for label, counts in sorted(data.current.labels.items(), key=_label_order)
+        for label, counts in sorted(data.current.labels.items(), key=lambda item: (item[0] is None, item[0] or ""))
     ]
     parts = [
         Sample(Subject(data.name, label, segment), counts, edges[label])
@@ -188,10 +188,6 @@ def samples_of(data: SourceData, config: Config) -> list[Sample]:
         if label in edges
     ]
     return whole + parts
-
-
-def _label_order(item: tuple[str | None, object]) -> tuple[bool, str]:
-    return item[0] is None, item[0] or ""
 
 
 def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:

@@ -48,7 +48,7 @@ class LabelState:
 
     @property
     def severity(self) -> Severity | None:
-        """That of the worst breach, else of the worst unconfirmed verdict; None where there is neither."""
+        """The severity of the worst breach, else of the worst unconfirmed verdict; None where there is neither."""
         found = self.breaches or self.unconfirmed
         return found[0].severity if found else None
 
@@ -73,12 +73,12 @@ class LabelState:
 
     @property
     def words(self) -> str:
-        """The lines in one."""
+        """The lines as one text."""
         return "; ".join(self.lines)
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Its place among others: the worse, the lower."""
+        """Its place in an order from the worst state to the best: by state, then by severity."""
         severity = len(SEVERITIES) if self.severity is None else SEVERITIES.index(self.severity)
         return list(State).index(self.state), severity
 

@@ -1,4 +1,4 @@
-"""Evidence for metrics that the ordinary path does not know, as the same :class:`~monitor.core.records.Comparison`.
+"""Evidence for metrics that need more than the counts of a label, also as a :class:`~monitor.core.records.Comparison`.
 
 Three kinds. Metrics of *ranks* are ordinary metrics of other counts: those of the k highest-scored labels of each
 item. An ECE of a *binning of its own* is the ordinary ECE seen through other bins, a *cost* the registered metric with
@@ -100,7 +100,7 @@ def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...
 
 
 def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Comparison:
-    """The ECE through bins that are another metric's: those of the baseline are made anew from its cells."""
+    """The evidence of an ECE in bins of its own: those of the baseline are made again from its cells."""
     mine = other_binning(evaluation)[rule.measure]
     baseline = material.baseline
     if baseline is not None:
@@ -130,7 +130,7 @@ def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: E
 
 
 def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
-    """A level of the rows of the window alone."""
+    """The evidence of a rule on whole rows or numbers, of the window alone."""
     rows = whole.rows
     checks, problem = gates(rule, material, has_rows=rows is not None)
     found = Comparison(material.subject, material.window, data_digest=whole.digest(), problem=problem, checks=checks)

@@ -62,17 +62,12 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
 
 
 def binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
-    """``bin_counts``, also of no row at all, and made once for these counts: several rules look at them."""
+    """The counts in bins with these upper edges, also of no row at all; made once, since several rules use them."""
     upper = tuple(edges)
-    return kept_with(counts, ("bins", upper), lambda: _binned(counts, upper))
-
-
-def _binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
     if counts.rows:
-        return bin_counts(counts, edges)
-    upper = np.asarray(edges, dtype=np.int64)
-    none = np.zeros(len(upper))
-    return BinCounts(upper, np.zeros_like(upper), none, none, none, none)
+        return kept_with(counts, ("bins", upper), lambda: bin_counts(counts, upper))
+    cells, none = np.asarray(upper, dtype=np.int64), np.zeros(len(upper))
+    return BinCounts(cells, np.zeros_like(cells), none, none, none, none)
 
 
 def _share(table: BinCounts, chosen: Bools) -> float:

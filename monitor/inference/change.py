@@ -90,10 +90,13 @@ def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.
     if not has_rows(window, baseline):
         return 1.0
     pooled = pool_bins([baseline, window])
+    (error,) = _each_limits([(pooled,)], confidence)
     tables = stack([baseline, window, pooled])
-    observed = float(tables.plug_in[1] - tables.plug_in[0])
-    (limits,) = _each_limits([(pooled,)], confidence)
-    return float(tail(observed, _same_gaps(tables, limits)).max())
+    then, now, both = (tables.take(np.full(len(error), row)) for row in range(3))
+    # each with the gaps of the pooled rows, moved until those have the lower limit, point and upper limit of their ECE
+    gap = hypothetical(both, position_of(both, error)) - both.score
+    at_now, at_then = (exact_moments(own, np.clip(own.score + gap, 0, 1))[0] for own in (now, then))
+    return float(tail(float(tables.plug_in[1] - tables.plug_in[0]), at_now - at_then).max())
 
 
 @each_by_content
@@ -104,7 +107,7 @@ def _each_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SameError:
-    """Two windows if their true ECE were the same: each of ``error`` (3,), the baseline's limits and point.
+    """Two windows as if their true ECE were the same: each of ``error`` (3,), the baseline's limits and point.
 
     ``change`` is the change in plug-in ECE that was seen; ``then`` and ``now`` are the moments of the plug-in
     ECE of baseline and window.
@@ -143,14 +146,6 @@ def at_errors(tables: GapTables, error: Floats) -> EceMoments:
     repeated = tables.take(np.repeat(np.arange(len(error)), error.shape[1]))
     found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
     return found.of(lambda part: part.reshape(error.shape))
-
-
-def _same_gaps(tables: GapTables, error: Floats) -> EceMoments:
-    """The change if both had the gaps of the pooled rows (table 2), moved until those have ``error``."""
-    pooled, now, then = (tables.take(np.full(len(error), row)) for row in (2, 1, 0))
-    gap = hypothetical(pooled, position_of(pooled, error)) - pooled.score
-    moved = [exact_moments(own, np.clip(own.score + gap, 0, 1))[0] for own in (now, then)]
-    return moved[0] - moved[1]
 
 
 def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:

@@ -47,7 +47,7 @@ class Spread:
     above = below = law
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Equal-tailed limits, brought into the range of the statistic and around its value."""
+        """Equal-tailed limits, cut to the range of the statistic and never without its value."""
         tail = (1 - confidence) / 2
         low, high = self.law.quantile(tail), self.law.quantile(1 - tail)
         return min(max(low, self.least), self.value), max(min(high, self.most), self.value)

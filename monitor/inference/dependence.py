@@ -25,7 +25,7 @@ _NOTHING = 1e-12  # of a squared residual for each squared weight: what is left 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSums:
-    """What the design effect is a function of. ``aa, aw, cc`` are sums of A^2, A W and W^2 over clusters.
+    """The sums of which the design effect is a function. ``aa, aw, cc`` are sums of A^2, A W and W^2 over clusters.
 
     ``r, w, rr, rw, ww`` are sums of r, w, r^2, r w and w^2 over rows. Centring follows from them, since
     sum (A - m W)^2 = sum A^2 - 2 m sum A W + m^2 sum W^2.
@@ -42,7 +42,7 @@ class ClusterSums:
 
     @classmethod
     def of(cls, sums: Mapping[str, float]) -> Self:
-        """The sums by their names, as a statement of the warehouse brings them."""
+        """The sums by their names, as a statement of the warehouse returns them."""
         return cls(**{field.name: float(sums[field.name]) for field in fields(cls)})
 
     @property

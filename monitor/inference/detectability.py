@@ -149,7 +149,7 @@ def ece_increase_detectables(
 
 
 def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
-    """The moments at each baseline's point, from those at (lower limit, point, upper limit)."""
+    """The moments at each baseline's point (index 1 of lower limit, point and upper limit)."""
     return EceMoments(*(np.array([getattr(at, name)[1] for at in parts]) for name in ("mean", "variance", "third")))
 
 
@@ -250,12 +250,6 @@ class _Rising:
         found[left] = smallest_of_each(seen, power, (self.room - null.error)[left], guess, sd)
         return found
 
-    def _risen(self, rise: Floats, which: Ints) -> Floats:
-        """The hit rate of the bin that moves, if its gap is the common one and ``rise`` more."""
-        null = self.null
-        at = null.score[which, self.moved[which]] + self.way[which] * (null.error[which] + rise)
-        return np.asarray(np.minimum(np.maximum(at, 0.0), 1.0))
-
     def _power(self, change: Floats, pairs: Ints) -> Callable[[Floats, Ints], Floats]:
         """How likely a ``change`` or more is in ``pairs``, as a function of (rise, which of these pairs)."""
         null, row = self.null, np.arange(len(pairs))
@@ -266,8 +260,11 @@ class _Rising:
         ready = bounds(change[:, None] + null.middle[pairs], null.n[bins][:, None], null.score[bins][:, None])
 
         def power(rise: Floats, which: Ints) -> Floats:
-            own = ready.take(which).chance(self._risen(rise, pairs[which])[:, None])
-            return null.chance(rest[which] * own, pairs[which])
+            chosen = pairs[which]
+            # the hit rate of the bin that moves, whose gap is the common one and ``rise`` more
+            rate = null.score[chosen, self.moved[chosen]] + self.way[chosen] * (null.error[chosen] + rise)
+            own = ready.take(which).chance(np.minimum(np.maximum(rate, 0.0), 1.0)[:, None])
+            return null.chance(rest[which] * own, chosen)
 
         return power
 

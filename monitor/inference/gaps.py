@@ -104,7 +104,7 @@ class EceMoments:
         return EceMoments(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
 
     def of(self, change: Callable[[Floats], Floats]) -> EceMoments:
-        """The three arrays, each changed alike: reshaped, or some of them taken."""
+        """The three arrays, each put through ``change``, which reshapes or takes some."""
         return EceMoments(change(self.mean), change(self.variance), change(self.third))
 
 
@@ -376,7 +376,7 @@ class Curves:
 
 
 def curves(tables: GapTables, confidence: float) -> Curves:
-    """The questions whose answers are the interval of each table."""
+    """The questions whose answers are the limits and the point of each table."""
     size = len(tables.n)
     alpha = 1 - confidence
     floor = floor_of_upper(tables)
@@ -395,6 +395,6 @@ def curves(tables: GapTables, confidence: float) -> Curves:
 
 
 def analytic_limits(tables: GapTables, confidence: float) -> tuple[Floats, Floats, Floats]:
-    """(low, point, high) of the ECE of each table by the analytic form, each of shape (T,)."""
+    """(low, point, high) of the ECE of each table in closed form, each of shape (T,)."""
     asked = curves(tables, confidence)
     return asked.limits(asked.analytic())

@@ -1,4 +1,4 @@
-"""Results of pure functions, kept for whoever asks the same thing again.
+"""Results of pure functions, kept for the next call with the same arguments.
 
 The same frozen baseline is behind every rule and every week, and the bins of one window behind
 several rules: what was worked out from them once is not worked out again. Nothing else changes, since the
@@ -76,7 +76,7 @@ def each_by_content(function: Callable[..., Sequence[R]]) -> Callable[..., list[
 
 
 def kept_with(counts: Counts, name: Hashable, make: Callable[[], R]) -> R:
-    """What ``make`` gives, made once for these very counts and kept as long as they are.
+    """What ``make`` returns, computed once for these counts and kept as long as they are.
 
     ``name`` must say all that the result depends on besides the counts.
     """
@@ -88,7 +88,7 @@ def kept_with(counts: Counts, name: Hashable, make: Callable[[], R]) -> R:
 
 
 def forget() -> None:
-    """Nothing is kept any more: for measuring how long a first answer takes."""
+    """Drops all that is kept: for measuring how long a first answer takes."""
     _kept.clear()
     for clear in _forget:
         clear()

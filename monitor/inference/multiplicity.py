@@ -1,4 +1,4 @@
-"""Many labels are tested by each rule, and many rules run: how the p-values pay for it."""
+"""The adjustment of p-values for testing many labels with many rules."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _by_expansion(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: 
 
 
 def _by_table(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: UniformDraws) -> Floats:
-    """The same by the exact distribution function, tabulated from the rarer of hit and miss."""
+    """The sum of w |p + r (K/n - p) - c| with K from the exact distribution function of the rarer of hit and miss."""
     upper, count = _distribution(n, p)
     hits = np.where(p > 0.5, n - count, count)
     part = w * np.abs(np.clip(hits / n if (r == 1).all() else p + r * (hits / n - p), 0, 1) - c)
@@ -123,7 +123,7 @@ def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
 
 
 def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
-    """The answering positions of *one* table's four questions, shape (4,), sought around ``start`` (4,).
+    """The positions at which T of *one* table's four questions reaches its target, (4,), searched from ``start`` (4,).
 
     The upper limit is the larger one of two paths, so that the second path is only asked whether it
     reaches further than the first.
@@ -174,7 +174,7 @@ class _Question:
         return bool(np.count_nonzero(seen) < self._target * len(error))
 
     def search(self, start: float, noise: float, bound: float) -> float:
-        """The position: around ``start``, widened until it is held, then halved."""
+        """The position: a bracket around ``start`` is widened until it holds the position, then halved."""
         width = noise * _FIRST
         low = min(max(start - width, bound), 1.0)
         high = max(min(start + width, 1.0), low)

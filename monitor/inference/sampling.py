@@ -215,7 +215,7 @@ class Skewed:
     third: float
 
     def quantile(self, probability: float) -> float:
-        """The value below which the law lies with ``probability``.
+        """The value below which the law has this ``probability``.
 
         >>> round(Skewed(3.0, 3.0, 6.0).quantile(0.975), 4)  # Garwood's upper limit of two events seen
         7.2247

@@ -1,4 +1,4 @@
-"""Where a rising probability reaches what is asked for, in few evaluations."""
+"""The smallest distance at which a rising probability reaches a target, found in few evaluations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _Lead = Callable[[Floats, Ints], Floats]
 
 
 def _stride(found: Floats, sd: Floats) -> Floats:
-    """A little farther than where a straight tail would be crossed."""
+    """The next step: a little farther than where a straight tail would cross the target."""
     return np.maximum(1.2 * np.minimum(np.abs(found), 4.0) * sd, PRECISION)
 
 

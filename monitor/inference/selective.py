@@ -1,4 +1,4 @@
-"""The threshold that keeps a promise of accuracy, and how many errors more than promised: with honest limits.
+"""The threshold that meets a target accuracy, and how many errors there were beyond those the scores claimed.
 
 A threshold chosen on the same rows that measure it looks better than it is. So a candidate counts as meeting the
 target only where the exact binomial lower limit of its accuracy does, and candidates are tested in a fixed order, from
@@ -148,7 +148,7 @@ def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: fl
 
 @dataclass(frozen=True, slots=True)
 class ExcessErrors:
-    """Observed minus promised errors of the automated rows, with its limits; all in rows."""
+    """Observed errors of the automated rows, those that their scores claimed, and limits of the difference; in rows."""
 
     observed: float
     promised: float
@@ -158,12 +158,12 @@ class ExcessErrors:
 
     @property
     def excess(self) -> float:
-        """How many more were wrong than the scores promised (negative: fewer)."""
+        """How many more were wrong than the scores claimed (negative: fewer)."""
         return self.observed - self.promised
 
 
 def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors | None:
-    """How many more automated rows were wrong than their scores promised; None where nothing was automated.
+    """How many more automated rows were wrong than their scores claimed; None where nothing was automated.
 
     The limits are those of the shortfall (exact binomial, conditional on the scores, effective rows) times the weight
     of the automated rows: what the same automation would do on the same scores again.

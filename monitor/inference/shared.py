@@ -1,4 +1,4 @@
-"""The noise that the rows of one cluster share: an upper limit of the ECE that does not lean on where it lies.
+"""The noise that the rows of one cluster share: an upper limit of the ECE that holds whichever bins they are in.
 
 A design effect is measured for a label as a whole: it says how uncertain the *sum* of its residuals is, not in
 which bins. Dividing every bin's rows by it takes all noise for noise of single bins, independent of the others'.
@@ -73,7 +73,7 @@ class SharedNoise:
         return np.asarray(ndtr((mean - observed[:, None]) / np.sqrt(np.maximum(variance, 1e-24))) @ _CHANCE)
 
     def floor(self) -> Floats:
-        """What the upper limit takes for E, as ``gaps.floor_of_upper`` does: max(E, mean(0) - sd(0)), shape (T,)."""
+        """The ECE from which the upper limit is computed, as in ``gaps.floor_of_upper``; shape (T,)."""
         mean, variance = self.given(self.tables.score)
         centre = mean @ _CHANCE
         spread = np.sqrt(np.maximum((variance + mean**2) @ _CHANCE - centre**2, 0.0))

@@ -84,7 +84,7 @@ def nll(counts: Counts) -> float | None:
 
 
 def shortfall(counts: Counts) -> float | None:
-    """What was promised and not kept: mean score minus mean outcome, in [-1, 1]; None without rows.
+    """Overconfidence: mean score minus mean outcome, in [-1, 1]; None without rows.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> round(shortfall(counts_from_rows([0.9, 0.9], [1, 0])), 6)
@@ -291,7 +291,7 @@ def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapMatrix:
-    """Hit rate minus mean score by label and bin: below 0 where more was promised than kept.
+    """Hit rate minus mean score by label and bin: below 0 where the scores were too high.
 
     ``gap`` has shape (L, M), NaN where a bin holds no row (or a label has fewer bins), ``rows`` the rows of each bin,
     ``upper`` its upper edge as a score (NaN where a label has fewer bins).

@@ -167,12 +167,12 @@ def share_to_people(counts: Counts) -> float | None:
 
 
 def excess_errors(counts: Counts) -> float | None:
-    """Observed minus promised errors among the automated rows: sum w (s - y), in rows.
+    """Observed errors among the automated rows minus those that the scores claimed: sum w (s - y), in rows.
 
-    Negative: fewer were wrong than the scores promised. None where nothing was automated.
+    Negative: fewer were wrong than the scores claimed. None where nothing was automated.
 
     >>> from monitor.core.counts import counts_from_rows
-    >>> round(excess_errors(counts_from_rows([0.9] * 10, [1] * 6 + [0] * 4, automate_at=0.8)), 6)  # 4 wrong, 1 promised
+    >>> round(excess_errors(counts_from_rows([0.9] * 10, [1] * 6 + [0] * 4, automate_at=0.8)), 6)  # 4 wrong, 1 claimed
     3.0
     """
     return on_counts(excess_errors_core, counts)

@@ -247,7 +247,7 @@ class SQLite(Embedded):
         return None if instant is None else _1970 + int(instant) * _MICROSECOND
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
-        """The same of a moment."""
+        """Microseconds since 1970, as :meth:`instant` has them."""
         return sa.literal(_since_1970(when), sa.BigInteger)
 
     def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:

@@ -112,7 +112,7 @@ def _starts(lengths: Ints) -> Ints:
 
 
 def _parsed(rows: Sequence[RowValue]) -> list[Any]:
-    """Each row as what its JSON says, or as the reason why it says nothing."""
+    """The value of each row's JSON, or the reason why it has none."""
     plain = [row for row in rows if isinstance(row, str) and _is_flat(row)]
     if len(plain) == len(rows):
         try:  # all at once is several times faster; whatever is odd is looked at row by row

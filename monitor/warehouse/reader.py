@@ -84,7 +84,7 @@ SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one source says about one window.
+    """The counts and samples of one source in one window.
 
     ``segments`` maps (column, value) to counts per label; a label's design effect holds in its
     segments too. ``whole_design_effect`` is that of the source as a whole, whose rows of one item
@@ -300,7 +300,7 @@ class _Reader:
     whole: bool = True
 
     def reading(self) -> Reading:
-        """All of it: first what is wrong with the rows, then the sums."""
+        """The whole reading: first what is wrong with the rows, then the sums."""
         source, window = self.statements.source, self.statements.window
         repeated = self._number(self.statements.repeated())
         latest = repeated > 0
@@ -323,7 +323,7 @@ class _Reader:
         )
 
     def numbers(self) -> Reading:
-        """Of a source of numbers, whose rows leave the warehouse: a sample of them, where they are too many."""
+        """The reading of a source of numbers, whose rows leave the warehouse: a sample where they are too many."""
         statements = self.statements
         if not isinstance(statements, NumberStatements):
             raise AssertionError("only a source of kind regression has numbers")

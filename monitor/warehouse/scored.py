@@ -1,4 +1,4 @@
-"""Scores that are made here, from a column that no two databases read alike.
+"""Scores that are computed here, from a column that no two databases read in the same way.
 
 The rows of the window leave the warehouse, in chunks, get their score (see ``score_construction``), and are laid into a
 DuckDB in memory, where the statements are those of any other source: bad rows, duplicates, counts and segments mean

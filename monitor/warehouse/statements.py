@@ -270,7 +270,7 @@ class Statements:
         return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
 
     def _facts(self, *, latest: bool) -> Subquery:
-        """What is summed: y, w, s; and what it is summed by."""
+        """The values that are summed (y, w, s), and the columns by which."""
         rows = self._sound(latest=latest)
         decided = rows.c.predicted == ONE
         automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))

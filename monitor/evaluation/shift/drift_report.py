@@ -39,7 +39,7 @@ MISSING = "missing"
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One feature made ready: its kind and its values now and then; ``problem`` where it must be left out."""
+    """One feature, prepared: its kind and its values now and then; ``problem`` where it must be left out."""
 
     name: str
     now: pd.Series[Any]
@@ -88,7 +88,8 @@ def _prepared(name: str, now: pd.Series[Any], then: pd.Series[Any]) -> _Column:
     if kind == "numerical":
         now, then = (_finite(values) for values in (now, then))
     else:
-        now, then = (values.astype(object).where(values.notna(), None).map(_text) for values in (now, then))
+        present = (values.astype(object).where(values.notna(), None) for values in (now, then))
+        now, then = (values.map(str, na_action="ignore") for values in present)
     return _Column(name, now, then, kind, _problem(kind, now, then))
 
 
@@ -108,10 +109,6 @@ def _finite(values: pd.Series[Any]) -> pd.Series[Any]:
     """Numbers as floats; infinite ones count as missing."""
     numbers = values.astype("Float64").astype(float) if values.dtype == object else values.astype(float)
     return numbers.where(np.isfinite(numbers))
-
-
-def _text(value: Any) -> Any:
-    return None if value is None else str(value)
 
 
 def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | None:
