@@ -151,6 +151,14 @@ def _shapes(document: Document) -> Found:
         yield from _wide_names(document, path)
 
 
+def _types(document: Document) -> Found:
+    for source, _ in document.named("sources"):
+        for path, kind in document.named(*source, "types"):
+            if isinstance(kind, str) and kind not in ("number", "text") and "%" not in kind:
+                remedy = f'{path[-1]}: number, text, or how a date is written: "%d.%m.%Y %H:%M"'
+                yield document.problem("CAL019", path, f"unknown type {kind!r}", remedy)
+
+
 def _wide_names(document: Document, source: Path) -> Found:
     for key in ("score", "actual", "predicted"):
         path = (*source, "wide", key)
@@ -407,6 +415,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _columns,
     _keys_of_kind,
     _shapes,
+    _types,
     _score_methods,
     _known_metrics,
     _metrics_of_kinds,

@@ -99,7 +99,10 @@ class LabelConfig(Later, Strict):
 class SourceConfig(Later, Strict):
     """One relation of the warehouse and how to read it."""
 
-    _ADDED = frozenset({"kind", "score", "costs", "score_scale", "positive", "negative", "latest_by", "truth", "wide"})
+    SHAPE: ClassVar[frozenset[str]] = frozenset(
+        {"score_scale", "positive", "negative", "latest_by", "truth", "wide", "types"}
+    )
+    _ADDED = SHAPE | {"kind", "score", "costs"}
 
     relation: Name
     score_is: ScoreIs
@@ -112,6 +115,7 @@ class SourceConfig(Later, Strict):
     latest_by: tuple[Name, ...] = ()
     truth: TruthConfig | None = None
     wide: WideConfig | None = None
+    types: Mapping[str, Name] = Field(default={})
     columns: Mapping[str, str] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()

@@ -49,7 +49,7 @@ SECTIONS: Mapping[Pattern, type[Strict]] = MappingProxyType(
     }
 )
 
-_NAMES_BELOW = {("sources",), ("sources", "*", "labels"), ("sources", "*", "columns")}
+_NAMES_BELOW = {("sources",), ("sources", "*", "labels"), ("sources", "*", "columns"), ("sources", "*", "types")}
 
 
 def pattern(path: Path) -> Pattern:

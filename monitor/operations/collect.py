@@ -145,7 +145,7 @@ def _digest(monitor: Monitor, source: str, labels: ByLabel, rows: str = "") -> s
     )  # fmt: skip
     if config.kind != "multilabel" or config.score is not None:
         how = (*how, config.kind, config.score, rows)  # older readings know none of these
-    shape = config.model_dump_json(include={"score_scale", "positive", "negative", "latest_by", "truth", "wide"})
+    shape = config.model_dump_json(include={*config.SHAPE})
     if shape != "{}":
         how = (*how, shape)
     text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import iglob
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
@@ -12,11 +13,13 @@ from sqlalchemy.sql.expression import FromClause
 from monitor.config.model import SourceConfig
 from monitor.warehouse.dialects import Dialect, Kind
 from monitor.warehouse.relation import (
+    CsvFiles,
     ParquetFiles,
     Relation,
     RelationProblem,
     RelationSyntaxError,
     TableName,
+    is_files,
     parse_relation,
 )
 
@@ -24,8 +27,12 @@ REQUIRED = ("item", "label", "score", "actual", "resolved_at")
 OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
 NUMBERS = ("score", "actual", "predicted", "weight")
 BOOLEANS = ("actual", "predicted")
+PLACE = "{label}"
 NUMBERS_REQUIRED = ("item", "predicted", "deviation", "actual", "resolved_at")
 NUMBERS_OPTIONAL = ("label", "predicted_at", "model_version", "weight")
+
+
+Columns = list[tuple[str, Kind]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +126,12 @@ def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | Rela
         relation = parse_relation(source.relation)
     except RelationSyntaxError as error:
         return RelationProblem(name, str(error), error.remedy)
-    if isinstance(relation, ParquetFiles) and not dialect.reads_parquet:
-        return RelationProblem(name, f"{dialect.name} cannot read Parquet files", "use DuckDB, or name a table")
+    if isinstance(relation, ParquetFiles | CsvFiles):
+        fault = _fault_of_files(relation, dialect)
+        return RelationProblem(name, *fault) if fault is not None else relation
+    if source.types and not any(is_files(each) for each in source.relations):
+        remedy = "cast them in a view or a SELECT"
+        return RelationProblem(name, "types are of the columns of files, and the relation names none", remedy)
     if isinstance(relation, TableName) and len(relation.parts) > dialect.name_parts:
         return RelationProblem(name, f"{source.relation} has too many parts for {dialect.name}", "write schema.table")
     if isinstance(relation, TableName) and any("." in part for part in relation.parts[:-1]):
@@ -128,8 +139,17 @@ def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | Rela
     return relation
 
 
+def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[str, str] | None:
+    """Why files cannot be read, and what to do; addresses of the web are not looked at."""
+    if not dialect.reads_files:
+        kind = "Parquet" if isinstance(files, ParquetFiles) else "CSV"
+        return f"{dialect.name} cannot read {kind} files", "use DuckDB, or name a table"
+    found = "://" in files.path or next(iglob(files.path, recursive=True), None)  # noqa: PTH207 - absolute patterns
+    return None if found else (f"No files found: {files.path}", "correct the path; it is from where calmon runs")
+
+
 def layout_of(
-    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, there: list[tuple[str, Kind]],
+    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, there: Columns,
     dialect: Dialect,
 ) -> Layout | list[RelationProblem]:  # fmt: skip
     """The columns that are wanted of a relation, whose columns are ``there``; or all that is wrong with them.
@@ -140,12 +160,28 @@ def layout_of(
     found = {wanted: find(source.columns.get(wanted, wanted), there) for wanted in names}
     layout = Layout(clause, {wanted: column for wanted, column in found.items() if column is not None})
     problems = [
-        *_unknown(name, source),
+        *_unknown(name, source, there),
         *_missing(name, source, found, there),
         *_ambiguous(name, layout, there),
         *_types(connection, name, source, layout, dialect),
     ]
     return problems or layout
+
+
+def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
+    """The labels that columns called like ``score_{label}`` are of.
+
+    >>> labels_of("p_{label}", ["id", "p_billing", "p_access", "p_"])
+    ['billing', 'access']
+    """
+    before, _, after = (part.casefold() for part in pattern.partition(PLACE))
+    return [
+        column[len(before) : len(column) - len(after)]
+        for column in columns
+        if len(column) > len(before) + len(after)
+        and column.casefold().startswith(before)
+        and column.casefold().endswith(after)
+    ]
 
 
 def find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
@@ -155,7 +191,7 @@ def find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
     return close[0] if exact or len(close) == 1 else None
 
 
-def _unknown(name: str, source: SourceConfig) -> Iterator[RelationProblem]:
+def _unknown(name: str, source: SourceConfig, there: Columns) -> Iterator[RelationProblem]:
     wanted = contract(source)
     ours = (*wanted.required, *wanted.optional)
     known = {*ours, *source.latest_by, *source.segments, *source.features}
@@ -163,10 +199,16 @@ def _unknown(name: str, source: SourceConfig) -> Iterator[RelationProblem]:
         if canonical not in known:
             remedy = f"use one of {', '.join(ours)}, or a name under segments or features"
             yield RelationProblem(name, f"columns maps {canonical!r}, which the monitor does not know", remedy)
+    has = [column for column, _ in there]
+    for named in source.types:
+        if source.columns.get(named, named).casefold() not in map(str.casefold, has):
+            yield RelationProblem(
+                name, f"types names {named}, which the files do not have", f"there are: {', '.join(has)}"
+            )
 
 
 def _missing(
-    name: str, source: SourceConfig, found: Mapping[str, Column | None], there: list[tuple[str, Kind]]
+    name: str, source: SourceConfig, found: Mapping[str, Column | None], there: Columns
 ) -> Iterator[RelationProblem]:
     required = needed(source)
     for wanted, column in found.items():
@@ -190,7 +232,7 @@ def _why(wanted: str, source: SourceConfig) -> str:
     return ", which features names" if wanted in source.features else ""
 
 
-def _ambiguous(name: str, layout: Layout, there: list[tuple[str, Kind]]) -> Iterator[RelationProblem]:
+def _ambiguous(name: str, layout: Layout, there: Columns) -> Iterator[RelationProblem]:
     times = Counter(column for column, _ in there)
     for column in dict.fromkeys(column.name for column in layout.columns.values()):
         if times[column] > 1:

@@ -41,7 +41,7 @@ class Dialect:
     name: ClassVar[str] = "postgresql"
     date_kinds: ClassVar[frozenset[Kind]] = frozenset({"timestamp", "timestamptz", "date"})
     date_remedy: ClassVar[str] = "cast it in a view: CAST(... AS TIMESTAMP WITH TIME ZONE)"
-    reads_parquet: ClassVar[bool] = False
+    reads_files: ClassVar[bool] = False
     name_parts: ClassVar[int] = 2
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -163,12 +163,12 @@ class Embedded(Dialect):
 
 
 class DuckDB(Embedded):
-    """The embedded default; also over Parquet files."""
+    """The embedded default; also over Parquet and CSV files."""
 
     name = "duckdb"
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text"})
     date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
-    reads_parquet = True
+    reads_files = True
     name_parts = 3
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:

@@ -52,6 +52,7 @@ from monitor.warehouse.relation import (
     WarehouseFailed,
     WarehouseTimeout,
     WrongWarehouseAddress,
+    is_files,
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
@@ -500,13 +501,20 @@ def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
 def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     from monitor.warehouse.remembering import DRIVER  # noqa: PLC0415 - as duckdb
 
-    in_memory = url.database in (None, "", ":memory:")
+    in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
+    url = url.set(database=":memory:") if in_memory else url
     # No pool: an open file keeps its one writer out, so it is open only while it is read
     engine = sa.create_engine(
         url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
     )
     event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations)))
     return engine
+
+
+def _needs_no_database(path: str | None, relations: Iterable[str]) -> bool:
+    """Whether there is no such file, and files are all that is read."""
+    named = list(relations)
+    return bool(named) and not Path(path or "").exists() and all(is_files(relation) for relation in named)
 
 
 def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:

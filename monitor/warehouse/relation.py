@@ -74,17 +74,26 @@ class ParquetFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """A path, or a pattern like ``data/*.csv``, of files with a first line of names, all of whose columns are text."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One SELECT, without comments and without a semicolon at its end."""
 
     text: str
 
 
-Relation = TableName | ParquetFiles | Query
+Relation = TableName | ParquetFiles | CsvFiles | Query
 
-_FORMS = 'write a table or view (schema.name; "Quoted Name" where needed), a .parquet path, or one SELECT'
+_FORMS = 'write a table or view (schema.name; "Quoted Name" where needed), a .parquet or .csv path, or one SELECT'
 _PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$-]*)'
 _TABLE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
+_CSV = re.compile(r"\.(?:csv|tsv)(?:\.(?:gz|zst))?$", re.IGNORECASE)
+_READS = re.compile(r"\(*\s*(?:select|with)\s", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*\(?\s*([A-Za-z]+)", re.DOTALL)
 _TOKEN = re.compile(
     r"""
@@ -120,12 +129,26 @@ def parse_relation(text: str) -> Relation:
     bare = text.strip()
     if bare.lower().endswith((".parquet", ".pq")) and "\x00" not in bare:
         return ParquetFiles(bare)
+    if _CSV.search(bare) and not _READS.match(bare) and "\x00" not in bare:
+        return CsvFiles(bare)
     if _TABLE.fullmatch(bare):
         return TableName(tuple(_unquoted(part) for part in re.findall(_PART, bare)))
     first = _FIRST_WORD.match(bare)
     if first is None or first[1].lower() not in ("select", "with"):
         raise RelationSyntaxError(f"relation {_shortened(bare)!r} is not a relation", _FORMS)
     return Query(_one_select(bare))
+
+
+def is_files(text: str) -> bool:
+    """Whether a relation names files of data, by a path or a pattern.
+
+    >>> is_files("data/*.csv"), is_files("tickets"), is_files("SELECT 1")
+    (True, False, False)
+    """
+    try:
+        return isinstance(parse_relation(text), ParquetFiles | CsvFiles)
+    except RelationSyntaxError:
+        return False
 
 
 def from_clause(relation: Relation, name: str = "relation") -> FromClause:
@@ -136,6 +159,11 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         return sa.func.read_parquet(path).table_valued(name=name)
+    if isinstance(relation, CsvFiles):
+        path = sa.bindparam("path", relation.path, sa.Text, unique=True)
+        # what is a number or a date is decided by the contract, so that a bad value is a rejected row and no failure
+        options = ("header = true", "all_varchar = true", "union_by_name = true")
+        return sa.func.read_csv(path, *map(sa.literal_column, options)).table_valued(name=name)
     schema = ".".join(relation.parts[:-1]) or None
     table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)
     return table.alias(name)

@@ -18,8 +18,20 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig, TruthConfig, WideConfig
-from monitor.warehouse.checks import Column, Layout, find, layout_of, parsed, score_name, seen_kind
+from monitor.warehouse.checks import (
+    PLACE,
+    Column,
+    Columns,
+    Layout,
+    find,
+    labels_of,
+    layout_of,
+    parsed,
+    score_name,
+    seen_kind,
+)
 from monitor.warehouse.dialects import Dialect, Expression, Kind
+from monitor.warehouse.files import typed
 from monitor.warehouse.relation import Relation, RelationProblem, from_clause
 
 ONE: Expression = sa.literal_column("1")
@@ -27,11 +39,9 @@ ZERO: Expression = sa.literal_column("0")
 NEITHER: Expression = sa.literal_column("2")
 """A truth in words that are neither positive nor negative: outside [0, 1], so that the row is set aside."""
 _EMPTY: Expression = sa.literal_column("''")
-_PLACE = "{label}"
 _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
 
-Columns = list[tuple[str, Kind]]
 Read = tuple[FromClause, Columns]
 Typed = tuple[Expression, Kind]
 
@@ -41,7 +51,7 @@ def long_form(
 ) -> Layout | list[RelationProblem]:
     """The layout of a source as one row per (item, label), or all that is wrong with its relations."""
     clause = from_clause(relation)
-    there = dialect.columns(connection, relation, clause)
+    clause, there = typed(source, relation, clause, dialect.columns(connection, relation, clause))
     if source.truth is not None:
         joined = _joined(connection, name, source, source.truth, (clause, there), dialect)
         if isinstance(joined, list):
@@ -61,11 +71,12 @@ def _joined(
     connection: sa.Connection, name: str, source: SourceConfig, truth: TruthConfig, predictions: Read, dialect: Dialect
 ) -> Read | list[RelationProblem]:
     """Predictions whose truth is there. A column that both have is the truth's where it says what came true."""
-    relation = parsed(name, source.model_copy(update={"relation": truth.relation}), dialect)
+    relation = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
     if isinstance(relation, RelationProblem):
         return [relation]
     first, second = predictions[0], from_clause(relation, "truths")
-    there = (predictions[1], dialect.columns(connection, relation, second))
+    second, its_columns = typed(source, relation, second, dialect.columns(connection, relation, second))
+    there = (predictions[1], its_columns)
     shared = [(find(mine, there[0]), find(its, there[1])) for mine, its in truth.on.items()]
     problems = list(_unshared(name, truth.on, there))
     if problems:
@@ -129,7 +140,7 @@ class _Shape:
         labels = wide.labels or labels_of(wide.score, [column for column, _ in there])
         patterns = [pattern for pattern in (wide.score, wide.actual, wide.predicted) if pattern is not None]
         found = {
-            label: {pattern: find(pattern.replace(_PLACE, label), there) for pattern in patterns} for label in labels
+            label: {pattern: find(pattern.replace(PLACE, label), there) for pattern in patterns} for label in labels
         }
         problems = list(self._of_wide(wide, found, there))
         if problems:
@@ -255,7 +266,7 @@ class _Shape:
         booleans = (wide.actual, wide.predicted)
         for label, columns in found.items():
             for pattern, column in columns.items():
-                called = pattern.replace(_PLACE, label)
+                called = pattern.replace(PLACE, label)
                 if column is None:
                     remedy = "add it to the relation, or name the labels under wide: {labels: [...]}"
                     yield RelationProblem(self.name, f"column {called} is missing, for label {label}", remedy)
@@ -267,22 +278,6 @@ class _Shape:
                     shown = "no number" if kind == "other" else kind
                     remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
                     yield RelationProblem(self.name, f"column {column.name} (of label {label}) is {shown}", remedy)
-
-
-def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
-    """The labels that columns called like ``score_{label}`` are of.
-
-    >>> labels_of("p_{label}", ["id", "p_billing", "p_access", "p_"])
-    ['billing', 'access']
-    """
-    before, _, after = (part.casefold() for part in pattern.partition(_PLACE))
-    return [
-        column[len(before) : len(column) - len(after)]
-        for column in columns
-        if len(column) > len(before) + len(after)
-        and column.casefold().startswith(before)
-        and column.casefold().endswith(after)
-    ]
 
 
 def _key(pattern: str, label: str) -> str:

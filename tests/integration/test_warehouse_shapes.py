@@ -13,8 +13,8 @@ import pytest
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts
+from monitor.warehouse.checks import labels_of
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
-from monitor.warehouse.shapes import labels_of
 from tests.conftest import Loader
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]

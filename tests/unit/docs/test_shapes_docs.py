@@ -26,12 +26,15 @@ NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 
 
 def reading(warehouse: Path, source: SourceConfig) -> Reading:
-    with Warehouse.from_url(f"duckdb:///{warehouse}") as opened:
+    with Warehouse.from_url(f"duckdb:///{warehouse}", relations=source.relations) as opened:
         return opened.read("example", source, WEEK, now=NOW)
 
 
 @pytest.mark.parametrize("heading", EXAMPLES)
-def test_a_table_of_the_page_is_read_as_the_long_form_beside_it(heading: str, tmp_path: Path) -> None:
+def test_a_table_of_the_page_is_read_as_the_long_form_beside_it(
+    heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = EXAMPLES[heading]
     tables = {kind.removeprefix("csv ").replace(" ", "_"): text for kind, text in blocks if kind != "yaml"}
     for name, text in tables.items():
