@@ -7,7 +7,7 @@ from uuid import UUID
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
-from flows.hooks import tell_run_failed
+from flows.hooks import report_run_failed
 from flows.stages import NothingEvaluated, evaluate_window, opened, requested, scheduled_window
 from monitor.core.records import Schedule
 from monitor.core.windows import span
@@ -16,8 +16,8 @@ from monitor.core.windows import span
 @flow(
     name="calmon-backfill",
     timeout_seconds=6 * 3600,
-    on_failure=[tell_run_failed],
-    on_crashed=[tell_run_failed],
+    on_failure=[report_run_failed],
+    on_crashed=[report_run_failed],
     description="Evaluate many past windows, oldest first; never switches or sends.",
 )
 def backfill(first: str, last: str, schedule: Schedule = "weekly", sources: list[str] | None = None) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections import Counter
 
 from prefect import flow, get_run_logger
 
-from flows.hooks import tell_monitor_failed
+from flows.hooks import report_monitor_failed
 from flows.stages import OUTSIDE, opened
 from monitor.alerting.health.issues import FAILED_NOTE
 from monitor.alerting.slack.outbox import drain, worker_id
@@ -23,8 +23,8 @@ from monitor.operations import incident_actions
 @flow(
     name="calmon-drain",
     timeout_seconds=240,
-    on_failure=[tell_monitor_failed],
-    on_crashed=[tell_monitor_failed],
+    on_failure=[report_monitor_failed],
+    on_crashed=[report_monitor_failed],
     description="Send what is due: kept messages whose time has come, reminders, the end of silences.",
 )
 def drain_outbox() -> dict[str, int]:

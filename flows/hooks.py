@@ -48,7 +48,7 @@ _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """The first channel of a file that is not even YAML."""
 
 
-def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
+def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """A scheduled flow failed: one incident however often that happens, and however often the hook is called.
 
     A run that could read no source has said so itself: nobody is notified twice.
@@ -70,10 +70,10 @@ def tell_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
         if to is None:
             log.error("the monitor failed and no route says whom to notify: %s", error)
             return
-        outage.tell(settings, to, flow.name, f"{error}\n{failed}", utc_now())
+        outage.report(settings, to, flow.name, f"{error}\n{failed}", utc_now())
 
 
-def tell_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
+def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
     """A flow that somebody started failed: one message for this run, however often the hook is called."""
     hide_at_the_edge()
     settings = load_settings(os.environ)
@@ -90,7 +90,7 @@ def tell_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
             store.add_delivery(delivery_of(payload, kind="monitor", now=utc_now()))
             drain(store, sender_of(settings), now=utc_now, worker=worker_id())
     except (HistoryError, SQLAlchemyError) as failed:
-        outage.tell(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
+        outage.report(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
 
 
 def _look(monitor: Monitor) -> None:

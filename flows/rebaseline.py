@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_table_artifact
 
-from flows.hooks import tell_run_failed
+from flows.hooks import report_run_failed
 from flows.stages import IO, opened, tries_left
 from monitor.context import Monitor
 from monitor.core.redaction import secrets_hidden
@@ -37,8 +37,8 @@ def pin_weeks(
 @flow(
     name="calmon-rebaseline",
     timeout_seconds=3600,
-    on_failure=[tell_run_failed],
-    on_crashed=[tell_run_failed],
+    on_failure=[report_run_failed],
+    on_crashed=[report_run_failed],
     description="Pin a new baseline, with a reason; labels with too few pairs are refused.",
 )
 def rebaseline(

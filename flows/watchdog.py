@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from prefect import flow, get_run_logger
 
-from flows.hooks import tell_monitor_failed
+from flows.hooks import report_monitor_failed
 from flows.stages import opened
 from flows.waiting import note_waiting_runs
 from monitor.alerting.health.heartbeat import beat
@@ -23,8 +23,8 @@ from monitor.operations import incident_actions
 @flow(
     name="calmon-watchdog",
     timeout_seconds=600,
-    on_failure=[tell_monitor_failed],
-    on_crashed=[tell_monitor_failed],
+    on_failure=[report_monitor_failed],
+    on_crashed=[report_monitor_failed],
     description="Check that runs, data, messages and leases are as they should be; keep incidents of what is not.",
 )
 def watchdog() -> list[str]:

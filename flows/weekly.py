@@ -6,15 +6,15 @@ from typing import Any
 
 from prefect import flow
 
-from flows.hooks import tell_monitor_failed
+from flows.hooks import report_monitor_failed
 from flows.stages import run_schedule
 
 
 @flow(
     name="calmon-weekly",
     timeout_seconds=3600,
-    on_failure=[tell_monitor_failed],
-    on_crashed=[tell_monitor_failed],
+    on_failure=[report_monitor_failed],
+    on_crashed=[report_monitor_failed],
     description="Judge the last ready week, switch and alert.",
 )
 def weekly(week: str | None = None, sources: list[str] | None = None, act: bool = False) -> dict[str, Any]:

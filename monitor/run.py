@@ -140,7 +140,7 @@ def stages(
     if publish is not None:
         yield Stage(StageName.PUBLISH, lambda: publish(result))
     if acts:
-        yield Stage(StageName.HEARTBEAT, lambda: tell_heartbeat(monitor, evaluated))
+        yield Stage(StageName.HEARTBEAT, lambda: call_heartbeat(monitor, evaluated))
     return result
 
 
@@ -234,7 +234,7 @@ def deliver(monitor: Monitor) -> list[Delivery]:
     return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id())
 
 
-def tell_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
+def call_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
     """Call the heartbeat's address after a run: a run in which no source could be read is no success."""
     problems = [f"{part.source}: {part.problem}: {part.error}" for part in evaluated if part.problem]
     nothing = len(problems) == len(evaluated)

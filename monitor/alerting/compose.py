@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.alerting.incident_context import IncidentContext
-from monitor.alerting.incidents import IncidentStep, event_of, last_told
+from monitor.alerting.incidents import IncidentStep, event_of, last_reported
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import (
     IN_FULL,
@@ -341,7 +341,7 @@ class _Composer:
         """
         kind, incident = step.decision.kind, step.decision.incident
         if kind == "nothing" and incident is not None:
-            before = last_told(incident, self.monitor.store.incident_events(incident.id))
+            before = last_reported(incident, self.monitor.store.incident_events(incident.id))
             weekly = step.decision.reason == IncidentReason.UNCONFIRMED_OPEN and incident.schedule == "weekly"
             return not weekly and before is not None and before.reason == step.decision.reason
         return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")

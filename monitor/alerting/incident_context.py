@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from monitor.alerting.incidents import last_told
+from monitor.alerting.incidents import last_reported
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
 from monitor.alerting.slack.likely_causes import Context, changes, worst_segment
 from monitor.alerting.switch_line import switch_line
@@ -72,7 +72,7 @@ class IncidentContext:
     def last(self, incident: Incident, event: IncidentEvent | None = None) -> IncidentEvent | None:
         """What says how it is: ``event``, which has just happened and is not stored yet, or what is stored."""
         stored = self.monitor.store.incident_events(incident.id)
-        return last_told(incident, [*stored, *([event] if event is not None else [])])
+        return last_reported(incident, [*stored, *([event] if event is not None else [])])
 
     def _latest(self, last: IncidentEvent | None) -> Verdict | None:
         """What the newest evaluation of the incident said; None where its verdict is not stored.

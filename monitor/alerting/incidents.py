@@ -291,7 +291,7 @@ def retire(incident: Incident, now: datetime) -> IncidentDecision:
     return IncidentDecision("resolve", _R.NOT_WATCHED, after)
 
 
-def last_told(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
+def last_reported(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
     """The event that says the state of an incident; ``events`` are all of it, in their order.
 
     Of one that is over that which ended it, else the last that an evaluation saw: neither what was

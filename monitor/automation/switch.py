@@ -78,7 +78,7 @@ def after_run(
     if decision.event is None:
         return replace(decision, after=state)
     if automation.dry_run and decision.event.kind in DRY_RUN:
-        return _only_told(change, state, decision.event)
+        return _dry_run_of(change, state, decision.event)
     return decision
 
 
@@ -496,7 +496,7 @@ def _with_lease(change: _Change, after: SwitchState, reason: str) -> SwitchDecis
     return change.become(replace(after, lease_until=change.lease), "renewed", words, waits_for=waits_for)
 
 
-def _only_told(change: _Change, stored: SwitchState, event: SwitchEvent) -> SwitchDecision:
+def _dry_run_of(change: _Change, stored: SwitchState, event: SwitchEvent) -> SwitchDecision:
     """A dry run: what would have happened is an event, and the switch stays where it is.
 
     The lease is renewed like in any evaluated window, so that a dry run does not stop automation by

@@ -82,7 +82,7 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     """What may act now, label by label: from which score, why, for how long, and who changed it."""
     with cli.monitor(writes=False, reads=False) as opened:
         asked = cli.check_source(opened.config, source) or list(opened.config.sources)
-        found = opened.store.standing()
+        found = opened.store.stored_switches()
         board = board_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in asked for row in status_rows(opened, board, name, label)]
     if opened.config.automation.dry_run:

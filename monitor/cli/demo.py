@@ -18,12 +18,12 @@ def demo() -> None:
     """Make 26 weeks of tickets and e-mails, pin, backfill, run the last week, and say what was found."""
     with cli.plain_errors():
         try:
-            _tell()
+            _print_story()
         except story.DemoRefused as error:
             raise cli.fail(str(error), cli.USAGE) from error
 
 
-def _tell() -> None:
+def _print_story() -> None:
     settings = cli.settings()
     zone = load_config(settings.config).zone
     newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story runs

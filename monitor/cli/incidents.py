@@ -10,14 +10,14 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from monitor.alerting.compose import delivery_words
-from monitor.alerting.incidents import last_told
+from monitor.alerting.incidents import last_reported
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
 from monitor.config.durations import parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
-from monitor.core.wording import moment, plain_words, standing
+from monitor.core.wording import incident_state, moment, plain_words
 from monitor.history.delivery_rows import Root
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
@@ -82,9 +82,11 @@ def _shown(
     if breach is None:
         since = f"{_state(incident)}, since {moment(incident.opened_at)}"
         return top, ", ".join(incident.reasons).replace("_", " "), since, f"message: {message}; calmon health"
-    standing_now = standing(incident, breach, last_told(incident, events)) or f"Open since {incident.opened_window}"
+    state_now = (
+        incident_state(incident, breach, last_reported(incident, events)) or f"Open since {incident.opened_window}"
+    )
     asked = f"message: {message}; calmon explain {incident.last_verdict[:8]}"
-    return top, plain_words(breach), standing_now, asked
+    return top, plain_words(breach), state_now, asked
 
 
 def _subject(incident: Incident) -> str:
@@ -97,7 +99,7 @@ def _subject(incident: Incident) -> str:
 def ack_command(id: IdArgument, by: cli.ByOption = None) -> None:
     """You have it: nobody is called for it any more."""
     with cli.monitor() as opened:
-        _tell(opened, incident_actions.acknowledge(opened, id, cli.who(by)))
+        _print_result(opened, incident_actions.acknowledge(opened, id, cli.who(by)))
 
 
 @incidents_app.command(
@@ -113,7 +115,7 @@ def silence_command(
 ) -> None:
     """Quiet for a while: neither replies nor reminders. It ends by itself."""
     with cli.monitor() as opened:
-        _tell(opened, incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by)))
+        _print_result(opened, incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by)))
 
 
 def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
@@ -139,10 +141,10 @@ def resolve_command(
 ) -> None:
     """End it by hand. A breach in one of the next windows reopens it all the same."""
     with cli.monitor() as opened:
-        _tell(opened, incident_actions.resolve(opened, id, cli.who(by), reason))
+        _print_result(opened, incident_actions.resolve(opened, id, cli.who(by), reason))
 
 
-def _tell(opened: Monitor, done: incident_actions.Outcome) -> None:
+def _print_result(opened: Monitor, done: incident_actions.Outcome) -> None:
     """Print the result; its edit goes out at once, where Slack can be reached."""
     if done.refused:
         raise cli.UsageError(done.words)

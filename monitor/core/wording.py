@@ -130,7 +130,7 @@ def stamp(at: datetime) -> str:
     return f"{at.astimezone(UTC):%a %Y-%m-%d %H:%M} UTC"
 
 
-def standing(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
+def incident_state(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
     """The state of an incident, as one sentence without its full stop; "" where it has just been opened.
 
     ``breach`` is its last breach, ``last`` what happened to it last.

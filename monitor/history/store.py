@@ -78,7 +78,7 @@ Claimed: TypeAlias = Literal["applied", "conflict"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredSwitches:
     """Every switch and threshold at one moment, and of which history."""
 
     identity: Identity
@@ -264,11 +264,11 @@ class Store:
         with self._read() as connection:
             return replace(identity.read(connection), seen=recorded)
 
-    def standing(self) -> Standing:
+    def stored_switches(self) -> StoredSwitches:
         """Switches, thresholds and identity at one moment: what a snapshot is made of."""
         recorded = read_marker(self._marker)
         with self._read() as connection:
-            return Standing(
+            return StoredSwitches(
                 replace(identity.read(connection), seen=recorded),
                 switch_rows.switches(connection),
                 threshold_rows.read(connection),

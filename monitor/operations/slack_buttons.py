@@ -57,7 +57,7 @@ class PressRefusal(StrEnum):
     FAILED = "failed"
 
 
-_TOLD = {
+_ANSWERS = {
     PressRefusal.NOT_UNDERSTOOD: "calmon did not understand this press",
     PressRefusal.OTHER_WORKSPACE: "only people of the app's own workspace may press this",
     PressRefusal.UNKNOWN_ACTION: "calmon does not know this button; the message may be of another version",
@@ -83,7 +83,7 @@ class PressRefused(Exception):
     @property
     def words(self) -> str:
         """For the person who pressed."""
-        return f"{_TOLD[self.reason]}{f' ({self.details})' if self.details else ''}"
+        return f"{_ANSWERS[self.reason]}{f' ({self.details})' if self.details else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,9 @@ class Buttons:
                 words, changed = self._handle(payload)
             except Exception:  # a defect, or a history that is down: the next press may go well
                 log.exception("a press could not be handled")
-                return self._tell(channel_of(payload), _text(_part(payload, "user"), "id"), _TOLD[PressRefusal.FAILED])
+                return self._answer(
+                    channel_of(payload), _text(_part(payload, "user"), "id"), _ANSWERS[PressRefusal.FAILED]
+                )
         if changed:
             self._send()  # not within the lock: a modal must open within three seconds of its press
         return words
@@ -333,7 +335,7 @@ class Buttons:
             return self._ask(press, incident), False
         words = self._switch(press, incident) if press.action.startswith("automation") else self._mark(press)
         log.info("%s: %s by %s", press.action, words, press.actor)
-        self._tell(press.channel, press.user, words)
+        self._answer(press.channel, press.user, words)
         return words, True
 
     def _incident(self, press: Press) -> Incident:
@@ -406,10 +408,10 @@ class Buttons:
             key = f"refused:{press.key}"
             why = f"{press.action}: {refused}"
             incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=_short(key))
-        self._tell(channel_of(payload), user, refused.words)
+        self._answer(channel_of(payload), user, refused.words)
         return str(refused)
 
-    def _tell(self, channel: str, user: str, words: str) -> str:
+    def _answer(self, channel: str, user: str, words: str) -> str:
         if channel and user:
             try:
                 self._desk.whisper(channel, user, escape(clean(words, 1_000)))

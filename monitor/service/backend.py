@@ -161,7 +161,7 @@ class Service:
 
     def _read_board(self, store: Store) -> SwitchSnapshot:
         at = self._clock()  # before reading, so that the snapshot is never said to be newer than it is
-        found = store.standing()
+        found = store.stored_switches()
         return board_of(at, found.switches, found.automate_at, found.identity)
 
     def change(self, wanted: RequestedChange) -> Stored:

@@ -336,7 +336,7 @@ def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_reported_
     text: str, world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import stages
-    from flows.hooks import tell_monitor_failed
+    from flows.hooks import report_monitor_failed
     from flows.weekly import weekly
 
     (world.folder / "alerts.yaml").write_text(text, "utf-8")
@@ -359,7 +359,7 @@ def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_reported_
         (delivery,) = monitor.store.deliveries()
         assert (delivery.kind, delivery.state) == ("monitor", "sent")
     again = type("Run", (), {"id": state.state_details.flow_run_id})
-    tell_monitor_failed(weekly, again, state)  # a hook may be called twice: by the run and by the worker
+    report_monitor_failed(weekly, again, state)  # a hook may be called twice: by the run and by the worker
     assert len(workspace.messages) == 1
 
 
@@ -751,7 +751,7 @@ def test_a_watchdog_that_fails_every_quarter_of_an_hour_is_one_message_with_remi
     def fail(at: datetime, error: str) -> tuple[int, int]:
         monkeypatch.setattr(hooks, "utc_now", lambda: at)
         state = type("State", (), {"message": error})
-        hooks.tell_monitor_failed(watchdog, type("Run", (), {"id": uuid.uuid4()}), state)
+        hooks.report_monitor_failed(watchdog, type("Run", (), {"id": uuid.uuid4()}), state)
         roots = len(workspace.texts("ml-monitoring"))
         return roots, len(workspace.messages) - roots
 
@@ -782,7 +782,7 @@ def test_a_history_that_is_down_for_days_is_one_message_with_reminders_and_one_e
         patch.setenv("CALMON_STORE_URL", "postgresql://calmon@127.0.0.1:1/history")  # nobody there: none is kept
         for quarter in range(0, 9 * 24 * 4, 8):
             patch.setattr(hooks, "utc_now", lambda at=begun + timedelta(minutes=15 * quarter): at)
-            hooks.tell_monitor_failed(
+            hooks.report_monitor_failed(
                 watchdog, type("Run", (), {"id": 1}), type("State", (), {"message": "no history"})
             )
     (root,) = workspace.texts("ml-monitoring")

@@ -10,7 +10,7 @@ from typing import Any
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute, subject_of
 from tests.truth.facts import Facts, Row, moment
 from tests.truth.script import AUTOMATE_AT
-from tests.truth.sentences import TIME, VERDICT, WEEK, check_standing
+from tests.truth.sentences import TIME, VERDICT, WEEK, check_incident_state
 from tests.truth.texts import Part, rows_of
 
 WHOLE = "(the whole source)"
@@ -252,7 +252,7 @@ def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
         _show_of_monitor(reader, lines, i)
         return
     VERDICT.read(reader, lines[1], reader.facts.verdicts[i["last_verdict"]])
-    check_standing(reader, lines[2], i)
+    check_incident_state(reader, lines[2], i)
     for line in lines[3:]:
         SHOW_LINES.read(reader, line, i)
     events = reader.facts.events_of(id)

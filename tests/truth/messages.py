@@ -21,7 +21,7 @@ from tests.truth.sentences import (
     WEEK,
     About,
     check_harm,
-    check_standing,
+    check_incident_state,
     excess_of,
 )
 from tests.truth.texts import Message
@@ -472,19 +472,19 @@ def _first_line(reader: Reader, text: str, rest: str, label: Label, living: Livi
     if told.startswith(": "):
         reader.equal("now", text, "resolved", label.now)
         ended = [i for i in label.incidents if i["state"] == "resolved"]
-        _one_standing(reader, text, told.removeprefix(": ").removesuffix("."), ended)
+        _one_incident_state(reader, text, told.removeprefix(": ").removesuffix("."), ended)
         return
     row = _ending(reader, text, told.removesuffix("."), label, breach=False)
     if row is not None:
         reader.equal("now", text, _BY_OUTCOME[row["outcome"]], label.now)
 
 
-def _one_standing(reader: Reader, text: str, told: str, incidents: list[Row]) -> None:
+def _one_incident_state(reader: Reader, text: str, told: str, incidents: list[Row]) -> None:
     """How one of the incidents stands."""
     best: Reader | None = None
     for each in incidents:
         tried = Reader(reader.facts, reader.origin)
-        check_standing(tried, told[:1].upper() + told[1:], each)
+        check_incident_state(tried, told[:1].upper() + told[1:], each)
         if not tried.false:
             reader.claims += tried.claims
             return
@@ -640,7 +640,7 @@ LINES.add(r"<!subteam\^S0123>|and \d+ more labels?:|\.\.\. and \d+ others?: .+")
 @LINES.add(r"(?P<standing>(?:Acknowledged|Silenced|In breach|Came back|Resolved).+)\.")
 def _standing_line(reader: Reader, text: str, of: Any, standing: str) -> None:
     _, label = of
-    _one_standing(reader, text, standing, [i for i in label.incidents if i["state"] != "resolved"])
+    _one_incident_state(reader, text, standing, [i for i in label.incidents if i["state"] != "resolved"])
 
 
 @LINES.add(r"(?P<words>.+) is still (?P<now>[\w ,]+)\.")

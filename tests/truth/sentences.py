@@ -524,7 +524,7 @@ def _open_since(reader: Reader, text: str, about: About, window: Any, other: Any
 _KEEPS = "; it keeps coming back"
 
 
-def check_standing(reader: Reader, text: str, incident: Row) -> None:
+def check_incident_state(reader: Reader, text: str, incident: Row) -> None:
     """The state of an incident: parts joined by "; "."""
     about = About(reader.facts, incident)
     whole = text.replace(_KEEPS, "\x00")

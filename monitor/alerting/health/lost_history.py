@@ -17,4 +17,4 @@ def report_lost(settings: Settings, config: Config, what: str, error: HistoryLos
     route = config.route_for(severity="critical", source="", label=None, rule="")
     route = route or (config.routes[0] if config.routes else None)
     if route is not None:
-        outage.tell(settings, Recipient(route.channel, route.mention, route.repeat), what, str(error), utc_now())
+        outage.report(settings, Recipient(route.channel, route.mention, route.repeat), what, str(error), utc_now())

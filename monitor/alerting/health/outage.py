@@ -48,7 +48,7 @@ def file_of(settings: Settings) -> Path:
     return settings.report_dir.parent / "history-outage.json"
 
 
-def tell(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
+def report(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
     """Say that the history cannot be used: once, then as often as the route repeats."""
     sender = sender_of(settings)
     outage = _read(settings) or Outage(since=now.isoformat())

@@ -57,11 +57,11 @@ from monitor.core.wording import (
     count_of,
     ending,
     in_breach,
+    incident_state,
     news,
     plain_words,
     pooled,
     reason_of,
-    standing,
     title,
 )
 
@@ -312,7 +312,7 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
     """What is over, in one line; automation that a rule turned off is still off, which a button undoes."""
     lead = label.lead
     ended = max(label.findings, key=lambda each: (each.incident.resolved_at is not None, each.incident.resolved_at))
-    state = standing(ended.incident, ended.verdict, ended.last)
+    state = incident_state(ended.incident, ended.verdict, ended.last)
     line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state[:1].lower() + state[1:])}."
     switch = lead.switch
     if label.is_resolved_in_part:

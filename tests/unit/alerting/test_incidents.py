@@ -248,7 +248,9 @@ def test_late_truths_that_make_the_only_breach_good_resolve_it_by_later_outcomes
     ended = decide(verdict("ok", 0, id="later"), opened(), NOW)
     assert ended.incident is not None
     assert ended.incident.breaches == 0
-    told = wording.standing(ended.incident, verdict("breach"), event_of(IncidentStep(ended, verdict("ok", 0)), NOW))
+    told = wording.incident_state(
+        ended.incident, verdict("breach"), event_of(IncidentStep(ended, verdict("ok", 0)), NOW)
+    )
     assert told == "Resolved in 2026-W46: within the limit, by later outcomes"
 
 

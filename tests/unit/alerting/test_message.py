@@ -34,7 +34,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
-from monitor.core.wording import advice, plain_words, standing
+from monitor.core.wording import advice, incident_state, plain_words
 from tests.fakes.reading import as_read
 from tests.fakes.slack import _form_problem
 
@@ -548,5 +548,5 @@ def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None
     good = event_of(IncidentStep(IncidentDecision("hold", IncidentReason.HELD_BACK, held), SHORTFALL.verdict), WEEK.end)
     assert replace(SHORTFALL, incident=held, last=good).now == Now.HELD_BACK
     assert replace(SHORTFALL, incident=held, last=silent).now == Now.NOT_JUDGED
-    assert "not judged in" in standing(held, SHORTFALL.verdict, silent)
-    assert "it keeps coming back" in standing(held, SHORTFALL.verdict, good)
+    assert "not judged in" in incident_state(held, SHORTFALL.verdict, silent)
+    assert "it keeps coming back" in incident_state(held, SHORTFALL.verdict, good)
