@@ -86,7 +86,7 @@ def may_fire(rule: Rule, setting: Setting, rows: ByLabel) -> Bools:
     if rule.metric != "ece" or rule.condition != "above" or rule.where != "all":
         raise ValueError(f"{rule.id}: only level rules on the ECE of all rows can be looked at in this way")
     p = np.sort([smallest_p(rule, setting, name, part) for name, part in rows.items()], axis=0)
-    rules = sum(each.metric is not None for each in setting.config.rules_for("daily"))
+    rules = setting.config.decision_rules("daily")
     adjusted = (p * len(p) / np.arange(1, len(p) + 1)[:, None]).min(axis=0) * rules
     return np.asarray(adjusted < MARGIN * setting.config.evaluation.false_discovery_rate)
 

@@ -153,7 +153,8 @@ def asks(rule: Rule) -> str:
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())
-    return f"{rule.measure}{rows} {rule.condition} {rule.threshold:g}{lasting}" + (f" ({match})" if match else "")
+    condition = "accumulated above" if rule.accumulates else rule.condition
+    return f"{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}" + (f" ({match})" if match else "")
 
 
 def destination(rule: Rule, config: Config) -> str:

@@ -225,6 +225,24 @@ def _keys_of_whole(document: Document) -> Found:
             yield from _subjects_of_whole(document, path, name)
 
 
+def _keys_of_accumulated(document: Document) -> Found:
+    """Evidence that accumulates is of what automated, predicted or all rows promise, and has keys of its own."""
+    for path, _ in document.listed("rules"):
+        metric = document.get(*path, "metric")
+        if document.get(*path, "condition") != "accumulated":
+            if document.get(*path, "average_run_length") is not None:
+                summary = "average_run_length belongs to condition: accumulated, and this rule has another"
+                remedy = "condition: accumulated, or no average_run_length"
+                yield document.problem("CAL024", (*path, "average_run_length"), summary, remedy, at_key=True)
+            continue
+        if isinstance(metric, str) and metric in NEEDS and metric != "shortfall":
+            summary = f"evidence accumulates for shortfall only, not for {metric}"
+            yield document.problem("CAL024", (*path, "condition"), summary, "metric: shortfall, or condition: above")
+        if document.get(*path, "for") not in (None, 1):
+            summary = "accumulated evidence is of many windows already"
+            yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
+
+
 def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
     if document.get(*path, "where") in {"predicted", "automated"}:
         yield document.problem("CAL024", (*path, "where"), f"{name} is of all rows", "where: all, or leave the key out")
@@ -289,7 +307,7 @@ def _fitting_keys(document: Document) -> Found:
 
 
 def _keys_of_test(document: Document, path: Path) -> Found:
-    if document.get(*path, "condition") in {"increase", "below"}:
+    if document.get(*path, "condition") in {"increase", "below", "accumulated"}:
         summary = "a shift test compares with the baseline already: it fires above its threshold"
         yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or leave the key out")
     if document.get(*path, "where") in {"predicted", "automated"}:
@@ -420,6 +438,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _known_metrics,
     _metrics_of_kinds,
     _keys_of_whole,
+    _keys_of_accumulated,
     _repeated_entries,
     _rule_ids,
     _measures,

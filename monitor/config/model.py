@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 
-Condition = Literal["increase", "above", "below"]
+Condition = Literal["increase", "above", "below", "accumulated"]
 MetricName = Literal["ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
@@ -186,8 +186,14 @@ class RuleMatch(Strict):
     critical: bool | None = None
 
 
-class Rule(Strict):
-    """One rule. Exactly one of ``metric`` and ``test`` is set."""
+class Rule(Later, Strict):
+    """One rule. Exactly one of ``metric`` and ``test`` is set.
+
+    ``average_run_length`` is how many weeks evidence that accumulates is quiet in the mean where nothing is wrong, for
+    all labels of a source together.
+    """
+
+    _ADDED = frozenset({"average_run_length"})
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -203,6 +209,12 @@ class Rule(Strict):
     actions: tuple[ActionKind, ...] = ("slack",)
     scope: Literal["labels", "source"] = "labels"
     match: RuleMatch = RuleMatch()
+    average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it is about evidence over many windows, which has a false-alarm rate of its own."""
+        return self.condition == "accumulated"
 
     @property
     def measure(self) -> str:
@@ -293,6 +305,10 @@ class Config(Strict):
     def rules_for(self, schedule: Schedule) -> tuple[Rule, ...]:
         """The rules that run on ``schedule``, in the order of the file."""
         return tuple(rule for rule in self.rules if rule.schedule == schedule)
+
+    def decision_rules(self, schedule: Schedule) -> int:
+        """How many rules of a schedule share the false discovery rate; those that accumulate have their own."""
+        return sum(rule.metric is not None and not rule.accumulates for rule in self.rules_for(schedule))
 
     def route_for(self, *, severity: Severity, source: str, label: str | None, rule: str) -> Route | None:
         """The first route whose match fits, or None."""

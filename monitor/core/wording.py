@@ -380,8 +380,27 @@ def _beyond(verdict: Verdict) -> str:
 
 
 def _not_significant(verdict: Verdict) -> str:
+    if verdict.detail.get("condition") == "accumulated":
+        return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, {evidence_words(verdict)}"
     p = "unknown" if verdict.p_adjusted is None else format(verdict.p_adjusted, ".2g")
     return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, adjusted p {p}"
+
+
+def evidence_words(verdict: Verdict) -> str:
+    """How much evidence has accumulated, and how much is needed.
+
+    >>> from datetime import UTC, datetime
+    >>> from monitor.core.records import Window
+    >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+    >>> evidence_words(Verdict("v1", "lasting-shortfall", Subject("tickets", "billing"), week, "shortfall", "automated",
+    ...     "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02,
+    ...     detail={"evidence": 831.4, "needed": 10_400}))
+    'evidence 831 of the 10,400 needed'
+    """
+    found, needed = verdict.detail.get("evidence"), verdict.detail.get("needed")
+    if found is None or needed is None:
+        return "evidence unknown"
+    return f"evidence {found:,.0f} of the {needed:,.0f} needed"
 
 
 def _streak_incomplete(verdict: Verdict) -> str:
@@ -415,7 +434,11 @@ def _too_few(verdict: Verdict) -> str:
     if verdict.detectable is None:
         return f"was not judged: {rows} are too few"
     least = f"{amount(verdict, verdict.detectable)} or more"
-    what = f"a value {least} past the threshold" if condition in ("above", "below") else f"a change of {least}"
+    what = (
+        f"a value {least} past the threshold"
+        if condition in ("above", "below", "accumulated")
+        else f"a change of {least}"
+    )
     return f"was not judged: with {rows} only {what} would show"
 
 

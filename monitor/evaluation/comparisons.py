@@ -76,7 +76,7 @@ def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: Evalu
     for place, material in enumerate(materials):
         problem = asked[place][1]
         if problem is not None:
-            found[place] = _without_evidence(material, problem)
+            found[place] = without_evidence(material, problem)
         elif rule.test is not None:
             found[place] = _shift_evidence(rule, material, evaluation)
     left = [place for place in range(len(materials)) if place not in found]
@@ -157,19 +157,20 @@ def _gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> Iterator[tuple
         yield DecisionCheck("baseline", material.baseline is not None, version), Reason.NO_BASELINE
 
 
-def _without_evidence(material: RuleInput, problem: Reason) -> Comparison:
+def without_evidence(material: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:
+    """Why there is nothing to judge."""
     rows = material.counts[0].rows if material.counts else 0
     return Comparison(
         material.subject, material.window, n=rows, problem=problem,
         baseline_version=material.baseline.version if material.baseline else None,
-        data_digest=digest_of(material.counts[:1]), detail=material.detail,
+        data_digest=digest_of(material.counts[:1]), detail=material.detail, checks=checks,
     )  # fmt: skip
 
 
 def _without_full_group(rule: Rule, material: RuleInput) -> Comparison:
     """No evidence: all rows are in windows before the full groups of windows that the rule asks for."""
     checks, _ = gates(rule, material, has_rows=False)
-    return replace(_without_evidence(material, Reason.NO_ROWS), checks=checks)
+    return replace(without_evidence(material, Reason.NO_ROWS), checks=checks)
 
 
 def digest_of(counts: Sequence[Counts]) -> str:
@@ -200,7 +201,7 @@ def _comparable(look: RuleSample) -> tuple[DecisionCheck, ...]:
 
 def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts]) -> Comparison:
     """No evidence: the scores cannot be compared with the baseline's."""
-    found = replace(_without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
+    found = replace(without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
     if look.aligned is None:
         return found
     detail = {"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable}
@@ -284,7 +285,7 @@ def _shift_evidence(rule: Rule, material: RuleInput, evaluation: EvaluationConfi
     statistic = found[0].statistic if found else None
     checks = (DecisionCheck("test_result", statistic is not None, ("value",)),)
     if statistic is None:
-        return replace(_without_evidence(material, Reason.TOO_FEW_ROWS), checks=checks)
+        return replace(without_evidence(material, Reason.TOO_FEW_ROWS), checks=checks)
     result = found[0]
     minimum = rows_needed(rule, evaluation)
     beyond = statistic < rule.threshold if rule.condition == "below" else statistic > rule.threshold

@@ -12,6 +12,7 @@ from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.switching import gives
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
+from monitor.core.promises import PastWindow
 from monitor.core.records import (
     Comparison,
     Estimate,
@@ -24,6 +25,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_records import Rejections
+from monitor.evaluation.accumulated import accumulate, dated_promises
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
@@ -65,6 +67,7 @@ class SourceData:
     """All that is known of one source when a window is judged.
 
     ``earlier`` holds the windows before, newest first; ``switched`` the labels that have a switch or an open incident;
+    ``past`` the windows of a year, newest first, where a rule accumulates evidence: of these only promises are known.
     ``problem`` is set where the source could not be read, with ``error`` saying why in words.
     """
 
@@ -78,6 +81,7 @@ class SourceData:
     problem: Reason | None = None
     error: str = ""
     switched: frozenset[str] = frozenset()
+    past: tuple[PastWindow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,6 +228,9 @@ def verdicts_of(
         materials = [material_of(data, config, None, shifts)]
     if family:
         return _decided(rule, family, data, config)
+    if rule.accumulates:
+        runs = [dated_promises(rule, data, material.subject.label) for material in materials]
+        return _decided(rule, accumulate(rule, materials, runs, config.evaluation), data, config)
     if outcomes_only and rule.metric == "ece" and config.evaluation.interval != "analytic":
         return _outcomes(rule, materials, data, config)
     return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
@@ -240,7 +247,7 @@ def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config:
 
 
 def _decided(rule: Rule, family: Sequence[Comparison], data: SourceData, config: Config) -> list[Verdict]:
-    rules = sum(r.metric is not None for r in config.rules_for(data.current.window.schedule))
+    rules = config.decision_rules(data.current.window.schedule)
     rate, source = config.evaluation.false_discovery_rate, config.sources[data.name]
     return decide(
         rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at

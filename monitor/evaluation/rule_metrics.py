@@ -371,8 +371,8 @@ def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | No
 
 
 def _side(rule: Rule) -> Side:
-    if rule.condition == "increase":
-        raise AssertionError("an increase rule is not a level rule")
+    if rule.condition not in ("above", "below"):
+        raise AssertionError(f"a rule on {rule.condition} is not a level rule")
     return rule.condition
 
 

@@ -91,6 +91,8 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
 def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
     if rule.test == "psi":  # PSI has no p-value: its rule of thumb is enough
         return DecisionCheck("sure", evidence.adequate, ("n", "rows_needed"))
+    if rule.accumulates:
+        return DecisionCheck("enough_evidence", bool(evidence.detail["sure"]), ("evidence", "needed"))
     return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate, ("p_value", "p_adjusted", "rate"))
 
 
@@ -99,7 +101,7 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
     if rule.condition != "increase":
-        return Reason.ABOVE_THRESHOLD if rule.condition == "above" else Reason.BELOW_THRESHOLD, ()
+        return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
     if evidence.p_rate is None:
         return Reason.INCREASED, ()
     # p_rate sees changed behaviour only: a rise without it comes from traffic having moved

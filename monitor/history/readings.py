@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import SCHEDULES, RejectedCell, RejectedRows, Schedule, Window
 from monitor.core.rejection_records import Rejections, as_json, from_json
-from monitor.history import tables
+from monitor.history import past_promises, tables
 from monitor.history.connect import Row, one_at_a_time, put, row_of
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
@@ -53,7 +53,14 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
         "rejected": plain(as_json(reading.cells, reading.rejected)),
     }  # fmt: skip
     counts = [
-        {**at, "label": label_key(label), "rows": part.rows, "digest": part.digest(), "data": part.to_bytes()}
+        {
+            **at,
+            "label": label_key(label),
+            "rows": part.rows,
+            "digest": part.digest(),
+            "data": part.to_bytes(),
+            "promises": past_promises.as_json(part),
+        }
         for label, part in reading.labels.items()
     ]
     quality = [

@@ -34,6 +34,7 @@ from monitor.history import (
     schema,
 )
 from monitor.history import notes as note_rows
+from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
 from monitor.history.connect import database_file, for_reading, for_writing, open_engine, store_url
@@ -330,6 +331,7 @@ class Store:
             readings.save(connection, *rows)
 
     load_reading = _reading(readings.load)
+    past_promises = _reading(past_promise_rows.load)
     readings_seen = _reading(readings.seen)
     rejections = _reading(readings.rejected)
     quality = _reading(readings.quality)

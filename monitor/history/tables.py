@@ -112,7 +112,7 @@ counts = Table(
     "counts", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),
     Column("rows", Integer, nullable=False), Column("digest", String(64), nullable=False),
-    Column("data", LargeBinary, nullable=False),
+    Column("data", LargeBinary, nullable=False), Column("promises", JSON),
 )  # fmt: skip
 
 quality = Table(

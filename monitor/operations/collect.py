@@ -12,12 +12,14 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
+from monitor.core.promises import PastWindow
 from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
 from monitor.evaluation.evaluate import ByLabel, SourceData, WindowCounts, estimates_of, windows_needed
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.store import StoredReading
+from monitor.inference.sequential import LONGEST
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
 SAMPLE_ROWS = 5_000
@@ -79,9 +81,17 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
         )
     data = SourceData(
         name, current, tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
-        switched=switched,
+        switched=switched, past=_past(monitor, window, name),
     )  # fmt: skip
     return Collected(data, reading)
+
+
+def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
+    """The windows of a year, where a rule accumulates their evidence; what was never read is not read now."""
+    config = monitor.config
+    if not any(rule.accumulates for rule in config.rules_for(window.schedule)):
+        return ()
+    return tuple(monitor.store.past_promises(name, window, LONGEST - 1, config.zone))
 
 
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:

@@ -93,6 +93,20 @@ def rises(verdict: Verdict) -> bool:
     return verdict.metric not in TESTS and verdict.detail.get("condition") == "increase"
 
 
+def is_accumulated(verdict: Verdict) -> bool:
+    """Whether the rule is about evidence over many windows."""
+    return verdict.detail.get("condition") == "accumulated"
+
+
+def size(evidence: float) -> str:
+    """Evidence for people.
+
+    >>> size(10400.0), size(0.0312)
+    ('10,400', '0.031')
+    """
+    return f"{evidence:,.0f}" if evidence >= 100 else f"{evidence:.2g}"
+
+
 def measured(verdict: Verdict) -> float | None:
     """What was compared with the threshold: the change for an increase, else the value."""
     return verdict.change if rises(verdict) else verdict.value
@@ -207,6 +221,14 @@ def _sure(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     return question, f"the adjusted p-value {told} is {how} {against}"
 
 
+def _enough_evidence(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
+    question, found, needed = "Is there enough evidence?", verdict.detail.get("evidence"), verdict.detail.get("needed")
+    if found is None or needed is None:
+        return question, "it was not stored"
+    against = f"{size(needed)} or more" if check.passed else f"less than {size(needed)}"
+    return question, f"evidence {size(found)} is {against}"
+
+
 def _behaviour(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     """Asked of a breach only: is it the label, or the traffic?"""
     question = "Does the label behave differently at equal scores?"
@@ -238,7 +260,7 @@ def _rows_words(verdict: Verdict) -> str:
 
 
 _GATES = (_readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result)
-_DECISIONS = (_beyond, _every_window, _sure, _behaviour, _could_be_seen)
+_DECISIONS = (_beyond, _every_window, _sure, _enough_evidence, _behaviour, _could_be_seen)
 _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
     words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
 }

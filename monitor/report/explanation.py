@@ -23,11 +23,13 @@ from monitor.report.decision_checks import (
     checks_of,
     equals,
     has_checks,
+    is_accumulated,
     is_floor,
     measured,
     number,
     numbers_of,
     rises,
+    size,
     smallest_seen,
     text_of,
 )
@@ -146,6 +148,8 @@ def _rule(known: VerdictContext) -> Step:
         asks = f"is the distribution farther from the baseline's than {name} {limit}?"
     elif condition == "increase":
         asks = f"has {name} risen by more than {limit} over the baseline's?"
+    elif condition == "accumulated":
+        asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}?"
     else:
         asks = f"is {name} {condition or 'beyond'} {limit}?"
     running = verdict.detail.get("asks", 1)
@@ -193,7 +197,9 @@ def _why_pooled(known: VerdictContext) -> Step | None:
         return None
     asks = verdict.detail.get("asks", 1)
     why = (
-        f"the rule is about {asks} of them running"
+        _since_words(verdict)
+        if is_accumulated(verdict)
+        else f"the rule is about {asks} of them running"
         if verdict.windows == asks
         else "the rows of fewer could not be compared"
         if verdict.reason == Reason.SCORES_MOVED
@@ -211,6 +217,13 @@ def _why_pooled(known: VerdictContext) -> Step | None:
         text += _alone_words(verdict.detail.get("newest_alone"))
         numbers["alone"] = {"value": one.value, "low": one.low, "high": one.high, "n": alone.n}
     return Step("pooled", text, numbers)
+
+
+def _since_words(verdict: Verdict) -> str:
+    since = clean(str(verdict.detail.get("since", "an unknown window")))
+    if verdict.detail.get("suspected"):
+        return f"evidence is strongest from {since} on"
+    return f"the rule is about lasting evidence, and nothing was suspected since {since}"
 
 
 def _alone_words(alone: Mapping[str, Any] | None) -> str:
@@ -320,6 +333,21 @@ def _chance(known: VerdictContext) -> Step | None:
     return Step("p_value", text, {"p_value": verdict.p_value})
 
 
+def _evidence(known: VerdictContext) -> Step | None:
+    """How the evidence grew, window by window."""
+    verdict, detail = known.verdict, known.verdict.detail
+    if not is_accumulated(verdict) or "path" not in detail:
+        return None
+    path = ", ".join(f"{clean(name)} {size(found)}" for name, _, _, _, found in detail["path"])
+    labels, weeks = detail["labels"], detail["average_run_length"]
+    text = (
+        f"Evidence, window by window: {path}. Needed: {size(detail['needed'])}, so that the {labels} labels judged "
+        f"together give one false alarm in {weeks:,} weeks or more."
+    )
+    told = ("evidence", "needed", "average_run_length", "labels", "since", "path")
+    return Step("evidence", text, {name: detail.get(name) for name in told})
+
+
 def _family(known: VerdictContext) -> Step | None:
     verdict, detail = known.verdict, known.verdict.detail
     if verdict.p_adjusted is None or verdict.p_value is None:
@@ -349,7 +377,7 @@ def _detectable(known: VerdictContext) -> Step | None:
 
 
 _DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst)
-_COMPARISON = (_against, _change, _chance, _family, _detectable)
+_COMPARISON = (_against, _change, _chance, _evidence, _family, _detectable)
 _STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
 
 
@@ -373,7 +401,7 @@ def _failed(checks: tuple[DecisionCheck, ...], *names: str) -> DecisionCheck | N
 def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.reason in _JUDGED_NOTHING or _failed(checks, "test_result"):
         return "and not breach because nothing was measured"
-    stop = _failed(checks, "beyond", "every_window", "sure")
+    stop = _failed(checks, "beyond", "every_window", "sure", "enough_evidence")
     if measured(verdict) is None:
         return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
     unsure = "chance alone, among all that was tested with it, could have done it"
@@ -381,6 +409,7 @@ def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> s
         "beyond": f"{_measured_words(verdict)} is not {beyond_words(verdict)} {number(verdict.threshold)}",
         "every_window": "not every window is beyond the threshold by itself",
         "sure": "there is no p-value" if verdict.p_adjusted is None else unsure,
+        "enough_evidence": "the evidence so far could be chance",
     }
     return f"and not breach because {why[stop.name] if stop else 'it was not significantly beyond the threshold'}"
 

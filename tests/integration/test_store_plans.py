@@ -64,6 +64,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "runs of a schedule": lambda s: s.runs("weekly", limit=12, until=NOW),
     "readings": lambda s: s.readings_seen(NOW - timedelta(weeks=12), NOW),
     "a reading": lambda s: s.load_reading("weekly", WINDOW.start, "tickets"),
+    "promises of a year": lambda s: s.past_promises("tickets", WINDOW, 51, ZoneInfo("UTC")),
     "the newest evaluated window": lambda s: s.newest_evaluated("weekly", "tickets"),
     "what was judged": lambda s: s.judged("weekly", WINDOW.start),
     "what was not judged": lambda s: s.not_judged("weekly", WINDOW.start, Reason.NO_ROWS),

@@ -169,6 +169,21 @@ def _family(reader: Reader, text: str, row: Row, p: Any, other: Any) -> None:
 
 
 @EXPLAINED.add(
+    rf"Evidence, window by window: (?P<path>.+?)\. Needed: (?P<needed>{N}), so that the (?P<labels>\d+) labels judged "
+    rf"together give one false alarm in (?P<weeks>{N}) weeks or more\."
+)
+def _evidence(reader: Reader, text: str, row: Row, path: str, needed: str, labels: str, weeks: str) -> None:
+    detail, steps = row["detail"], re.findall(rf"({WEEK}) ([\d.,e+-]+?)(?:, |$)", path)
+    reader.equal("windows of the evidence", text, [name for name, _ in steps], [step[0] for step in detail["path"]])
+    for (_, said), step in zip(steps, detail["path"], strict=False):
+        reader.number("evidence", text, said, step[-1])
+    reader.number("evidence", text, steps[-1][1] if steps else None, detail["evidence"])
+    reader.number("evidence needed", text, needed, detail["needed"])
+    reader.equal("labels judged", text, int(labels), detail["labels"])
+    reader.number("run length", text, weeks, detail["average_run_length"])
+
+
+@EXPLAINED.add(
     rf"What could have been seen: .+? (?P<least>{N}|undefined) or more, with 80% power(?:; at most (?P<most>{N}) is asked for)?"
     rf" \(the threshold is (?P<limit>{N})\)\."
 )
@@ -191,6 +206,7 @@ CHECKED = {
     "Were enough rows accepted?": lambda r: r["reason"] != "rejected_rows",
     "Is it beyond the threshold?": lambda r: bool(r["detail"].get("beyond")),
     "Is it confirmed?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
+    "Is there enough evidence?": lambda r: r["detail"]["evidence"] >= r["detail"]["needed"],
     "Is it significant?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
     "Could a change that matters have been seen?": lambda r: bool(r["detail"].get("adequate")),
     "Does the label behave differently at equal scores?": lambda r: r["detail"]["p_rate"] < r["detail"]["rate"],
@@ -212,6 +228,11 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
         if found:
             reader.number("value", text, found["value"], _of(row))
             _limit(reader, text, row, found["limit"])
+    if question == "Is there enough evidence?":
+        found = re.fullmatch(rf"evidence (?P<evidence>{N}) is (?:less than )?(?P<needed>{N})(?: or more)?", answer)
+        if reader.check(found is not None, "evidence", text, row["detail"].get("evidence")) and found is not None:
+            reader.number("evidence", text, found["evidence"], row["detail"]["evidence"])
+            reader.number("evidence needed", text, found["needed"], row["detail"]["needed"])
     rows = re.search(rf"there are (?P<n>{N}) ", answer)
     if rows:
         reader.number("n", text, rows["n"], row["n"])

@@ -137,12 +137,27 @@ def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
 
 @VERDICT.add(
     rf"{_WHO}is (?:above|below) the limit, not confirmed: {_HELD}{_POOLED}, "
-    rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|but not yet (?P<asks>\d+) (?:days|weeks) in a row)"
+    rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|but not yet (?P<asks>\d+) (?:days|weeks) in a row"
+    rf"|evidence (?P<evidence>{NUMBER}) of the (?P<needed>{NUMBER}) needed)(?: \((?P<later>\d+) (?:weeks|days) pooled\))?"
 )
-def _unconfirmed(reader: Reader, text: str, row: Row, who: str, pooled: Any, p: Any, asks: Any, **found: Any) -> None:
-    _begins(reader, text, row, who, "unconfirmed", pooled)
+def _unconfirmed(
+    reader: Reader,
+    text: str,
+    row: Row,
+    who: str,
+    pooled: Any,
+    p: Any,
+    asks: Any,
+    evidence: Any,
+    later: Any,
+    needed: Any,
+    **found: Any,
+) -> None:
+    _begins(reader, text, row, who, "unconfirmed", pooled or later)
     _held(reader, text, row, found)
     reader.number("adjusted p", text, p, row["p_adjusted"])
+    reader.number("evidence", text, evidence, row["detail"].get("evidence"))
+    reader.number("evidence needed", text, needed, row["detail"].get("needed"))
     incomplete = row["reason"] == "streak_incomplete"
     reader.check(incomplete == (asks is not None), "why not confirmed", text, row["reason"])
     if asks is not None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 from typing import Protocol
 
 from monitor.core import windows
 from monitor.core.baseline import Baseline
+from monitor.core.promises import PastWindow, promises_of
 from monitor.core.records import Reason, Schedule, ShiftResult, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
+from monitor.evaluation.other_thresholds import acting_from
 from monitor.history.readings import StoredReading
+from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.plan import Part, ReplayPlan
 
 
@@ -37,11 +40,16 @@ class History(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownWindow:
-    """What the history holds of one window: the reading, and the windows before it up to the first gap."""
+    """What the history holds of one window: the reading, and the windows before it up to the first gap.
+
+    ``past`` are the promises of the windows before it, newest first, by the present file and by the proposed one: it
+    is empty where no rule of a file accumulates evidence.
+    """
 
     window: Window
     reading: StoredReading | None
     earlier: tuple[WindowCounts, ...]
+    past: tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]] = ((), ())
 
 
 def known_windows(history: History, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
@@ -49,13 +57,55 @@ def known_windows(history: History, plan: ReplayPlan, part: Part) -> Iterator[Kn
     first, zone = part.windows[0], plan.present.zone
     deepest = max(windows_needed(config, first) for config in (plan.present, plan.proposed)) - 1
     kept: deque[WindowCounts | None] = deque(maxlen=deepest)
-    for window in reversed(windows.before(first, deepest, zone)):
-        kept.append(_counts(window, history.load_reading(part.schedule, window.start, part.source)))
+    memory = _Memory(plan, part)
+    for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
+        known = _counts(window, history.load_reading(part.schedule, window.start, part.source))
+        kept.append(known)
+        memory.add(known)
     for window in part.windows:
         reading = history.load_reading(part.schedule, window.start, part.source)
         unbroken = takewhile(lambda counts: counts is not None, reversed(kept))
-        yield KnownWindow(window, reading, tuple(counts for counts in unbroken if counts is not None))
-        kept.append(_counts(window, reading))
+        earlier = tuple(counts for counts in unbroken if counts is not None)
+        yield KnownWindow(window, reading, earlier, memory.newest_first)
+        known = _counts(window, reading)
+        kept.append(known)
+        memory.add(known)
+
+
+class _Memory:
+    """The promises of the last year of windows, by the present file and by the proposed one."""
+
+    def __init__(self, plan: ReplayPlan, part: Part) -> None:
+        self._plan = plan
+        self._source = part.source
+        files = (plan.present, plan.proposed)
+        self._asked = [any(rule.accumulates for rule in config.rules_for(part.schedule)) for config in files]
+        self.length = LONGEST - 1 if any(self._asked) else 0
+        self._kept = tuple(deque[PastWindow](maxlen=LONGEST - 1) for _ in files)
+
+    def add(self, known: WindowCounts | None) -> None:
+        """One more window, if it was read."""
+        if known is None or not self.length:
+            return
+        sides = (known, as_proposed(self._plan, self._source, known))
+        for asked, kept, side in zip(self._asked, self._kept, sides, strict=True):
+            if asked:
+                labels = {label: promises_of(counts) for label, counts in side.labels.items()}
+                kept.append(PastWindow(side.window, labels, side.main_version, side.rejected))
+
+    @property
+    def newest_first(self) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
+        """What is known so far."""
+        present, proposed = (tuple(reversed(kept)) for kept in self._kept)
+        return present, proposed
+
+
+def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCounts:
+    """The same counts, with the rows that would act alone by the proposed file."""
+    present, proposed = plan.present.sources.get(source), plan.proposed.sources.get(source)
+    if present is None or proposed is None:
+        return known
+    return replace(known, labels=acting_from(known.labels, present, proposed))
 
 
 def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | None:
@@ -104,5 +154,5 @@ def data_of(
     problem = None if known.reading is None or current is not None else Reason(known.reading.state)
     return SourceData(
         part.source, current or WindowCounts(known.window), known.earlier, baselines=baselines, problem=problem,
-        switched=judged,
+        switched=judged, past=known.past[0],
     )  # fmt: skip

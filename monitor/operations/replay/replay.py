@@ -13,13 +13,13 @@ from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.records import ShiftResult, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
-from monitor.evaluation.other_thresholds import acting_from
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.operations.replay.inputs import (
     History,
     KnownWindow,
+    as_proposed,
     baseline_of,
     data_of,
     known_windows,
@@ -100,7 +100,7 @@ def _alike(plan: ReplayPlan, part: Part) -> frozenset[str]:
     one, other, first = plan.present, plan.proposed, part.windows[0]
 
     def around(config: Config) -> tuple[object, ...]:
-        rules = sum(rule.metric is not None for rule in config.rules_for(part.schedule))
+        rules = config.decision_rules(part.schedule)
         return config.evaluation, config.sources.get(part.source), windows_needed(config, first), rules
 
     if part.source not in one.sources or around(one) != around(other):
@@ -113,11 +113,10 @@ def _as_proposed(plan: ReplayPlan, data: SourceData, known: KnownWindow) -> Sour
 
     What was rejected in the windows before stays as it was found then.
     """
-    present, proposed = plan.present.sources.get(data.name), plan.proposed.sources.get(data.name)
-    if present is None or proposed is None:
+    data = replace(data, past=known.past[1])
+    if data.name not in plan.present.sources or data.name not in plan.proposed.sources:
         return data
-    every = (data.current, *data.earlier)
-    current, *earlier = (replace(each, labels=acting_from(each.labels, present, proposed)) for each in every)
+    current, *earlier = (as_proposed(plan, data.name, each) for each in (data.current, *data.earlier))
     if known.reading is not None:
         current = replace(current, rejected=rejected_in(known.reading, plan.proposed, data.baselines))
     return replace(data, current=current, earlier=tuple(earlier))

@@ -1,0 +1,87 @@
+"""What scores claimed and what came true, of one population of a label in one window: four numbers instead of counts.
+
+Evidence over a year looks at many windows, and needs no more of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from monitor.core.counts import Counts
+from monitor.core.records import WHERES, Where, Window
+from monitor.core.rejection_records import Rejections
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """``promised`` is the mean score, ``kept`` the hit rate, both in [0, 1] and weighted.
+
+    ``rows`` counts rows, ``effective`` the independent rows that they are worth (:func:`promise_of`).
+    """
+
+    rows: int
+    effective: float
+    promised: float
+    kept: float
+
+    @property
+    def shortfall(self) -> float:
+        """Mean score minus hit rate."""
+        return self.promised - self.kept
+
+
+Promises = Mapping[Where, Promise]
+"""By population; one without rows, or without weight, is left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastWindow:
+    """What is known of a window long ago: the promises of every label (None: the source as a whole).
+
+    ``main_version`` is the model version that most rows came from, ``rejected`` says whose rows were not judged.
+    """
+
+    window: Window
+    labels: Mapping[str | None, Promises] = field(default_factory=dict)
+    main_version: str | None = None
+    rejected: Rejections = field(default_factory=Rejections)
+
+
+def promise_of(counts: Counts) -> Promise | None:
+    """The promise of these rows; None where they have no weight.
+
+    Its effective rows are Kish's over the design effect, and never more than the sum of weights over the heaviest mean
+    weight of a cell: one heavy row among many light ones says less than Kish's size allows for.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> promise_of(counts_from_rows([0.9, 0.9, 0.8, 0.8], [1, 0, 1, 1]))
+    Promise(rows=4, effective=4.0, promised=0.85, kept=0.75)
+    """
+    total = float(counts.w.sum())
+    if not total > 0:
+        return None
+    weighed = counts.w > 0
+    heaviest = float((counts.w2[weighed] / counts.w[weighed]).max())
+    effective = min(counts.effective_rows, total / heaviest / counts.design_effect)
+    promised, kept = float(counts.ws.sum()) / total, float(counts.wy.sum()) / total
+    return Promise(counts.rows, effective, *np.clip((promised, kept), 0.0, 1.0).tolist())
+
+
+def promises_of(counts: Counts) -> Promises:
+    """The promise of each population."""
+    found = {where: promise_of(counts.where(where)) for where in WHERES}
+    return {where: promise for where, promise in found.items() if promise is not None}
+
+
+def pooled_promise(parts: Sequence[Promise]) -> Promise:
+    """Several windows as one, each weighing as its effective rows. Raises ValueError where they are worth no row."""
+    effective = sum(part.effective for part in parts)
+    if not effective > 0:
+        raise ValueError("nothing to pool: no part is worth a row")
+    promised, kept = (
+        sum(part.effective * getattr(part, name) for part in parts) / effective for name in ("promised", "kept")
+    )
+    return Promise(sum(part.rows for part in parts), effective, promised, kept)

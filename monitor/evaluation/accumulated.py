@@ -1,0 +1,197 @@
+"""Rules with ``condition: accumulated``: the evidence of up to a year of windows, worked out anew from their counts.
+
+Nothing is carried from one run to the next: late truths change old counts, and would be counted twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.promises import Promise, pooled_promise, promise_of
+from monitor.core.records import Comparison, DecisionCheck, Window
+from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
+from monitor.evaluation.rule_metrics import POWER, rows_of
+from monitor.inference.registered import largest_allowed
+from monitor.inference.sampling import Proportion
+from monitor.inference.sequential import (
+    LONGEST,
+    detectable_shortfall,
+    evidence_needed,
+    likely_start,
+    restarted,
+)
+
+if TYPE_CHECKING:
+    from monitor.evaluation.evaluate import SourceData
+
+DAYS_OF_WEEK = 7
+SUSPECTED = math.log(20.0)
+"""Log evidence from which on the value is that of the windows since the fault's likely start, no longer of all."""
+FORGOTTEN = 100.0
+"""Evidence is capped at so many times what a label alone needs, so that a fault that is fixed is soon forgotten."""
+SHOWN = 12
+"""Windows whose evidence is kept with a verdict, for its explanation."""
+
+DatedPromise = tuple[Window, Promise]
+
+
+def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[DatedPromise]:
+    """What a label promised and kept in each window that may speak about it, newest first; none it is absent from.
+
+    Like pooling it crosses neither the baseline's end nor a change of the main model version; windows in which the
+    label's rows were rejected, or that were never read, are left out.
+    """
+    if label not in data.current.labels:
+        return []
+    return list(islice(_dated(rule, data, label), LONGEST))
+
+
+def _dated(rule: Rule, data: SourceData, label: str | None) -> Iterator[DatedPromise]:
+    baseline, current = data.baselines.get(label), data.current
+    for window, version, promise in _known(rule, data, label):
+        if baseline is not None and window.start < baseline.end and window != current.window:
+            return
+        if version not in (None, current.main_version):
+            return
+        if promise is not None and promise.effective > 0:
+            yield window, promise
+
+
+def _known(rule: Rule, data: SourceData, label: str | None) -> Iterator[tuple[Window, str | None, Promise | None]]:
+    """Every window with its main model version, newest first."""
+    oldest = data.current.window
+    for part in (data.current, *data.earlier):
+        counts = part.labels.get(label) if part.rejected.of(label) is None else None
+        yield part.window, part.main_version, None if counts is None else promise_of(rows_of(rule, counts))
+        oldest = part.window
+    for past in data.past:
+        if past.window.start < oldest.start:
+            known = past.labels.get(label) if past.rejected.of(label) is None else None
+            yield past.window, past.main_version, None if known is None else known.get(rule.where)
+
+
+def accumulate(
+    rule: Rule, family: Sequence[RuleInput], runs: Sequence[Sequence[DatedPromise]], evaluation: EvaluationConfig
+) -> list[Comparison]:
+    """The evidence of one rule on each of several subjects; ``runs`` are their windows, newest first.
+
+    How much evidence is needed depends on how many of them are judged, and on the evidence of each (e-BH).
+    """
+    asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
+    judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
+    length = rule.average_run_length * (DAYS_OF_WEEK if rule.schedule == "daily" else 1)
+    alone = float(max(len(judged), 1) * length)
+    paths = {place: _path_of(rule, runs[place], alone) for place in judged}
+    needed = evidence_needed([paths[place].now for place in judged], length)
+    shared = {
+        "needed": _shown(needed), "average_run_length": rule.average_run_length, "labels": len(judged),
+        "rows_needed": _minimum(rule, evaluation), "confidence": evaluation.confidence,
+        "seen_at_most": largest_allowed("shortfall", rule.threshold), "asks": 1,
+    }  # fmt: skip
+    found = []
+    for place, material in enumerate(family):
+        checks, problem = asked[place]
+        if problem is not None:
+            found.append(without_evidence(material, problem, checks))
+        else:
+            own = {**shared, "sure": paths[place].now >= needed}
+            found.append(_evidence(rule, material, paths[place], own, checks))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Path:
+    """The windows of one label, oldest first, with the log evidence after each.
+
+    ``alone`` is the log evidence that a label needs where no other has any.
+    """
+
+    windows: tuple[Window, ...]
+    promises: tuple[Promise, ...]
+    evidence: tuple[float, ...]
+    margin: float
+    alone: float
+
+    @property
+    def now(self) -> float:
+        """The log evidence after the newest window."""
+        return self.evidence[-1]
+
+    @property
+    def start(self) -> int:
+        """The place of the first window that the value is of.
+
+        Where a fault is suspected, its likely start; else the first after the last fault that was confirmed, if any.
+        """
+        if self.now >= SUSPECTED:
+            return likely_start(self.promises, self.margin)
+        return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
+
+
+def _path_of(rule: Rule, run: Sequence[DatedPromise], alone: float) -> _Path:
+    oldest_first = tuple(reversed(run))
+    promises = tuple(promise for _, promise in oldest_first)
+    evidence = restarted(promises, rule.threshold, alone * FORGOTTEN).tolist()
+    return _Path(tuple(w for w, _ in oldest_first), promises, tuple(evidence), rule.threshold, math.log(alone))
+
+
+def _evidence(
+    rule: Rule, material: RuleInput, path: _Path, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
+) -> Comparison:
+    pooled, since = path.promises[path.start :], path.windows[path.start]
+    total = pooled_promise(pooled)
+    law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
+    low, high = law.interval(shared["confidence"])
+    beyond = total.shortfall > rule.threshold
+    seen = detectable_shortfall(pooled, rule.threshold, path.alone, POWER)
+    detectable = None if seen is None else seen - rule.threshold
+    detail = {
+        **shared, "promised": total.promised, "kept": total.kept, "effective_rows": total.effective,
+        "evidence": _shown(path.now), "since": since.name, "suspected": path.now >= SUSPECTED, "path": _steps(path),
+        **(_newest_alone(rule, pooled, shared["rows_needed"]) if beyond and len(pooled) > 1 else {}),
+    }  # fmt: skip
+    enough = total.rows >= shared["rows_needed"]
+    return Comparison(
+        material.subject, material.window, value=total.shortfall, low=low, high=high, plug_in=total.shortfall,
+        detectable=detectable, n=total.rows, windows=len(pooled), beyond=beyond,
+        adequate=enough and detectable is not None and detectable <= shared["seen_at_most"],
+        baseline_version=material.baseline.version if material.baseline else None, data_digest=_digest(path),
+        detail=detail, checks=checks,
+    )  # fmt: skip
+
+
+def _minimum(rule: Rule, evaluation: EvaluationConfig) -> int:
+    return rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+
+
+def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[str, Any]:
+    """What the newest of several windows says by itself: an incident goes on only where it agrees."""
+    newest = pooled[-1]
+    beyond, few = newest.shortfall > rule.threshold, newest.rows < needed
+    return {"newest_alone": {"n": newest.rows, "value": newest.shortfall, "beyond": beyond, "too_few": few}}
+
+
+def _steps(path: _Path) -> list[list[Any]]:
+    """The newest windows, oldest first: name, rows, mean score, hit rate, evidence."""
+    steps = zip(path.windows, path.promises, path.evidence, strict=True)
+    told = [[w.name, p.rows, round(p.promised, 6), round(p.kept, 6), _shown(found)] for w, p, found in steps]
+    return told[-SHOWN:]
+
+
+def _shown(evidence: float) -> float:
+    """Evidence itself, from its logarithm, in four digits: more would differ between machines."""
+    return float(f"{math.exp(max(evidence, -700.0)):.4g}")
+
+
+def _digest(path: _Path) -> str:
+    parts = [
+        (window.name, promise.rows, f"{promise.effective:.9g} {promise.promised:.9g} {promise.kept:.9g}")
+        for window, promise in zip(path.windows, path.promises, strict=True)
+    ]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,82 @@
+"""What every label promised and kept in the windows of a year, without their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection, RowMapping, and_, case, select
+
+from monitor.core import windows
+from monitor.core.records import Window
+from monitor.core.rejection_records import from_json
+from monitor.history import tables
+from monitor.history.values import label_of, plain
+
+if TYPE_CHECKING:
+    from monitor.core.counts import Counts
+    from monitor.core.promises import PastWindow, Promises
+
+
+def as_json(counts: Counts) -> Any:
+    """The promises of counts, as the history keeps them: rows, effective rows, mean score and hit rate."""
+    from monitor.core.promises import promises_of  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
+    found = promises_of(counts)
+    return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
+
+
+def load(connection: Connection, source: str, until: Window, count: int, zone: ZoneInfo) -> list[PastWindow]:
+    """The ``count`` windows before ``until``, as far as one was read without an error, newest first."""
+    from monitor.core.promises import PastWindow  # noqa: PLC0415 - as above
+
+    before = {window.start: window for window in windows.before(until, count, zone)}
+    if not before:
+        return []
+    span = (min(before), max(before))
+    readings = tables.readings
+    within = _within(readings, source, until, span)
+    columns = (readings.c.window_start, readings.c.versions, readings.c.rejected)
+    read = connection.execute(select(*columns).where(within, readings.c.state == "ok")).mappings()
+    labels = _labels(connection, source, until, span)
+    found = [
+        PastWindow(
+            before[row["window_start"]], labels.get(row["window_start"], {}), _main(row["versions"]),
+            from_json(row["rejected"])[1],
+        )
+        for row in read
+        if row["window_start"] in before
+    ]  # fmt: skip
+    return sorted(found, key=lambda past: past.window.start, reverse=True)
+
+
+def _labels(
+    connection: Connection, source: str, until: Window, span: tuple[Any, Any]
+) -> dict[Any, dict[str | None, Promises]]:
+    counts = tables.counts
+    # the cells themselves only of windows that an older version stored
+    data = case((counts.c.promises.is_(None), counts.c.data), else_=None).label("data")
+    statement = select(counts.c.window_start, counts.c.label, counts.c.promises, data)
+    found: dict[Any, dict[str | None, Promises]] = {}
+    for row in connection.execute(statement.where(_within(counts, source, until, span))).mappings():
+        found.setdefault(row["window_start"], {})[label_of(row["label"])] = _promises(row)
+    return found
+
+
+def _promises(row: RowMapping) -> Promises:
+    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
+    from monitor.core.promises import Promise, promises_of  # noqa: PLC0415 - as above
+
+    if row["promises"] is None:
+        return promises_of(counts_from_bytes(row["data"]))
+    return {where: Promise(*numbers) for where, numbers in row["promises"].items()}
+
+
+def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:
+    first, last = span
+    return and_(table.c.schedule == until.schedule, table.c.window_start.between(first, last), table.c.source == source)
+
+
+def _main(versions: Mapping[str, int]) -> str | None:
+    return max(sorted(versions), key=lambda version: versions[version]) if versions else None

@@ -1,0 +1,127 @@
+r"""Evidence that lasts: do these rows keep their promise within a margin, week after week?
+
+A window's e-value is small unless fewer outcomes came true than scores claimed. With N independent rows, mean score c,
+hit rate y and margin d, for a size t > 0::
+
+    e = exp(-t N y) / (1 - p + p exp(-t))^N        p = max(0, c - d)
+
+*It is valid for any outcomes in [0, 1] whose mean is p or more*: exp(-t y) lies below its chord, so a row of mean q has
+E exp(-t y) <= 1 - q + q exp(-t); the logarithm of that is concave in q, so N rows of different q have no larger product
+than N rows of their mean; and it falls as the mean rises. So E[e] <= 1 whenever the mean score is at most d above
+the mean chance: no law of the scores is assumed. Sizes are mixed with equal weights, a mixture of e-values being one.
+
+*The plain e-process* is the product over all windows: P(it ever reaches 1/a) <= a (Ville 1939). After a good year it is
+tiny, and hides a new fault. *The restarted one* (Shiryaev 1963, Roberts 1966; as an e-detector: Shin, Ramdas & Rinaldo
+2024) is the sum of the products from every possible beginning, R = (1 + R) e: R - (windows) is a supermartingale, so
+that the mean time until R reaches A is A windows or more. What is cut off or capped only makes it smaller: looking at
+the newest 52 windows, or capping R so that an old fault is forgotten soon after it is fixed, keeps that promise.
+
+*A family of L labels* has the mean of their R as its own detector. e-BH (Wang & Ramdas 2022) names the k labels with
+R >= L A / k, for the largest such k: then the mean is A or more, so that a family in which nothing is wrong is quiet
+for A windows in the mean, however its labels depend on each other.
+
+Clusters and weights enter by effective rows, which is right to the second order: exact for clusters of equal copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp, ndtri
+
+from monitor.core.promises import Promise, pooled_promise
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
+"""Sizes t: how much lower the log-odds of a hit are than promised. From .88 to .86, .83, .77, .60 and .23."""
+STEPS = 64
+"""Of a search, twice: what can be detected is found to a 4,096th of the promise."""
+LONGEST = 52
+"""Windows that are looked at. A fault that a year of rows has not shown is not found by a longer look either, since the
+evidence needed grows with the logarithm only; and the cost of a run must not grow with the age of its history."""
+
+
+def log_e_values(windows: Sequence[Promise], margin: float) -> Floats:
+    """The log e-value of every window at every size, shape (T, K).
+
+    >>> log_e_values([Promise(100, 100.0, 0.9, 0.88)], 0.02).max() <= 0
+    True
+    """
+    rows, promised, kept = np.array([(w.effective, w.promised, w.kept) for w in windows]).reshape(-1, 3).T[:, :, None]
+    sizes = np.array(SIZES)
+    expected = np.log1p(np.clip(promised - margin, 0.0, 1.0) * np.expm1(-sizes))
+    return np.asarray(-rows * (sizes * kept + expected))
+
+
+def e_process(windows: Sequence[Promise], margin: float) -> Floats:
+    """The log of the plain e-process after every window (oldest first), shape (T,)."""
+    return np.asarray(logsumexp(np.cumsum(log_e_values(windows, margin), axis=0), axis=1) - math.log(len(SIZES)))
+
+
+def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf) -> Floats:
+    """The log of the restarted evidence R after every window (oldest first), shape (T,); never more than ``most``."""
+    fresh, limit = -math.log(len(SIZES)), math.log(most)
+    parts, path = np.full(len(SIZES), -np.inf), []
+    for e in log_e_values(windows, margin):
+        parts = np.logaddexp(parts, fresh) + e
+        total = float(logsumexp(parts))
+        if total > limit:
+            parts, total = parts - (total - limit), limit
+        path.append(total)
+    return np.array(path)
+
+
+def likely_start(windows: Sequence[Promise], margin: float) -> int:
+    """The place of the window from which on (to the newest) the evidence is strongest."""
+    backwards = np.cumsum(log_e_values(windows, margin)[::-1], axis=0)[::-1]
+    return int(np.argmax(logsumexp(backwards, axis=1)))
+
+
+def evidence_needed(evidence: Sequence[float], run_length: float) -> float:
+    """The log evidence from which on a label of the family is named, by e-BH; ``run_length`` is in windows.
+
+    ``evidence`` holds log R of every label of the family. Raises ValueError for a run length below 1.
+
+    >>> import math
+    >>> found = [math.log(r) for r in (30_000.0, 6_000.0, 2.0, 1.0)]
+    >>> round(math.exp(evidence_needed(found, 2_600))), round(math.exp(evidence_needed(found[2:], 2_600)))
+    (5200, 5200)
+    """
+    if not run_length >= 1:
+        raise ValueError(f"a run length is at least 1 window, not {run_length}")
+    alone = math.log(max(len(evidence), 1) * run_length)
+    steps = [alone - math.log(k) for k in range(1, len(evidence) + 1)]
+    named = [k for k, found in enumerate(sorted(evidence, reverse=True)) if found >= steps[k]]
+    return steps[named[-1]] if named else alone
+
+
+def detectable_shortfall(windows: Sequence[Promise], margin: float, needed: float, power: float) -> float | None:
+    """The smallest shortfall that, lasting through all these windows, would have given the log evidence ``needed``.
+
+    With probability ``power``; None where not even rows of which nothing came true would have.
+    """
+    if not any(window.effective > 0 for window in windows):
+        return None
+    total = pooled_promise(windows)
+    if not _is_seen(total, np.array([total.promised]), margin, needed, power)[0]:
+        return None
+    low, high = 0.0, total.promised
+    for _ in range(2):
+        tried = np.linspace(low, high, STEPS + 1)
+        first = int(np.argmax(_is_seen(total, tried, margin, needed, power)))
+        low, high = float(tried[max(first - 1, 0)]), float(tried[first])
+    return high
+
+
+def _is_seen(total: Promise, shortfalls: Floats, margin: float, needed: float, power: float) -> Bools:
+    """Whether the evidence of an unlucky sample (the hit rate's upper ``power`` quantile) is enough, shape (S,)."""
+    rate = np.maximum(0.0, total.promised - shortfalls)
+    unlucky = np.minimum(1.0, rate + ndtri(power) * np.sqrt(rate * (1 - rate) / total.effective))
+    e = log_e_values([replace(total, kept=float(kept)) for kept in unlucky], margin)
+    return np.asarray(logsumexp(e, axis=1) - math.log(len(SIZES)) >= needed)

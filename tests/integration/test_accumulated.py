@@ -1,0 +1,215 @@
+"""A rule that accumulates evidence, in runs: what the history keeps for it, late truths, and the same in a replay."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
+
+from monitor.cli import app
+from monitor.config.load import parse_config
+from monitor.core.promises import promises_of
+from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.windows import week
+from monitor.core.wording import plain_words
+from monitor.history.store import Store
+from monitor.inference.sequential import LONGEST
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
+from monitor.report.explanation import VerdictContext, explain, sentences
+from monitor.run import run_window
+from tests.fakes.world import BROKEN_FROM, CONFIG, WEEKS, World, pinned_world
+from tests.truth.claims import Reader
+from tests.truth.explained import EXPLAINED
+from tests.truth.sentences import VERDICT
+
+LASTING = (
+    "  - {id: lasting-shortfall, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,\n"
+    "     min_samples: 30, severity: warning, actions: [slack]}\n"
+)
+BESIDE = CONFIG.replace("  - {id: ece-increase", f"{LASTING}  - {{id: ece-increase", 1)
+JUDGED = WEEKS[6:]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = pinned_world(tmp_path_factory.mktemp("lasting"), config=BESIDE)
+    with made.opened() as monitor:
+        for name in JUDGED:
+            run_window(monitor, week(name, monitor.config.zone), act="auto")
+    return made
+
+
+def of_rule(verdicts: list[Verdict]) -> dict[tuple[str, str | None], Verdict]:
+    return {(v.window.name, v.subject.label): v for v in verdicts if v.rule == "lasting-shortfall"}
+
+
+@pytest.fixture(scope="module")
+def found(world: World) -> dict[tuple[str, str | None], Verdict]:
+    with world.opened() as monitor:
+        return of_rule(monitor.store.verdicts())
+
+
+def test_a_label_that_goes_wrong_is_found_and_the_others_are_quiet(
+    found: dict[tuple[str, str | None], Verdict],
+) -> None:
+    wrong = {(name, label) for (name, label), v in found.items() if v.outcome == "breach"}
+    assert {label for _, label in wrong} == {"slipping"}
+    assert {name for name, _ in wrong} <= set(WEEKS[BROKEN_FROM:])
+    newest = found[WEEKS[-1], "slipping"]
+    assert newest.outcome == "breach"
+    assert newest.detail["since"] == WEEKS[BROKEN_FROM]
+
+
+def test_other_rules_decide_as_if_it_was_not_there(world: World, tmp_path: Path) -> None:
+    """It has a false-alarm rate of its own, and takes none of theirs."""
+    alone = pinned_world(tmp_path)
+    with alone.opened() as monitor:
+        result = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True)
+        expected = {v["rule"] + str(v["label"]): v["p_adjusted"] for v in result.document["verdicts"]}
+    with world.opened() as monitor:
+        result = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True)
+        verdicts = [v for v in result.document["verdicts"] if v["rule"] != "lasting-shortfall"]
+    assert {v["rule"] + str(v["label"]): v["p_adjusted"] for v in verdicts} == expected
+
+
+def test_the_history_gives_the_promises_of_the_counts_that_it_holds(world: World) -> None:
+    with world.opened() as monitor:
+        zone, newest = monitor.config.zone, week(WEEKS[-1], monitor.config.zone)
+        past = monitor.store.past_promises("tickets", newest, LONGEST, zone)
+        assert [each.window.name for each in past] == [*reversed(WEEKS[:-1])][: len(past)]
+        assert len(past) >= len(JUDGED) - 1
+        for each in past:
+            kept = monitor.store.load_reading("weekly", each.window.start, "tickets")
+            assert kept is not None
+            assert {**each.labels} == {label: promises_of(counts) for label, counts in kept.labels.items()}
+
+
+def test_counts_that_an_older_version_stored_give_the_same_promises(world: World, tmp_path: Path) -> None:
+    copy = tmp_path / "history.sqlite"
+    copy.write_bytes((world.folder / "history.sqlite").read_bytes())
+    with Store.from_url(f"sqlite:///{copy}") as store, world.opened() as monitor:
+        zone, newest = monitor.config.zone, week(WEEKS[-1], monitor.config.zone)
+        before = store.past_promises("tickets", newest, LONGEST, zone)
+        engine = sa.create_engine(f"sqlite:///{copy}")
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE counts SET promises = NULL"))
+        engine.dispose()
+        after = store.past_promises("tickets", newest, LONGEST, zone)
+    assert [(p.window, p.labels, p.main_version) for p in after] == [
+        (p.window, p.labels, p.main_version) for p in before
+    ]
+
+
+def test_a_year_is_two_questions_to_the_history(world: World) -> None:
+    with world.opened() as monitor:
+        asked: list[str] = []
+
+        def note(*args: object) -> None:
+            asked.append(str(args[2]))
+
+        sa.event.listen(sa.Engine, "before_cursor_execute", note)
+        monitor.store.past_promises("tickets", week(WEEKS[-1], monitor.config.zone), LONGEST, monitor.config.zone)
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    assert sum("readings" in statement or "counts" in statement for statement in asked) == 2
+
+
+def test_a_replay_of_the_same_file_says_what_the_runs_said(world: World) -> None:
+    config = parse_config(BESIDE)
+    with world.opened() as monitor:
+        again = replay(monitor.store, plan_of(config, config, week(WEEKS[-1], config.zone), len(JUDGED)))
+    assert again.agreement.compared > 0
+    assert again.agreement.differences == ()
+
+
+def test_a_replay_judges_by_another_score_from_which_labels_act(world: World) -> None:
+    """The proposed file acts from .95 on, so that fewer rows, of other scores, are behind its evidence."""
+    present, proposed = parse_config(BESIDE), parse_config(BESIDE.replace("automate_at: 0.8", "automate_at: 0.95"))
+    with world.opened() as monitor:
+        other = replay(monitor.store, plan_of(present, proposed, week(WEEKS[-1], present.zone), len(JUDGED)))
+    assert {o.incident.label for o in other.proposed.incidents if o.incident.rule == "lasting-shortfall"} == {
+        "slipping"
+    }
+
+
+def test_late_truths_of_an_earlier_week_are_counted_once(world: World, tmp_path: Path) -> None:
+    """The same windows give the same evidence, however often they were read."""
+    with world.opened() as monitor:
+        newest = week(WEEKS[-1], monitor.config.zone)
+        results = [run_window(monitor, newest, dry_run=True).document["verdicts"] for _ in range(2)]
+    assert results[0] == results[1]
+
+
+@pytest.fixture
+def explained(world: World, found: dict[tuple[str, str | None], Verdict]) -> str:
+    verdict = found[WEEKS[-1], "slipping"]
+    done = CliRunner(env=world.environment).invoke(app, ["explain", verdict.id])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_explain_shows_how_the_evidence_grew(explained: str, found: dict[tuple[str, str | None], Verdict]) -> None:
+    text = " ".join(explained.split())
+    assert "has evidence accumulated, over all windows together, that " in text
+    assert f"evidence is strongest from {WEEKS[BROKEN_FROM]} on" in text
+    assert "Evidence, window by window: " in text
+    assert "Is there enough evidence? Yes" in text
+    path = found[WEEKS[-1], "slipping"].detail["path"]
+    assert all(name in text for name, *_ in path)
+
+
+def row_of(verdict: Verdict) -> dict[str, Any]:
+    """What the truth checker knows of a stored verdict."""
+    return {
+        "rule": verdict.rule, "severity": verdict.severity, "source": verdict.subject.source,
+        "label": verdict.subject.label, "window_name": verdict.window.name, "schedule": "weekly",
+        "metric": verdict.metric, "population": verdict.where, "outcome": verdict.outcome,
+        "reason": verdict.reason.value,
+        "threshold": verdict.threshold, "value": verdict.value, "low": verdict.low, "high": verdict.high,
+        "plug_in": verdict.plug_in, "change": None, "p_adjusted": None, "detectable": verdict.detectable,
+        "n": verdict.n, "windows": verdict.windows, "detail": verdict.detail, "actions": verdict.actions,
+    }  # fmt: skip
+
+
+def false_claims(lines: list[str], row: dict[str, Any]) -> list[str]:
+    reader = Reader(facts=None)
+    for line in lines:
+        EXPLAINED.read(reader, re.sub(r"^  \d+\. ", "", line), row)
+    return [str(claim) for claim in reader.false]
+
+
+def test_every_sentence_of_the_explanation_is_true_and_another_number_is_found(
+    found: dict[tuple[str, str | None], Verdict],
+) -> None:
+    for verdict in found.values():
+        reader = Reader(facts=None)
+        VERDICT.read(reader, plain_words(verdict), row_of(verdict))
+        assert [str(claim) for claim in reader.false] == []
+        told = list(sentences(explain(VerdictContext(verdict, verdict.rules_revision))))[1:]
+        assert false_claims(told, row_of(verdict)) == []
+    newest = found[WEEKS[-1], "slipping"]
+    told = [line for line in sentences(explain(VerdictContext(newest, ""))) if "vidence" in line]
+    assert len(told) >= 4
+    half = {**newest.detail, "evidence": newest.detail["evidence"] / 2, "needed": newest.detail["needed"] * 2}
+    kinds = {line.split("]")[0] for line in false_claims(told, {**row_of(newest), "detail": half})}
+    assert kinds
+    assert any("evidence needed" in claim for claim in false_claims(told, {**row_of(newest), "detail": half}))
+
+
+def test_what_is_not_confirmed_says_how_much_evidence_there_is() -> None:
+    week_ = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+    detail = {"condition": "accumulated", "evidence": 831.4, "needed": 10_400.0}
+    verdict = Verdict(
+        "v", "lasting-shortfall", Subject("tickets", "billing"), week_, "shortfall", "automated", "unconfirmed",
+        Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02, value=0.061, windows=3, detail=detail,
+    )  # fmt: skip
+    text = plain_words(verdict)
+    assert text == (
+        "billing is above the limit, not confirmed: overconfident by 6.1 points (limit 2.0 points), "
+        "evidence 831 of the 10,400 needed (3 weeks pooled)"
+    )

@@ -1,0 +1,194 @@
+"""Evidence over a year of windows: what is looked at, what is found, and what a fixed fault leaves behind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.promises import PastWindow, Promise, promises_of
+from monitor.core.records import Reason, Verdict, Window
+from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
+from monitor.evaluation.accumulated import dated_promises
+from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.inference.sequential import LONGEST, restarted
+
+MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+RULE = Rule(
+    id="lasting-shortfall",
+    metric="shortfall",
+    where="automated",
+    condition="accumulated",
+    threshold=0.02,
+    min_samples=30,
+)
+CONFIG = Config(
+    version=1, sources={"tickets": SourceConfig(relation="tickets", score_is="probability_of_label")},
+    evaluation=EvaluationConfig(resamples=100), rules=(RULE,), automation=AutomationConfig(when_not_evaluated="keep"),
+)  # fmt: skip
+KEPT, BROKEN = 0.9, 0.75
+LABELS = tuple(f"label {i}" for i in range(10))
+
+
+def window(back: int = 0) -> Window:
+    start = MONDAY - timedelta(weeks=back)
+    return Window(start, start + timedelta(weeks=1), f"week-{back}", "weekly")
+
+
+def counts(kept: float, rows: int = 100) -> Counts:
+    """Automated rows of score .9 of which so many came true, and as many others that nobody acts on."""
+    hits = round(kept * rows)
+    return counts_from_rows([0.9] * rows + [0.1] * rows, [1] * hits + [0] * (2 * rows - hits), automate_at=0.8)
+
+
+def week(back: int, kept: float, rows: int = 100) -> PastWindow:
+    others = {label: promises_of(counts(KEPT, rows)) for label in LABELS}
+    return PastWindow(window(back), {**others, "label 0": promises_of(counts(kept, rows))})
+
+
+def data(*kept: float, rows: int = 100, **more: Any) -> SourceData:
+    """Weeks of ten labels, newest first; only label 0 is not as it should be."""
+    others = {label: counts(KEPT, rows) for label in LABELS}
+    current = WindowCounts(window(), {**others, "label 0": counts(kept[0], rows)})
+    past = tuple(week(back, each, rows) for back, each in enumerate(kept) if back)
+    return SourceData("tickets", current, past=past, **more)
+
+
+def judged(known: SourceData, rule: Rule = RULE) -> Verdict:
+    config = CONFIG.model_copy(update={"rules": (rule,)})
+    return next(v for v in verdicts_of(rule, known, config, ()) if v.subject.label == "label 0")
+
+
+def test_weeks_that_are_not_significant_alone_are_a_breach_together() -> None:
+    rule = RULE.model_copy(update={"condition": "above"})
+    few = [0.75] * 9
+    assert judged(data(*few[:1], rows=20), rule).outcome != "breach"
+    assert judged(data(*few[:5], rows=20)).outcome == "unconfirmed"
+    found = judged(data(*few, *[KEPT] * 20, rows=20))
+    assert (found.outcome, found.reason) == ("breach", Reason.ABOVE_THRESHOLD)
+    assert (found.windows, found.n, found.detail["since"]) == (9, 180, "week-8")
+    assert found.value == pytest.approx(0.15)
+    assert (found.detail["promised"], found.detail["kept"]) == (pytest.approx(0.9), pytest.approx(0.75))
+    assert found.p_value is found.p_adjusted is None
+
+
+def test_the_evidence_is_that_of_every_window_since_the_oldest() -> None:
+    kept = [0.85, 0.8, KEPT, 0.95, 0.7]
+    found = judged(data(*kept))
+    promises = [Promise(100, 100.0, 0.9, each) for each in reversed(kept)]
+    assert found.detail["evidence"] == pytest.approx(math.exp(restarted(promises, 0.02)[-1]), rel=1e-3)
+    assert [step[0] for step in found.detail["path"]] == [f"week-{back}" for back in (4, 3, 2, 1, 0)]
+    assert found.detail["path"][-1][1:4] == [100, 0.9, 0.85]
+
+
+def test_labels_that_keep_their_promise_are_ok_and_say_what_would_have_been_seen() -> None:
+    found = judged(data(*[KEPT] * 30))
+    assert (found.outcome, found.reason) == ("ok", Reason.WITHIN_THRESHOLD)
+    assert found.windows == 30
+    assert 0 < found.detectable < 0.1
+
+
+def test_too_few_rows_for_any_shortfall_are_not_evaluated() -> None:
+    found = judged(data(1.0, rows=5))
+    assert (found.outcome, found.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
+
+
+def test_a_label_without_automated_rows_has_no_rows() -> None:
+    known = data(KEPT)
+    labels = {**known.current.labels, "label 0": counts_from_rows([0.1] * 50, [0] * 50)}
+    found = judged(replace(known, current=replace(known.current, labels=labels)))
+    assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_ROWS)
+
+
+def test_an_old_good_year_does_not_hide_a_new_fault() -> None:
+    assert judged(data(*[BROKEN] * 3, *[KEPT] * 48)).outcome == "breach"
+
+
+def test_a_fault_that_was_fixed_is_forgotten_and_the_value_is_of_the_weeks_since() -> None:
+    """However long it lasted, since what is left of the evidence is capped."""
+    after = [judged(data(*[0.92] * good, *[0.6] * 40)) for good in range(1, 4)]
+    assert [verdict.outcome for verdict in after] == ["ok"] * 3
+    assert [verdict.windows for verdict in after] == [1, 2, 3]
+    slow = [judged(data(*[0.9] * good, *[0.82] * 40)) for good in range(1, 20)]
+    assert slow[0].outcome == "breach"
+    assert slow[0].detail["newest_alone"]["beyond"] is False
+    assert slow[-1].outcome == "ok"
+    assert slow[-1].windows < 20
+
+
+def test_windows_before_the_end_of_the_baseline_and_of_another_version_are_not_looked_at() -> None:
+    known = data(*[BROKEN] * 10)
+    end = window(4).end
+    pinned = Baseline(
+        "tickets", "label 0", 1, end - timedelta(weeks=8), end, "a", "b", counts(KEPT),
+        edges_of(counts(KEPT), CONFIG.evaluation), end, "test", "test",
+    )  # fmt: skip
+    assert len(dated_promises(RULE, replace(known, baselines={"label 0": pinned}), "label 0")) == 4
+    versions = [replace(past, main_version="v1" if place >= 2 else "v2") for place, past in enumerate(known.past)]
+    current = replace(known.current, versions={"v2": 10})
+    assert len(dated_promises(RULE, replace(known, current=current, past=tuple(versions)), "label 0")) == 3
+
+
+def test_windows_whose_rows_were_rejected_are_left_out() -> None:
+    known = data(*[BROKEN] * 5)
+    rejected = Rejections({"label 0": Rejection(Why.SHARE, RejectionCause.OTHER, 50, 100)})
+    past = (known.past[0], replace(known.past[1], rejected=rejected), *known.past[2:])
+    assert [w.name for w, _ in dated_promises(RULE, replace(known, past=past), "label 0")] == [
+        "week-0", "week-1", "week-3", "week-4",
+    ]  # fmt: skip
+
+
+def test_windows_that_are_known_in_full_are_not_counted_twice() -> None:
+    """The newest ones come with their counts, read once more; the history may hold older ones of them."""
+    known = data(*[BROKEN] * 4)
+    again = WindowCounts(window(1), {label: counts(KEPT) for label in LABELS})
+    found = dated_promises(RULE, replace(known, earlier=(again,)), "label 0")
+    assert [(w.name, p.kept) for w, p in found] == [
+        ("week-0", BROKEN), ("week-1", KEPT), ("week-2", BROKEN), ("week-3", BROKEN),
+    ]  # fmt: skip
+
+
+def test_late_truths_change_the_evidence_and_are_not_added_to_it() -> None:
+    first, later = data(KEPT, 0.8, KEPT), data(KEPT, 0.86, KEPT)
+    assert judged(later).detail["evidence"] < judged(first).detail["evidence"]
+    assert judged(later).detail["evidence"] == judged(data(KEPT, 0.86, KEPT)).detail["evidence"]
+    assert judged(later).id != judged(first).id
+
+
+def test_no_more_than_a_year_is_looked_at() -> None:
+    assert len(dated_promises(RULE, data(*[KEPT] * 80), "label 0")) == LONGEST
+
+
+def test_more_labels_and_a_longer_run_length_need_more_evidence() -> None:
+    known = data(0.8, 0.8)
+    assert judged(known).detail["needed"] == 520 * len(LABELS)
+    assert judged(known, RULE.model_copy(update={"average_run_length": 52})).detail["needed"] == 52 * len(LABELS)
+    days = RULE.model_copy(update={"schedule": "daily"})
+    assert judged(known, days).detail["needed"] == 7 * 520 * len(LABELS)
+
+
+def test_several_labels_in_trouble_need_less_evidence_each() -> None:
+    known = data(*[0.7] * 3)
+    labels = {label: (counts(0.7) if label in LABELS[:5] else found) for label, found in known.current.labels.items()}
+    past = tuple(
+        replace(p, labels={k: (p.labels["label 0"] if k in LABELS[:5] else v) for k, v in p.labels.items()})
+        for p in known.past
+    )
+    many = judged(replace(known, current=replace(known.current, labels=labels), past=past))
+    assert many.detail["needed"] == pytest.approx(520 * len(LABELS) / 5)
+
+
+@pytest.mark.parametrize("rows", [20, 200])
+def test_a_decade_of_labels_that_keep_their_promise_opens_nothing(rows: int) -> None:
+    """At their promise exactly, the evidence hardly ever comes near what is needed."""
+    rng = np.random.default_rng(rows)
+    kept = rng.binomial(rows, 0.9, size=(20, 520)) / rows
+    paths = [restarted([Promise(rows, float(rows), 0.9, k) for k in label], 0.02) for label in kept.tolist()]
+    assert max(path.max() for path in paths) < math.log(520 * 20)
