@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -160,7 +159,7 @@ _ALL = (
     Construction("vote_share", "Share of the runs that said yes", "votes", vote_share),
 )
 
-CONSTRUCTIONS: Mapping[str, Construction] = MappingProxyType({each.name: each for each in _ALL})
+CONSTRUCTIONS: Mapping[str, Construction] = {each.name: each for each in _ALL}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

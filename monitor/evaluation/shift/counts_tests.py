@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are first used, and most commands never use them
 
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
 
@@ -32,14 +33,6 @@ class Effect:
     statistic: float | None
     p_value: float | None
     detail: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Frozen(Protocol):
-    """Whatever holds the counts of a baseline."""
-
-    @property
-    def counts(self) -> Counts:
-        """The frozen cells."""
 
 
 def ks(window: Counts, baseline: Counts) -> Effect:
@@ -152,7 +145,7 @@ def source_shifts(
     source: str,
     window: Window,
     labels: Mapping[str | None, Counts],
-    baselines: Mapping[str | None, Frozen],
+    baselines: Mapping[str | None, Baseline],
 ) -> list[ShiftResult]:
     """KS and PSI of the scores of every label with a baseline and of the source as a whole, and the label mix.
 
