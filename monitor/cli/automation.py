@@ -31,7 +31,7 @@ from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchE
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels
-from monitor.operations.drill import DrillRefused, DrillSummary, Notice, check, limit, summaries
+from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
 from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
@@ -90,16 +90,15 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     if json_output:
         typer.echo(json.dumps(rows, indent=1))
         return
+    if not rows:
+        nothing = "no label is known yet; the first run finds them"
+        cli.out.print(Text(nothing if label is None else f"no source knows the label {label!r}"))
+        return
     table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
     for row in rows:
         table.add_row(*_status_cells(row, board.at, opened.config.zone))
-    nothing = (
-        "no label is known yet; the first run finds them" if label is None else f"no source knows the label {label!r}"
-    )
-    cli.out.print(table if rows else Text(nothing))
-    if rows:
-        as_of = f"As of {_local(board.at, opened.config.zone)}. Times are in {opened.config.timezone}."
-        cli.out.print(as_of, markup=False)
+    cli.out.print(table)
+    cli.out.print(f"As of {_local(board.at, opened.config.zone)}. Times are in {opened.config.timezone}.", markup=False)
 
 
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
@@ -113,17 +112,16 @@ def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Te
         why = f"{why}, {AGAINST}"
     least = "not known yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
     changed = f"{_local(row['changed_at'], zone)} by {row['by']}" if row["by"] else ""
-    label = "(the whole source)" if row["label"] is None else row["label"]
-    name, shown, *rest = cli.cells(row["source"], label, least, why, _lease(row, now, zone), changed)
-    return [name, shown, Text(state, style=style), *rest]
+    lease = ""
+    if row["state"] == "on" and row["lease_until"] is not None:
+        left = datetime.fromisoformat(row["lease_until"]) - now
+        lease = f"{rest(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
+    name, label, *others = cli.cells(row["source"], _label(row["label"]), least, why, lease, changed)
+    return [name, label, Text(state, style=style), *others]
 
 
-def _lease(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> str:
-    """How much of the lease is left, and its end."""
-    if row["state"] != "on" or row["lease_until"] is None:
-        return ""
-    left = datetime.fromisoformat(row["lease_until"]) - now
-    return f"{rest(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
+def _label(label: str | None) -> str:
+    return "(the whole source)" if label is None else label
 
 
 def rest(left: timedelta) -> str:
@@ -150,18 +148,13 @@ def status_rows(opened: Monitor, board: SwitchSnapshot, source: str, label: str 
 
     The label of a drill is shown only to who asks for it by name.
     """
-    known = [name for name in known_labels(opened, source) if name is not None]
-    if (source, DRILL_LABEL) in board.switches:
-        known += [DRILL_LABEL] if label == DRILL_LABEL and DRILL_LABEL not in known else []
-    keys: list[str | None] = [name for name in known if label in (None, name)]
-    if (source, None) in board.switches and label is None:
-        keys.append(None)
+    known, config = known_labels(opened, source), opened.config
+    keys: list[str | None] = [name for name in known if name is not None and label in (None, name)]
+    if label in (None, DRILL_LABEL) and (source, label) in board.switches and label not in keys:
+        keys.append(label)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
-    config = opened.config
-    return [
-        _status_row(board, source, key, known_of(config, source, key, stored, board.at), config.automation.dry_run)
-        for key in keys
-    ]
+    evidence = {key: known_of(config, source, key, stored, board.at) for key in keys}
+    return [_status_row(board, source, key, found, config.automation.dry_run) for key, found in evidence.items()]
 
 
 def _status_row(
@@ -174,7 +167,8 @@ def _status_row(
     forbidden = found.reason == GateReason.SOURCE_OFF
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
-    found = _unless_closed(found, board)
+    closed = closed_by_history(board, board.at)  # a history that was put back closes every gate
+    found = found if closed is None else Allowed(False, closed.reason, closed.detail)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
@@ -183,12 +177,6 @@ def _status_row(
         "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(known, state.blocked),
         "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
     }  # fmt: skip
-
-
-def _unless_closed(found: Allowed, board: SwitchSnapshot) -> Allowed:
-    """A history that was put back closes every gate, whatever its switches say."""
-    closed = closed_by_history(board, board.at)
-    return found if closed is None else Allowed(False, closed.reason, closed.detail)
 
 
 def _iso(moment: datetime | None) -> str | None:
@@ -243,18 +231,19 @@ def _change(
         config, actor = looked_at.config, cli.who(by)
         check_words(source, label, reason, every=every)
         asked = cli.check_source(config, source)
-        is_whole = label is None and not every
-        targets = whole_sources(asked) if is_whole else targets_of(looked_at, asked, label, enable=enable)
+        if label is None and not every:
+            targets: list[tuple[str, str | None]] = [(name, None) for name in asked or ()]
+        else:
+            targets = targets_of(looked_at, asked, label, enable=enable)
         hold = cli.moment(until, config)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
     with cli.monitor(reads=False) as opened:
         for name, each in targets:
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold)
-            shown = each if each is not None else "(the whole source)"
             settings = config.sources[name]
             critical = settings.any_critical if each is None else settings.is_critical(each)
             follows = _what_follows(opened.store.switch(name, each), config.zone, critical=critical)
-            cli.out.print(Text(clean(f"{name}/{shown}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
+            cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
     for name in asked or config.sources if every else ():
         if name not in dict(targets):
             cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
@@ -280,8 +269,7 @@ def check_words(source: str | None, label: str | None, reason: str, *, every: bo
             "say which: --label L (with --source S where two sources have it), --all, "
             "or --source S alone for the source's own switch"
         )
-    if not reason.strip():
-        raise cli.UsageError("--reason may not be empty: the next person wants to know why")
+    cli.check_reason(reason)
     if label == "":  # as from an unset shell variable: it must never mean every label
         raise cli.UsageError("--label is empty; name the label, or say --all")
     if label is not None and len(label.encode(errors="replace")) > LABEL_BYTES:
@@ -290,18 +278,11 @@ def check_words(source: str | None, label: str | None, reason: str, *, every: bo
 
 def check_change(config: Config, *, enable: bool, by: str, reason: str, until: datetime | None) -> None:
     """Raise UsageError for what the switch itself refuses: a name of blanks, an --until that is over."""
+    state, automation, now = SwitchState("", None), config.automation, utc_now()
     try:
-        operator_change(
-            SwitchState("", None), enable=enable, by=by, reason=reason, now=utc_now(), until=until,
-            automation=config.automation, key="",
-        )  # fmt: skip
+        operator_change(state, enable=enable, by=by, reason=reason, now=now, until=until, automation=automation, key="")
     except ValueError as error:
         raise cli.UsageError(str(error)) from error
-
-
-def whole_sources(asked: list[str] | None) -> list[tuple[str, str | None]]:
-    """The sources' own switches."""
-    return [(name, None) for name in asked or ()]
 
 
 def targets_of(
@@ -326,8 +307,7 @@ def targets_of(
 def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:
     """What --all means: every known label; the source's own switch too where it is off."""
     labels = [label for label in known_labels(opened, source) if label is not None]
-    whole = opened.store.switch(source, None)
-    return [*labels, None] if whole.version and enable else [*labels]
+    return [*labels, None] if enable and opened.store.switch(source, None).version else [*labels]
 
 
 @automation_app.command(
@@ -346,32 +326,26 @@ def history_command(
 ) -> None:
     """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
     with cli.store() as store:
-        events = [
-            e
-            for e in store.switch_events(source=source)
-            if label in (None, e.label) and kind in (None, e.kind) and (label == DRILL_LABEL or e.label != DRILL_LABEL)
-        ][-(last or 0) :]
+        found = store.switch_events(source=source)
+    mine = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
+    events = [e for e in mine if label in (None, e.label) and kind in (None, e.kind)][-(last or 0) :]
     if json_output:
         typer.echo(json.dumps([_event_row(e) for e in events], indent=1))
         return
-    zone = _zone()
+    if not events:
+        filtered = any(given is not None for given in (source, label, kind))
+        cli.out.print("no such change" if filtered else "no change yet")
+        return
+    try:
+        zone = cli.configuration().zone
+    except (ConfigProblems, SettingsError):  # the history can be read without it
+        zone = ZoneInfo("UTC")
     table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
     for e in events:
-        shown = "(the whole source)" if e.label is None else e.label
-        table.add_row(*cli.cells(_local(e.at, zone), e.source, shown, e.kind, e.from_state, e.to_state, e.actor,
-                                 e.reason, e.verdict or ""))  # fmt: skip
-    filtered = any(given is not None for given in (source, label, kind))
-    cli.out.print(table if events else "no such change" if filtered else "no change yet")
-    if events:
-        cli.out.print(f"Times are in {zone.key}.", markup=False)
-
-
-def _zone() -> ZoneInfo:
-    """The configured time zone; UTC where the file cannot be read, since the history can be read without it."""
-    try:
-        return cli.configuration().zone
-    except (ConfigProblems, SettingsError):
-        return ZoneInfo("UTC")
+        change = e.kind, e.from_state, e.to_state, e.actor, e.reason, e.verdict or ""
+        table.add_row(*cli.cells(_local(e.at, zone), e.source, _label(e.label), *change))
+    cli.out.print(table)
+    cli.out.print(f"Times are in {zone.key}.", markup=False)
 
 
 @automation_app.command(
@@ -407,11 +381,16 @@ def drill(
             raise cli.fail(str(error)) from error
     found = summaries(notices, ttl_s)
     if json_output:
-        typer.echo(json.dumps(_drill_document(name, ttl_s, found, notices), indent=1))
+        about = {"source": name, "label": DRILL_LABEL, "ttl_s": ttl_s, "limit_s": limit(ttl_s)}
+        results = {"summary": [asdict(each) for each in found], "notices": [asdict(each) for each in notices]}
+        typer.echo(json.dumps(about | results, indent=1))
     else:
         cli.out.print(_drill_table(found, ttl_s))
-    if any(each.within < each.changes for each in found):
-        raise cli.fail(_too_slow(notices, ttl_s))
+    late = [n for n in notices if n.seconds is None or n.seconds > limit(ttl_s)]
+    if late:
+        reasons = ", ".join(sorted({f"{n.gate}: {n.reason}" for n in late}))
+        share = f"{len(late)} of {len(notices)} changes"
+        raise cli.fail(f"{share} were noticed too late or not at all; the gates last said {reasons}")
 
 
 def _gates(url: str | None) -> tuple[dict[str, dict[str, str]], int]:
@@ -427,13 +406,6 @@ def _gates(url: str | None) -> tuple[dict[str, dict[str, str]], int]:
     return gates, settings.gate_ttl_s
 
 
-def _drill_document(source: str, ttl_s: int, found: list[DrillSummary], notices: list[Notice]) -> dict[str, Any]:
-    return {
-        "source": source, "label": DRILL_LABEL, "ttl_s": ttl_s, "limit_s": limit(ttl_s),
-        "summary": [asdict(each) for each in found], "notices": [asdict(each) for each in notices],
-    }  # fmt: skip
-
-
 def _drill_table(found: list[DrillSummary], ttl_s: int) -> Table:
     title = f"Seconds until a gate noticed; allowed: {limit(ttl_s):g} (the TTL of {ttl_s} s, and one)"
     table = plain_table("gate", "turned", "times", "in time", "shortest", "median", "longest", title=title)
@@ -443,17 +415,8 @@ def _drill_table(found: list[DrillSummary], ttl_s: int) -> Table:
     return table
 
 
-def _too_slow(notices: list[Notice], ttl_s: int) -> str:
-    late = [n for n in notices if n.seconds is None or n.seconds > limit(ttl_s)]
-    reasons = ", ".join(sorted({f"{n.gate}: {n.reason}" for n in late}))
-    return f"{len(late)} of {len(notices)} changes were noticed too late or not at all; the gates last said {reasons}"
-
-
 def _event_row(event: SwitchEvent) -> dict[str, Any]:
-    return {
-        "at": event.at.isoformat(), "source": event.source, "label": event.label, "kind": event.kind,
-        "from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason,
-        "blocked": [list(r) for r in event.blocked], "verdict": event.verdict,
-        "lease_until": event.lease_until.isoformat() if event.lease_until else None,
-        "until": event.until.isoformat() if event.until else None,
-    }  # fmt: skip
+    about = {"at": event.at.isoformat(), "source": event.source, "label": event.label, "kind": event.kind}
+    change = {"from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason}
+    times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until)}
+    return about | change | {"blocked": [list(r) for r in event.blocked], "verdict": event.verdict} | times

@@ -50,20 +50,20 @@ def pin_command(
         start, end = span_of(config, first, last)
         names = cli.check_source(config, source)
     with cli.monitor() as opened, status() as say:
+        actor = cli.who(by)
         found = pin(
-            opened, start, end, by=cli.who(by), reason=reason, label=label, sources=names, anyway=anyway, progress=say
-        )  # fmt: skip
+            opened, start, end, by=actor, reason=reason, label=label, sources=names, anyway=anyway, progress=say
+        )
     _show_found(found)
-    for baseline in found.baselines:
-        cli.out.print(f"pinned {_name(baseline)} version {baseline.version}: {baseline.counts.rows:,} pairs "
-                      f"of {baseline.first_window}..{baseline.last_window}", markup=False)  # fmt: skip
-    for refused in found.refusals:
-        cli.err.print(f"refused {refused}", style="red", markup=False, soft_wrap=True)
+    for b in found.baselines:
+        span = f"{b.first_window}..{b.last_window}"
+        cli.out.print(f"pinned {_name(b)} version {b.version}: {b.counts.rows:,} pairs of {span}", markup=False)
+    problems = [f"refused {refused}" for refused in found.refusals]
     if found.refusals:
-        hint = "take more weeks (--from), or lower baseline.min_pairs in alerts.yaml"
-        cli.err.print(hint, style="red", soft_wrap=True)
-    for unread, why in found.unread.items():
-        cli.err.print(f"not pinned, cannot be read: {unread}: {why}", style="red", markup=False, soft_wrap=True)
+        problems.append("take more weeks (--from), or lower baseline.min_pairs in alerts.yaml")
+    problems += [f"not pinned, cannot be read: {unread}: {why}" for unread, why in found.unread.items()]
+    for problem in problems:
+        cli.err.print(problem, style="red", markup=False, soft_wrap=True)
     if found.concerns:
         _show_concerns(found)
     if not (found.baselines or found.refusals or found.unread or found.concerns):
@@ -117,12 +117,10 @@ def _name(baseline: Baseline) -> str:
 
 
 def _row(baseline: Baseline) -> dict[str, object]:
-    return {
-        "source": baseline.source, "label": baseline.label, "version": baseline.version,
-        "from": baseline.first_window, "to": baseline.last_window, "pairs": baseline.counts.rows,
-        "pinned_at": baseline.pinned_at.isoformat(timespec="seconds"), "by": baseline.pinned_by,
-        "reason": baseline.reason, "digest": baseline.digest,
-    }  # fmt: skip
+    about = {"source": baseline.source, "label": baseline.label, "version": baseline.version}
+    rows = {"from": baseline.first_window, "to": baseline.last_window, "pairs": baseline.counts.rows}
+    pinned = {"pinned_at": baseline.pinned_at.isoformat(timespec="seconds"), "by": baseline.pinned_by}
+    return about | rows | pinned | {"reason": baseline.reason, "digest": baseline.digest}
 
 
 @baseline_app.command("list", epilog="Example:  calmon baseline list --source tickets")
@@ -137,9 +135,9 @@ def list_command(
         return
     table = plain_table("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
     for b in found:
-        table.add_row(*cli.cells(b.source, b.label if b.label is not None else "(all)", str(b.version),
-                                 f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}",
-                                 f"{b.pinned_at:%Y-%m-%d %H:%M}", b.pinned_by, b.reason))  # fmt: skip
+        about = b.source, "(all)" if b.label is None else b.label, str(b.version)
+        rows = f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}"
+        table.add_row(*cli.cells(*about, *rows, f"{b.pinned_at:%Y-%m-%d %H:%M}", b.pinned_by, b.reason))
     cli.out.print(table if found else "no baseline yet; `calmon baseline pin` makes one")
 
 
@@ -157,22 +155,18 @@ def show_command(
         raise cli.fail(f"no such baseline of {source}/{label or '(all labels)'}; `calmon baseline list` shows all")
     baseline = found[-1]
     bins = bin_counts(baseline.counts, baseline.edges["all"])
+    columns = (map(bins.range_of, range(len(bins.n))), bins.n.tolist(), bins.score.tolist(), bins.rate.tolist())
     rows = [
-        {"above": bins.range_of(m)[0], "to": bins.range_of(m)[1], "rows": int(bins.n[m]),
-         "mean_score": float(bins.score[m]), "hit_rate": float(bins.rate[m])}
-        for m in range(len(bins.n))
-    ]  # fmt: skip
+        {"above": above, "to": to, "rows": n, "mean_score": score, "hit_rate": rate}
+        for (above, to), n, score, rate in zip(*columns, strict=True)
+    ]
     if json_output:
         typer.echo(json.dumps(_row(baseline) | {"ece_plug_in": ece(bins), "bins": rows}, indent=1))
         return
     (title,) = cli.cells(f"{_name(baseline)} version {baseline.version}")
     table = plain_table("scores above", "up to", "rows", "mean score", "hit rate", title=title)
     for row in rows:
-        table.add_row(
-            "–" if row is rows[0] else f"{row['above']:.4f}",  # the first bin holds 0 itself
-            f"{row['to']:.4f}",
-            f"{row['rows']:,}",
-            f"{row['mean_score']:.4f}",
-            f"{row['hit_rate']:.4f}",
-        )
+        above = "–" if row is rows[0] else f"{row['above']:.4f}"  # the first bin holds 0 itself
+        means = f"{row['mean_score']:.4f}", f"{row['hit_rate']:.4f}"
+        table.add_row(above, f"{row['to']:.4f}", f"{row['rows']:,}", *means)
     cli.out.print(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,8 +52,9 @@ def check(
             findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
     cli.out.print(_findings_table(findings))
     cli.out.print(_rules_table(config))
-    if any(f.state in ("failed", "wrong") for f in findings):
-        raise typer.Exit(cli.USAGE if any(f.state == "wrong" for f in findings) else cli.FAILED)
+    states = {f.state for f in findings}
+    if states & {"failed", "wrong"}:
+        raise typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)
 
 
 def check_schedules(config: Config, path: Path) -> list[CheckResult]:
@@ -74,9 +75,8 @@ def check_warehouse(settings: Settings, config: Config) -> list[CheckResult]:
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
-            return [
-                *(_check_relation(warehouse, name, config) for name in config.sources), *_check_role(warehouse)
-            ]  # fmt: skip
+            relations = [_check_relation(warehouse, name, config) for name in config.sources]
+            return [*relations, *_check_role(warehouse)]
     except WrongWarehouseAddress as error:
         return [CheckResult("warehouse", "wrong", str(error))]
     except (WarehouseFailed, RelationError) as error:
@@ -84,12 +84,10 @@ def check_warehouse(settings: Settings, config: Config) -> list[CheckResult]:
 
 
 def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckResult:
-    problems = warehouse.check(name, config.sources[name])
-    if problems:
-        return CheckResult(
-            f"source {name}", "failed", without_secrets("\n".join(f"{p.message}: {p.remedy}" for p in problems))
-        )
-    return CheckResult(f"source {name}", "ok", f"{without_secrets(config.sources[name].relation)} can be read")
+    source = config.sources[name]
+    text = "\n".join(f"{p.message}: {p.remedy}" for p in warehouse.check(name, source))
+    found = CheckResult(f"source {name}", "ok", f"{without_secrets(source.relation)} can be read")
+    return replace(found, state="failed", text=without_secrets(text)) if text else found
 
 
 def _check_role(warehouse: Warehouse) -> list[CheckResult]:

@@ -130,17 +130,13 @@ def plain_errors() -> Iterator[None]:
     except BrokenPipeError:  # whoever read our output has had enough
         raise
     except OSError as error:
-        raise fail(_of_the_system(error)) from error
+        what = error.strerror or str(error) or type(error).__name__
+        raise fail(what if error.filename is None else f"{error.filename}: {what}") from error
 
 
 def first_line(error: object) -> str:
     """What a driver says, without what it adds."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _of_the_system(error: OSError) -> str:
-    what = error.strerror or str(error) or type(error).__name__
-    return what if error.filename is None else f"{error.filename}: {what}"
 
 
 def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
@@ -194,6 +190,12 @@ def check_source(config: Config, source: str | None) -> list[str] | None:
     if source not in config.sources:
         raise UsageError(f"alerts.yaml has no source {source!r}; it has: {', '.join(config.sources)}")
     return [source]
+
+
+def check_reason(reason: str) -> None:
+    """Exit 2 where a reason says nothing."""
+    if not reason.strip():
+        raise fail("--reason may not be empty: the next person wants to know why", USAGE)
 
 
 def who(by: str | None) -> str:

@@ -60,8 +60,7 @@ def confirm(reason: WhyOption, by: cli.ByOption = None) -> None:
 
     Look at `calmon automation status` first, and turn off what was turned off since the backup.
     """
-    if not reason.strip():
-        raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
+    cli.check_reason(reason)
     with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
         found = store.confirm(why=reason, by=cli.who(by), now=utc_now())
     cli.out.print(f"confirmed: gates accept this history again (epoch {found.mark.epoch})", markup=False)
@@ -91,15 +90,11 @@ def restore(
 
     It may be in use meanwhile. What was turned off since the backup is on again in it: hence the confirmation.
     """
-    if not reason.strip():
-        raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
+    cli.check_reason(reason)
     with cli.plain_errors():
         archive.restore(store_address(), file, by=cli.who(by), reason=reason, now=utc_now())
-    cli.out.print(
-        f"restored from {file}. Every gate is closed. Compare `calmon automation status` with what should be on, then "
-        "`calmon db confirm --reason TEXT`",
-        markup=False, soft_wrap=True,
-    )  # fmt: skip
+    next_step = "Compare `calmon automation status` with what should be on, then `calmon db confirm --reason TEXT`"
+    cli.out.print(f"restored from {file}. Every gate is closed. {next_step}", markup=False, soft_wrap=True)
 
 
 @db_app.command(epilog="Examples:  calmon db check  ·  calmon db check --json")
@@ -110,10 +105,9 @@ def check(json_output: cli.JsonFlag = False) -> None:
     if json_output:
         typer.echo(json.dumps(asdict(found), indent=1, default=str))
     else:
-        mark = found.identity.mark if found.identity else None
-        which = f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
-        cli.out.print(f"schema revision {found.revision}{which}; {found.journal_bytes:,} bytes in the journal (-wal)",
-                      markup=False, soft_wrap=True)  # fmt: skip
+        mark, text = found.identity.mark if found.identity else None, f"schema revision {found.revision}"
+        text += f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
+        cli.out.print(f"{text}; {found.journal_bytes:,} bytes in the journal (-wal)", markup=False, soft_wrap=True)
         for name, rows in found.rows.items():
             cli.out.print(f"{name}: {rows:,} rows", markup=False)
         for problem in found.problems:

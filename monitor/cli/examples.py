@@ -68,22 +68,14 @@ def _show(found: Examples, zone: ZoneInfo) -> None:
         f"{wanted.most:g}, the most confident first"
     )
     if not found.rows:
-        cli.out.print(about)
-        cli.out.print("No such row.")
+        cli.out.print(about, "No such row.", sep="\n")
         return
-    segments = tuple(found.rows[0].segments)
-    table = plain_table(
-        "item", "label", "score", "actual", "predicted", "resolved at", *(escape(clean(name)) for name in segments)
-    )
+    segments = [escape(clean(name)) for name in found.rows[0].segments]
+    table = plain_table("item", "label", "score", "actual", "predicted", "resolved at", *segments)
     for row in found.rows:
-        told = (
-            f"{row.score:.4f}",
-            f"{row.actual:g}",
-            f"{row.predicted:d}",
-            f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}",
-        )
-        table.add_row(*cli.cells(row.item, row.label), *told, *cli.cells(*row.segments.values()))
-    cli.out.print(about)
-    cli.out.print(table)
+        numbers = f"{row.score:.4f}", f"{row.actual:g}", f"{row.predicted:d}"
+        at = f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}"
+        table.add_row(*cli.cells(row.item, row.label), *numbers, at, *cli.cells(*row.segments.values()))
+    cli.out.print(about, table, sep="\n")
     if found.more:
         cli.out.print(f"{len(found.rows)} rows are shown, there are more: --limit")

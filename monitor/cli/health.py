@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -45,27 +44,15 @@ def health(
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
     automation = automation_line(seen, now)
     if json_output:
-        _print_json(found, automation, now, healthy=not bad, ever_run=seen.since is not None)
+        rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
+        state = {"healthy": not bad, "ever_run": seen.since is not None, "automation": automation, "findings": rows}
+        typer.echo(json.dumps(state | {"as_of": now.isoformat(), "not_checked": NOT_CHECKED}, indent=1))
     else:
         _print(found, automation, ever_run=seen.since is not None)
-        cli.out.print(_basis(now), markup=False, soft_wrap=True)
+        basis = f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: "
+        cli.out.print(f"{basis}{' and '.join(NOT_CHECKED)} (`calmon check`).", markup=False, soft_wrap=True)
     if bad:
         raise typer.Exit(cli.FAILED)
-
-
-def _basis(now: datetime) -> str:
-    """What the answer is about: the time, what was read, and what was not."""
-    asked = " and ".join(NOT_CHECKED)
-    return f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: {asked} (`calmon check`)."
-
-
-def _print_json(found: Sequence[HealthIssue], automation: str, now: datetime, *, healthy: bool, ever_run: bool) -> None:
-    rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
-    document = {
-        "healthy": healthy, "ever_run": ever_run, "automation": automation, "findings": rows,
-        "as_of": now.isoformat(), "not_checked": NOT_CHECKED,
-    }  # fmt: skip
-    typer.echo(json.dumps(document, indent=1))
 
 
 def _print(found: Sequence[HealthIssue], automation: str, *, ever_run: bool) -> None:

@@ -196,14 +196,14 @@ def explain_command(
 def _known(opened: Monitor, verdict: Verdict) -> VerdictContext:
     """The verdict with what the history holds about it."""
     source, label, window = verdict.subject.source, verdict.subject.label, verdict.window
+    schedule, start, metric, where = window.schedule, window.start, verdict.metric, verdict.where
     current = opened.store.verdicts(
-        schedule=window.schedule, window_start=window.start, source=source, label=label, rule=verdict.rule
+        schedule=schedule, window_start=start, source=source, label=label, rule=verdict.rule
+    )
+    alone = opened.store.estimates(
+        schedule=schedule, window_start=start, source=source, label=label, metric=metric, where=where
     )
     newer = [other.id for other in current]
-    alone = opened.store.estimates(
-        schedule=window.schedule, window_start=window.start, source=source, label=label,
-        metric=verdict.metric, where=verdict.where,
-    )  # fmt: skip
     versions = {baseline.version: baseline for baseline in opened.store.baselines(source, label)}
     return VerdictContext(
         verdict=verdict,

@@ -16,9 +16,8 @@ from monitor.cli import common as cli
 from monitor.config.durations import parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject, Verdict
+from monitor.core.records import Incident, IncidentEvent, Severity, Subject, Verdict
 from monitor.core.wording import incident_state, moment, plain_words
-from monitor.history.delivery_rows import Root
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
 from monitor.run import deliver
@@ -26,6 +25,9 @@ from monitor.run import deliver
 incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
 cli.app.add_typer(incidents_app, name="incidents")
 
+_OPENED = ("id", "rule", "source", "label", "severity", "state", "opened_window", "opened_at", "breaches")
+_HELD = ("acknowledged_by", "acknowledged_at", "silenced_by", "silenced_until")
+_SINCE = ("resolved_window", "resolved_by", *_HELD, "reopened")
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or how it begins.")]
 
 
@@ -45,9 +47,8 @@ def list_command(
         return
     table = plain_table("id", "severity", "rule", "label", "since", "breaches", "state", "verdict")
     for i in found:
-        name = _subject(i)
-        row = (i.id[:8], i.severity, i.rule, name, i.opened_window, str(i.breaches), _state(i), i.last_verdict[:8])
-        table.add_row(*cli.cells(*row))
+        about = i.id[:8], i.severity, i.rule, _subject(i)
+        table.add_row(*cli.cells(*about, i.opened_window, str(i.breaches), _state(i), i.last_verdict[:8]))
     cli.out.print(table if found else "no incident is open")
 
 
@@ -66,8 +67,7 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
         found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
         typer.echo(json.dumps(found, indent=1))
         return
-    for line in _shown(incident, breach, events, message):
-        cli.out.print(cli.cells(line)[0])
+    cli.out.print(*cli.cells(*_shown(incident, breach, events, message)), sep="\n")
     table = plain_table("when", "what", "window", "by", "why")
     for event in events:
         why = event.reason + (f": {event.detail['why']}" if event.detail.get("why") else "")
@@ -163,13 +163,17 @@ def trial_command(
 ) -> None:
     """Send a message that says it is a test to every route; it mentions nobody."""
     with cli.monitor() as opened:
-        routes = _routes(opened.config, severity)
-        sent = [_send_test(opened, level, route, cli.who(by)) for level, route in routes]
+        routes, sent = _routes(opened.config, severity), []
+        for level, route in routes:
+            payload = trial_message(route.channel, level, cli.who(by), opened.clock(), route.mention)
+            sent.append(delivery_of(payload, kind="test", now=opened.clock()))
+            opened.store.add_delivery(sent[-1])
         deliver(opened)
         now = opened.store.delivery_roots([one.id for one in sent])
     table = plain_table("channel", "as", "result")
     for (level, _), one in zip(routes, sent, strict=True):
-        table.add_row(*cli.cells(one.channel, level, _became(now[one.id])))
+        state, error = now[one.id].state, now[one.id].error
+        table.add_row(*cli.cells(one.channel, level, state if error is None else f"{state}: {error}"))
     cli.out.print(table)
     if any(now[one.id].state != "sent" for one in sent):
         raise typer.Exit(cli.FAILED)
@@ -190,17 +194,6 @@ def _routes(config: Config, severity: str | None) -> list[tuple[Severity, Route]
     return found
 
 
-def _send_test(opened: Monitor, severity: Severity, route: Route, by: str) -> Delivery:
-    payload = trial_message(route.channel, severity, by, opened.clock(), route.mention)
-    delivery = delivery_of(payload, kind="test", now=opened.clock())
-    opened.store.add_delivery(delivery)
-    return delivery
-
-
-def _became(delivery: Root) -> str:
-    return delivery.state if delivery.error is None else f"{delivery.state}: {delivery.error}"
-
-
 def _state(incident: Incident) -> str:
     if incident.state == "silenced" and incident.silenced_until is not None:
         return f"silenced until {moment(incident.silenced_until)}"
@@ -209,24 +202,12 @@ def _state(incident: Incident) -> str:
 
 
 def _row(incident: Incident) -> dict[str, Any]:
-    return {
-        "id": incident.id, "rule": incident.rule, "source": incident.source, "label": incident.label,
-        "severity": incident.severity, "state": incident.state, "opened_window": incident.opened_window,
-        "opened_at": incident.opened_at.isoformat(), "breaches": incident.breaches,
-        "reason": ", ".join(incident.reasons),
-        "verdict": incident.last_verdict, "resolved_window": incident.resolved_window,
-        "resolved_by": incident.resolved_by, "acknowledged_by": incident.acknowledged_by,
-        "acknowledged_at": _iso(incident.acknowledged_at), "silenced_by": incident.silenced_by,
-        "silenced_until": _iso(incident.silenced_until), "reopened": incident.reopened,
-    }  # fmt: skip
+    row = {name: getattr(incident, name) for name in _OPENED}
+    row |= {"reason": ", ".join(incident.reasons), "verdict": incident.last_verdict}
+    row |= {name: getattr(incident, name) for name in _SINCE}
+    return row | {name: at.isoformat() for name, at in row.items() if isinstance(at, datetime)}
 
 
 def _event(event: IncidentEvent) -> dict[str, Any]:
-    return {
-        "at": event.at.isoformat(), "kind": event.kind, "reason": event.reason, "actor": event.actor,
-        "window": event.window, "verdict": event.verdict, "why": event.detail.get("why"),
-    }  # fmt: skip
-
-
-def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+    about = {"at": event.at.isoformat(), "kind": event.kind, "reason": event.reason, "actor": event.actor}
+    return about | {"window": event.window, "verdict": event.verdict, "why": event.detail.get("why")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,7 +26,7 @@ from monitor.operations.recalibrate import (
     sources_with,
 )
 from monitor.recalibration.compare_constructions import Compared
-from monitor.recalibration.gain import Gain, ScoreQuality
+from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import ScoreMap, apply_one
 from monitor.report.console import plain_table
 
@@ -89,17 +90,15 @@ def _only_source(store: Store, config: Config, label: str | None, last: Window, 
     names = [name for name, each in config.sources.items() if each.kind != "regression"] or list(config.sources)
     if len(names) == 1:
         return names[0]
-    if baseline:
-        having = [name for name in names if label in store.latest_baselines(name)]
-    else:
-        having = sources_with(store, label, names, last)
-    if len(having) != 1:
-        raise cli.UsageError(f"say which source with --source; {_of(label)}: {', '.join(having) or 'none'}")
-    return having[0]
+    pinned = [name for name in names if label in store.latest_baselines(name)] if baseline else []
+    having = pinned if baseline else sources_with(store, label, names, last)
+    return _the_only(having, "these have rows" if label is None else f"these have the label {label!r}")
 
 
-def _of(label: str | None) -> str:
-    return "these have rows" if label is None else f"these have the label {label!r}"
+def _the_only(sources: Sequence[str], which: str) -> str:
+    if len(sources) != 1:
+        raise cli.UsageError(f"say which source with --source; {which}: {', '.join(sources) or 'none'}")
+    return sources[0]
 
 
 def _write(score_map: ScoreMap | None, out: Path) -> None:
@@ -123,11 +122,8 @@ def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> Non
     cli.out.print(table)
     cli.out.print(found.choice.sentence, markup=False, highlight=False)
     if found.score_map is not None:
-        moved = apply_one(found.score_map, automate_at)
-        cli.out.print(
-            f"a score of {automate_at:.2f} (automate_at) becomes {moved:.4f}: choose thresholds anew, on new scores",
-            markup=False, highlight=False,
-        )  # fmt: skip
+        now = f"a score of {automate_at:.2f} (automate_at) becomes {apply_one(found.score_map, automate_at):.4f}"
+        cli.out.print(f"{now}: choose thresholds anew, on new scores", markup=False, highlight=False)
 
 
 def _line(name: str, quality: ScoreQuality) -> tuple[str, ...]:
@@ -143,24 +139,14 @@ def _interval(ece: Interval) -> str:
 
 
 def _document(material: FittingRows, found: Recalibrated) -> dict[str, Any]:
-    return {
-        "source": material.subject.source,
-        "label": material.subject.label,
-        "rows": material.counts.rows,
-        "fitted_on": material.fitted_on,
-        "methods": {name: _gain(gain) for name, gain in found.gains.items()},
-        "choice": found.choice.method,
-        "reason": found.choice.reason,
-        "map": None if found.score_map is None else json.loads(found.score_map.to_json()),
-    }
-
-
-def _gain(gain: Gain) -> dict[str, Any]:
-    return {
-        "before": gain.before.plain(),
-        "after": None if gain.after is None else gain.after.plain(),
-        "refused": gain.refused,
-    }
+    methods = {}
+    for name, gain in found.gains.items():
+        after = None if gain.after is None else gain.after.plain()
+        methods[name] = {"before": gain.before.plain(), "after": after, "refused": gain.refused}
+    subject, choice = material.subject, {"choice": found.choice.method, "reason": found.choice.reason}
+    rows = {"rows": material.counts.rows, "fitted_on": material.fitted_on}
+    score_map = None if found.score_map is None else json.loads(found.score_map.to_json())
+    return {"source": subject.source, "label": subject.label, **rows, "methods": methods, **choice, "map": score_map}
 
 
 @cli.app.command(
@@ -181,7 +167,7 @@ def compare_scores_command(
     with cli.plain_errors():
         config = cli.configuration()
         cli.check_source(config, source)
-        name = source or _only_made(config)
+        name = source or _the_only(sources_with_constructions(config), "these have `score:`")
         window = cli.window_of(config, "weekly", week)
     with cli.monitor(writes=False) as opened, status() as say:
         try:
@@ -195,23 +181,12 @@ def compare_scores_command(
     (title,) = cli.cells(f"{Subject(name, label).name}, {window.name}, the best calibrated first")
     table = plain_table("score", "rows", "ECE", "interval", "Brier", "log loss", "ROC AUC", title=title)
     for one in found:
-        table.add_row(
-            one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), _number(one.brier),
-            _number(one.nll), _number(one.roc_auc.value),
-        )  # fmt: skip
+        others = (_number(value) for value in (one.brier, one.nll, one.roc_auc.value))
+        table.add_row(one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), *others)
     cli.out.print(table)
 
 
-def _only_made(config: Config) -> str:
-    having = sources_with_constructions(config)
-    if len(having) != 1:
-        raise cli.UsageError(f"say which source with --source; these have `score:`: {', '.join(having) or 'none'}")
-    return having[0]
-
-
 def _compared(one: Compared) -> dict[str, Any]:
-    return {
-        "score": one.name, "rows": one.rows, "ece": one.ece.value, "ece_low": one.ece.low, "ece_high": one.ece.high,
-        "brier": one.brier, "nll": one.nll, "roc_auc": one.roc_auc.value, "roc_auc_low": one.roc_auc.low,
-        "roc_auc_high": one.roc_auc.high,
-    }  # fmt: skip
+    ece = {"ece": one.ece.value, "ece_low": one.ece.low, "ece_high": one.ece.high}
+    auc = {"roc_auc": one.roc_auc.value, "roc_auc_low": one.roc_auc.low, "roc_auc_high": one.roc_auc.high}
+    return {"score": one.name, "rows": one.rows, **ece, "brier": one.brier, "nll": one.nll, **auc}

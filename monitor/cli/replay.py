@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,19 +16,9 @@ from monitor.cli.runs import bar
 from monitor.config.load import load_config
 from monitor.core.records import Subject
 from monitor.history.store import Store
+from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
-from monitor.operations.replay.model import (
-    NEVER_READ,
-    LeftOut,
-    Missing,
-    Opened,
-    Pair,
-    Replay,
-    Seen,
-    Side,
-    Switched,
-    Timeline,
-)
+from monitor.operations.replay.model import NEVER_READ, Difference, LeftOut, Missing, Opened, Pair, Replay, Seen, Side
 from monitor.operations.replay.plan import ReplayRefused, plan_of
 from monitor.operations.replay.results import only_of
 from monitor.report.console import plain_table
@@ -37,7 +27,7 @@ from monitor.report.figures.sparkline import sparkline
 
 SHOWN_DIFFERENCES = 10
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
-_WORDS: dict[Switched, str] = {"off": "off", "blocked": "scores blocked", "": "-"}
+_WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "": "-"}
 _LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
 _WHY = {
     LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
@@ -73,12 +63,14 @@ def replay(
             plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
         except ReplayRefused as error:
             raise cli.UsageError(str(error)) from error
-        with (
-            Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store,
-            bar(plan.total, "replay") as advance,
-        ):
+        history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
+        with history as store, bar(plan.total, "replay") as advance:
             found = replaying.replay(store, plan, advance)
-        shown = _of_label(found, label)
+        known = sorted({subject.label for subject in found.subjects if subject.label is not None})
+        if label is not None and label not in known:
+            judged = ", ".join(known) or "none"
+            raise cli.UsageError(f"no label {label!r} was judged in these weeks; judged were: {judged}")
+        shown = found if label is None else only_of(found, label)
     if json_output:
         typer.echo(json.dumps(document(shown), indent=1, ensure_ascii=False, allow_nan=False))
     else:
@@ -87,44 +79,43 @@ def replay(
         raise cli.fail("the history holds nothing of these weeks; `calmon backfill` reads and keeps them")
 
 
-def _of_label(found: Replay, label: str | None) -> Replay:
-    if label is None:
-        return found
-    known = sorted({subject.label for subject in found.subjects if subject.label is not None})
-    if label not in known:
-        raise cli.UsageError(f"no label {label!r} was judged in these weeks; judged were: {', '.join(known) or 'none'}")
-    return only_of(found, label)
-
-
 # --- for programs
 
 
 def document(found: Replay) -> dict[str, Any]:
     """The replay as one JSON document: the same for the same history and files."""
-    agreement = found.agreement
+    given, sides = found.agreement, {"present": found.present, "proposed": found.proposed}
     return {
-        "from": found.weeks[0].name, "to": found.weeks[-1].name, "weeks": len(found.weeks),
-        "present": _side(found.present), "proposed": _side(found.proposed),
+        "from": found.weeks[0].name,
+        "to": found.weeks[-1].name,
+        "weeks": len(found.weeks),
+        **{name: _side(side) for name, side in sides.items()},
         "incidents": [_pair(pair) for pair in found.pairs],
-        "timelines": [_timelines(found, subject) for subject in found.subjects],
-        "missing": [
-            {"schedule": m.schedule, "source": m.source, "from": m.first, "to": m.last, "windows": m.windows,
-             "reason": m.reason}
-            for m in found.missing
+        "timelines": [
+            _about(subject) | {name: _timeline(side, subject) for name, side in sides.items()}
+            for subject in found.subjects
         ],
+        "missing": [_missing(each) for each in found.missing],
         "omitted": [
             {"in": o.side, "rule": o.rule, "source": o.source, "reason": o.reason, "windows": o.windows}
             for o in found.omitted
         ],
         "as_given": {
-            "compared": agreement.compared, "same": agreement.compared - len(agreement.differences),
-            "differences": [
-                {"rule": d.rule, **_about(d.subject), "window": d.window, "given": d.given,
-                 "replayed": d.replayed or None, "cause": d.cause}
-                for d in agreement.differences
-            ],
+            "compared": given.compared,
+            "same": given.compared - len(given.differences),
+            "differences": [_difference(each) for each in given.differences],
         },
-    }  # fmt: skip
+    }
+
+
+def _missing(missing: Missing) -> dict[str, Any]:
+    about = {"schedule": missing.schedule, "source": missing.source, "from": missing.first, "to": missing.last}
+    return about | {"windows": missing.windows, "reason": missing.reason}
+
+
+def _difference(each: Difference) -> dict[str, Any]:
+    about = {"rule": each.rule, **_about(each.subject), "window": each.window}
+    return about | {"given": each.given, "replayed": each.replayed or None, "cause": each.cause}
 
 
 def _about(subject: Subject) -> dict[str, str | None]:
@@ -132,35 +123,28 @@ def _about(subject: Subject) -> dict[str, str | None]:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    return {
-        "revision": side.revision, "incidents": len(side.incidents),
-        "switched_off": [_about(subject) for subject in side.switched("off")],
-        "blocked": [_about(subject) for subject in side.switched("blocked")],
-        "label_weeks": side.weeks, "label_weeks_not_evaluated": side.weeks_not_evaluated,
-    }  # fmt: skip
+    off, blocked = ([_about(subject) for subject in side.switched(how)] for how in ("off", "blocked"))
+    switches = {"switched_off": off, "blocked": blocked}
+    weeks = {"label_weeks": side.weeks, "label_weeks_not_evaluated": side.weeks_not_evaluated}
+    return {"revision": side.revision, "incidents": len(side.incidents)} | switches | weeks
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
-    incident = pair.either.incident
-    return {
-        "in": _where(pair), "rule": incident.rule, "source": incident.source, "label": incident.label,
-        "present": pair.present and _opened(pair.present), "proposed": pair.proposed and _opened(pair.proposed),
-    }  # fmt: skip
+    about = {name: getattr(pair.either.incident, name) for name in ("rule", "source", "label")}
+    opened = {"present": pair.present, "proposed": pair.proposed}
+    return {"in": _where(pair)} | about | {name: found and _opened(found) for name, found in opened.items()}
 
 
 def _opened(opened: Opened) -> dict[str, Any]:
     incident = opened.incident
-    return {
-        "opened": incident.opened_window, "resolved": incident.resolved_window, "breaches": incident.breaches,
-        "severity": incident.severity, "reason": incident.reason, "reopened": incident.reopened,
-        "automation": opened.switch or None,
-    }  # fmt: skip
+    span = {"opened": incident.opened_window, "resolved": incident.resolved_window}
+    rest = {name: getattr(incident, name) for name in ("breaches", "severity", "reason", "reopened")}
+    return span | rest | {"automation": opened.switch or None}
 
 
-def _timelines(found: Replay, subject: Subject) -> dict[str, Any]:
-    rows = (side.timelines.get(subject) for side in (found.present, found.proposed))
-    present, proposed = (None if row is None else list(row) for row in rows)
-    return {**_about(subject), "present": present, "proposed": proposed}
+def _timeline(side: Side, subject: Subject) -> list[Seen | None] | None:
+    row = side.timelines.get(subject)
+    return None if row is None else list(row)
 
 
 def _where(pair: Pair) -> str:
@@ -184,41 +168,37 @@ def _show(found: Replay) -> None:
 def _summary_table(found: Replay) -> Table:
     span = f"{found.weeks[0].name} to {found.weeks[-1].name}, {len(found.weeks)} weeks"
     table = plain_table("", "present", "proposed", title=f"What would have come of it: {span}")
-    rows: tuple[tuple[str, Callable[[Side], str]], ...] = (
-        ("rules revision", lambda side: side.revision),
-        ("incidents", lambda side: str(len(side.incidents))),
-        ("automation turned off for", lambda side: _names(side.switched("off"))),
-        ("scores blocked for", lambda side: _names(side.switched("blocked"))),
-        ("label-weeks not evaluated", lambda side: f"{side.weeks_not_evaluated:,} of {side.weeks:,}"),
-    )
-    for name, of in rows:
-        table.add_row(*cli.cells(name, of(found.present), of(found.proposed)))
+    for row in zip(*(_summary(side).items() for side in (found.present, found.proposed)), strict=True):
+        (name, present), (_, proposed) = row
+        table.add_row(*cli.cells(name, present, proposed))
     return table
 
 
-def _names(subjects: Sequence[Subject]) -> str:
-    return ", ".join(subject.name for subject in subjects) or "-"
+def _summary(side: Side) -> dict[str, str]:
+    off, blocked = (", ".join(subject.name for subject in side.switched(how)) or "-" for how in ("off", "blocked"))
+    return {
+        "rules revision": side.revision,
+        "incidents": str(len(side.incidents)),
+        "automation turned off for": off,
+        "scores blocked for": blocked,
+        "label-weeks not evaluated": f"{side.weeks_not_evaluated:,} of {side.weeks:,}",
+    }
 
 
 def _incidents_table(pairs: Sequence[Pair]) -> Table:
     columns = ("in", "severity", "rule", "label", "opened", "resolved", "breaches", "automation")
     table = plain_table(*columns, title="Incidents (one → other: present → proposed)")
     for pair in pairs:
-        incident = pair.either.incident
-        rows = [_row(opened) for opened in (pair.present, pair.proposed) if opened is not None]
+        incident, rows = pair.either.incident, []
+        for opened in filter(None, (pair.present, pair.proposed)):
+            one = opened.incident
+            span = one.opened_window, one.resolved_window or "still open"
+            rows.append((one.severity, *span, str(one.breaches), _WORDS[opened.switch]))
         severity, *rest = (" → ".join(dict.fromkeys(values)) for values in zip(*rows, strict=True))
         name = Subject(incident.source, incident.label).name
         style = "" if _where(pair) == "both" else "bold"
         table.add_row(*cli.cells(_where(pair), severity, incident.rule, name, *rest), style=style)
     return table
-
-
-def _row(opened: Opened) -> tuple[str, ...]:
-    incident = opened.incident
-    return (
-        incident.severity, incident.opened_window, incident.resolved_window or "still open", str(incident.breaches),
-        _WORDS[opened.switch],
-    )  # fmt: skip
 
 
 def _timelines_table(found: Replay) -> Table:
@@ -227,14 +207,10 @@ def _timelines_table(found: Replay) -> Table:
         present, proposed = (side.timelines.get(subject) for side in (found.present, found.proposed))
         rows = [("both", present)] if present == proposed else [("present", present), ("proposed", proposed)]
         for place, (by, row) in enumerate(rows):
-            table.add_row(*cli.cells("" if place else subject.name, by), Text(_bars(row), no_wrap=True))
+            levels = [None if seen is None else _LEVELS[seen] for seen in row or ()]
+            bars = "not judged" if row is None else sparkline(levels, Scale(0.0, 4.0))
+            table.add_row(*cli.cells("" if place else subject.name, by), Text(bars, no_wrap=True))
     return table
-
-
-def _bars(row: Timeline | None) -> str:
-    if row is None:
-        return "not judged"
-    return sparkline([None if seen is None else _LEVELS[seen] for seen in row], Scale(0.0, 4.0))
 
 
 def notes(found: Replay) -> Iterator[str]:

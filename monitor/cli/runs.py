@@ -109,14 +109,9 @@ def status() -> Iterator[Callable[[str], None]]:
 @contextmanager
 def bar(total: int, text: str) -> Iterator[Callable[[str], None]]:
     """A progress bar on standard error; each call is one step done."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=cli.err) as progress:
+    what = (SpinnerColumn(), TextColumn("{task.description}"))
+    how_far = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*what, *how_far, console=cli.err) as progress:
         task = progress.add_task(text, total=total)
 
         def advance(note: str) -> None:

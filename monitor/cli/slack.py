@@ -12,6 +12,7 @@ from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
 from monitor.cli import common as cli
 from monitor.config.load import load_config
+from monitor.config.model import Config
 from monitor.context import Monitor, SlackCheck
 from monitor.operations.slack_buttons import Buttons
 
@@ -34,18 +35,17 @@ def slack_command() -> None:
             signal.signal(number, lambda *_: stop.set())
         settings = opened.settings
         client = web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)  # type: ignore[union-attr]  # _tokens has looked
-        buttons = Buttons(
-            opened, SocketModeResponder(client), who.team_id, config=lambda: load_config(settings.config),
-            deliver=lambda: drain(
-                opened.store, opened.sender, now=opened.clock, worker=worker_id(), due_only=True
-            ),
-        )  # fmt: skip
 
-        def connected() -> None:
-            typer.echo(f"calmon listens for buttons as {who.user} in {who.team}")
+        def deliver() -> object:
+            return drain(opened.store, opened.sender, now=opened.clock, worker=worker_id(), due_only=True)
 
+        def config() -> Config:
+            return load_config(settings.config)
+
+        buttons = Buttons(opened, SocketModeResponder(client), who.team_id, config=config, deliver=deliver)
+        listens = f"calmon listens for buttons as {who.user} in {who.team}"
         try:
-            listen(app_token, client, buttons.handle, stop, connected=connected)
+            listen(app_token, client, buttons.handle, stop, connected=lambda: typer.echo(listens))
         except SocketRefused as error:
             raise cli.fail(str(error)) from error
     typer.echo("calmon has stopped listening")

@@ -12,7 +12,6 @@ from rich.text import Text
 from monitor.cli import common as cli
 from monitor.cli.automation import ReasonOption, automation_app
 from monitor.context import utc_now
-from monitor.history.thresholds import Publication
 from monitor.operations.publish_thresholds import publish as publish_scores
 from monitor.operations.publish_thresholds import words_of
 from monitor.report.console import plain_table
@@ -35,14 +34,11 @@ def list_command(
         return
     table = plain_table("at (UTC)", "what", "rules revision", "by", "why", "changes")
     for each in found:
-        table.add_row(*cli.cells(*_cells(each)))
+        by = f"{each.by.actor} on {each.by.host}" if each.by.host else each.by.actor
+        changes = "; ".join(words_of(each, each.changes))
+        at = f"{each.at:%Y-%m-%d %H:%M}"
+        table.add_row(*cli.cells(at, each.kind, each.by.revision, by, each.reason, changes))
     cli.out.print(table if found else Text("nothing has been published yet"))
-
-
-def _cells(each: Publication) -> tuple[str, ...]:
-    by = f"{each.by.actor} on {each.by.host}" if each.by.host else each.by.actor
-    changes = "; ".join(words_of(each, each.changes))
-    return f"{each.at:%Y-%m-%d %H:%M}", each.kind, each.by.revision, by, each.reason, changes
 
 
 @thresholds_app.command(
@@ -50,8 +46,7 @@ def _cells(each: Publication) -> tuple[str, ...]:
 )
 def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
     """Publish the scores of alerts.yaml. Only this command lowers any; lower ones are notified."""
-    if not reason.strip():
-        raise cli.fail("--reason may not be empty: the next person wants to know why", cli.USAGE)
+    cli.check_reason(reason)
     with cli.plain_errors():
         config = cli.configuration()
         with cli.store(writes=True) as store:
