@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import reduce
 from itertools import pairwise
 from typing import cast
 
@@ -37,11 +38,7 @@ def switch_as_of(events: Sequence[SwitchEvent], at: datetime, *, source: str, la
 
     Of the counters of a run (``ok_streak``, ``last_window_end``, ``version``) events say nothing: they are left out.
     """
-    state = SwitchState(source, label)
-    for event in events:
-        if event.at <= at:
-            state = _after(state, event)
-    return state
+    return reduce(_after, (event for event in events if event.at <= at), SwitchState(source, label))
 
 
 def allowed_as_of(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, at: datetime) -> Allowed:
@@ -58,7 +55,7 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
     """For how much of ``start <= t < end`` automation was on for a label: leases and its source's switch included."""
     if end <= start:
         return TimeOn(0.0)
-    cuts = [start, *_changes(events, key, start, end), end]
+    cuts = [start, *sorted(moment for moment in _moments(events, key) if start < moment < end), end]
     on = [(until - since, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
     spans = [(length, found) for length, found in on if found.allowed]
     seconds = sum(length.total_seconds() for length, _ in spans)
@@ -70,20 +67,18 @@ def off_since(
     events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime, *, since: datetime | None = None
 ) -> datetime | None:
     """When what is off now for a label began to be off, if that was after ``since``; None where it never was on."""
-    mine = [*events.get(key, ()), *(events.get((key[0], None), ()) if key[1] is not None else ())]
-    moments = {moment for event in mine for moment in (event.at, event.lease_until) if moment is not None}
-    cuts = sorted((m for m in moments if m <= now and (since is None or since <= m)), reverse=True)
+    past = (m for m in _moments(events, key) if m <= now and (since is None or since <= m))
+    cuts = sorted(past, reverse=True)
     for later, earlier in pairwise(cuts):
         if allowed_as_of(events, key, earlier).allowed:
             return later
     return None
 
 
-def _changes(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> list[datetime]:
-    """Every instant inside the span at which the answer may change: events, and ends of leases."""
-    mine = [*events.get(key, ()), *(events.get((key[0], None), ()) if key[1] is not None else ())]
-    moments = {moment for event in mine for moment in (event.at, event.lease_until) if moment is not None}
-    return sorted(moment for moment in moments if start < moment < end)
+def _moments(events: Mapping[Key, Sequence[SwitchEvent]], key: Key) -> set[datetime]:
+    """Every instant at which the answer may change: events of the switch and of its source's, and ends of leases."""
+    mine = [event for each in {key, (key[0], None)} for event in events.get(each, ())]
+    return {moment for event in mine for moment in (event.at, event.lease_until) if moment is not None}
 
 
 def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:

@@ -36,7 +36,10 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     new = kept or _outcome_of(verdict)
     others = [each for each in evidence.windows if each.window_end != end]
     windows = sorted([*others, *([new] if new else [])], key=lambda each: each.window_end, reverse=True)
-    return replace(evidence, windows=_newest(windows), judged_until=judged_until)
+    # of older windows the newest that decides is kept: many unconfirmed ones hide no breach
+    older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
+    newest = (*windows[:KEPT], *([older] if older else []))
+    return replace(evidence, windows=newest, judged_until=judged_until)
 
 
 def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
@@ -48,12 +51,6 @@ def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
     blocked = outwards((float(low), float(high)) for low, high in verdict.detail.get("blocked", ()))
     turns_off = "disable_automation" in verdict.actions or not blocked
     return WindowOutcome(verdict.window.end, "breach", verdict.id, () if turns_off else blocked)
-
-
-def _newest(windows: list[WindowOutcome]) -> tuple[WindowOutcome, ...]:
-    """The newest windows, and of the older ones the newest that decides: so many unconfirmed ones hide no breach."""
-    older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
-    return (*windows[:KEPT], *([older] if older else []))
 
 
 def breach_of(evidence: RuleEvidence) -> WindowOutcome | None:
@@ -74,14 +71,14 @@ def is_against(known: Iterable[RuleEvidence], blocked: Iterable[tuple[float, flo
     A breach that names score ranges is answered where they are blocked.
     """
     ranges = tuple(blocked)
-    return any(not _is_answered(breach, ranges) for _, breach in breaches_of(known))
 
-
-def _is_answered(breach: WindowOutcome, ranges: tuple[tuple[float, float], ...]) -> bool:
-    def covered(low: float, high: float) -> bool:
+    def is_covered(low: float, high: float) -> bool:
         return any(begin <= low and high <= end for begin, end in ranges)
 
-    return bool(breach.blocked) and all(covered(low, high) for low, high in breach.blocked)
+    def is_answered(breach: WindowOutcome) -> bool:
+        return bool(breach.blocked) and all(is_covered(low, high) for low, high in breach.blocked)
+
+    return any(not is_answered(breach) for _, breach in breaches_of(known))
 
 
 def lease_bound(evidence: RuleEvidence, turned_on: datetime, lease: timedelta) -> datetime:

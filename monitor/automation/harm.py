@@ -92,35 +92,27 @@ class Harm:
         '68 of 900 items were wrong, 30 were to be expected'
         """
         limits = "" if self.low is None or self.high is None else f" ({self.low:,.0f} to {self.high:,.0f})"
-        return self._clause(limits) + self._counts()
+        text = self._clause(limits)
+        if self.wrong is None or self.rows is None or self.expected is None:
+            return text
+        sign, what = (": ", "automated") if self.kind is HarmKind.HAPPENED else ("; ", "items")
+        counts = f"{self.wrong:,.0f} of {self.rows:,} {what} were wrong, {self.expected:,.0f} were to be expected"
+        return f"{text}{sign}{counts}"
 
     def _clause(self, limits: str) -> str:
-        count = f"about {round(abs(self.excess)):,} {'more' if self.excess >= 0 else 'fewer'}"
+        count, unit = (
+            f"about {round(abs(self.excess)):,} {'more' if self.excess >= 0 else 'fewer'}",
+            UNITS[self.schedule],
+        )
         if self.kind is HarmKind.HAPPENED:
             return f"{count} wrong than scores claimed{limits}"
         if self.kind is HarmKind.AVERTED:
-            return (
-                f"automation was off the whole {self._unit}: {count} would have been wrong than scores claimed{limits}"
-            )
-        part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({self._when()})"
+            return f"automation was off the whole {unit}: {count} would have been wrong than scores claimed{limits}"
+        when = f"{100 * self.on.share:.0f}% of the {unit}" if self.on.share < _ALWAYS else f"the whole {unit}"
+        when += f", scores {ranges_text(self.on.blocked)} blocked for some of it" if self.on.blocked else ""
+        when = f"some labels or some of the {unit}" if self.on.mixed else when
+        part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({when})"
         return f"{count} wrong than scores claimed{limits}, {part}"
-
-    @property
-    def _unit(self) -> str:
-        return UNITS[self.schedule]
-
-    def _when(self) -> str:
-        on = self.on
-        if on.mixed:
-            return f"some labels or some of the {self._unit}"
-        time = f"{100 * on.share:.0f}% of the {self._unit}" if on.share < _ALWAYS else f"the whole {self._unit}"
-        return time + (f", scores {ranges_text(on.blocked)} blocked for some of it" if on.blocked else "")
-
-    def _counts(self) -> str:
-        if self.wrong is None or self.rows is None or self.expected is None:
-            return ""
-        sign, what = (": ", "automated") if self.kind is HarmKind.HAPPENED else ("; ", "items")
-        return f"{sign}{self.wrong:,.0f} of {self.rows:,} {what} were wrong, {self.expected:,.0f} were to be expected"
 
 
 def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:

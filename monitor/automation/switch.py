@@ -73,7 +73,11 @@ def after_run(
     configuration says ``dry_run``, the event says what would have happened, and only the lease and
     the count of good windows move.
     """
-    change = _Change(_without_lapsed_off(state, evidence, now), evidence, automation, critical, now)
+    before, hold = state, state.hold_until
+    if state.state == "off" and state.by_operator and hold is not None and hold <= now:
+        # an operator's off past its ``until`` is judged as if this run had turned it off
+        before = replace(state, by_operator=False, hold_until=None, counts=_RUNS[evidence.schedule])
+    change = _Change(before, evidence, automation, critical, now)
     decision = _decide(change)
     if decision.event is None:
         return replace(decision, after=state)
@@ -103,13 +107,6 @@ def _after_no_breach(change: _Change) -> SwitchDecision:
     if outcomes == {"not_evaluated"}:
         return _after_silence(change)
     return _after_unconfirmed(change) if "unconfirmed" in outcomes else _after_ok(change)
-
-
-def _without_lapsed_off(state: SwitchState, evidence: Evidence, now: datetime) -> SwitchState:
-    """An operator's off past its ``until`` is judged as if this run had turned it off."""
-    if state.state != "off" or not state.by_operator or state.hold_until is None or state.hold_until > now:
-        return state
-    return replace(state, by_operator=False, hold_until=None, counts=_RUNS[evidence.schedule])
 
 
 def operator_change(
@@ -419,16 +416,12 @@ def _after_ok(change: _Change) -> SwitchDecision:
 
 def _after_unconfirmed(change: _Change) -> SwitchDecision:
     """Evaluated, so the lease is renewed; but neither a good nor a bad window, so nothing else moves."""
-    words = _unconfirmed_words(change.evidence.verdicts)
+    unconfirmed = [verdict for verdict in change.evidence.verdicts if verdict.outcome == "unconfirmed"]
+    is_below = all(verdict.detail.get("condition") == "below" for verdict in unconfirmed)
+    words = f"{'below' if is_below else 'above'} the limit, not confirmed"
     if change.before.state != "on":
         return change.nothing(words)
     return _with_lease(change, change.before, f"renewed: {words}")
-
-
-def _unconfirmed_words(verdicts: Sequence[Verdict]) -> str:
-    """On which side of their limits the values are that could not be confirmed."""
-    sides = {v.detail.get("condition") == "below" for v in verdicts if v.outcome == "unconfirmed"}
-    return f"{'below' if sides == {True} else 'above'} the limit, not confirmed"
 
 
 def _count(change: _Change) -> SwitchDecision:

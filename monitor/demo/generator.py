@@ -118,21 +118,18 @@ def _write(draft: Path, path: Path, end: Window, seed: int, progress: Progress) 
         for done, (source, week) in enumerate(steps):
             progress(done, len(steps))
             rng = np.random.default_rng([seed, list(SOURCES).index(source), week])
-            good = _resolved_within(_rows(source, week, start, rng), start, end.end)
+            found = _rows(source, week, start, rng)
+            # without what was resolved before the first week, and what nobody has resolved yet
+            good = found[(found["resolved_at"] >= start) & (found["resolved_at"] < end.end)]
             bad, twice = _malformed(good, source, week, rng), _delivered_twice(good, rng)
             if week == 0:
                 bad, twice = bad.head(0), twice.head(0)
             _insert(connection, source, pd.concat([good, bad, twice], ignore_index=True))
             malformed[source] += len(bad)
             duplicates[source] += len(twice)
-        rows = {source: _count(connection, source) for source in SOURCES}
+        rows = {source: len(connection.table(source)) for source in SOURCES}
     progress(len(steps), len(steps))
     return DemoSummary(path, start, end.end, rows, malformed, duplicates)
-
-
-def _count(connection: duckdb.DuckDBPyConnection, source: str) -> int:
-    found = connection.execute(f"SELECT count(*) FROM {source}").fetchone()
-    return int(found[0]) if found else 0
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, source: str, frame: pd.DataFrame) -> None:
@@ -189,16 +186,12 @@ def _items(source: str, week: int, rng: Rng) -> _Items:
     score = _scores(spec, _candidates(spec, n, rng)[fate], rng)
     luck = rng.random(score.shape)[fate]
     language_shares = LANGUAGE_SHARES_LATE if week >= NEW_MARKET_WEEK else LANGUAGE_SHARES
-    return _Items(
-        hour=hour,
-        delay=np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * rng.standard_normal(n)), *DELAY_RANGE),
-        root=root,
-        channel=channel,
-        language=rng.choice(len(LANGUAGES), n, p=language_shares),
-        body_length=_body_lengths(spec, channel, rng),
-        score=score,
-        actual=luck < _true_probabilities(source, week, score, channel),
-    )
+    # in this order: each draws from the generator
+    delay = np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * rng.standard_normal(n)), *DELAY_RANGE)
+    language = rng.choice(len(LANGUAGES), n, p=language_shares)
+    length = _body_lengths(spec, channel, rng)
+    actual = luck < _true_probabilities(source, week, score, channel)
+    return _Items(hour, delay, root, channel, language, length, score, actual)
 
 
 def _threads(n: int, rng: Rng) -> tuple[Ints, Ints]:
@@ -248,11 +241,6 @@ def _body_lengths(spec: SourceSpec, channel: Ints, rng: Rng) -> Floats:
     length = np.round(np.clip(rng.lognormal(6.0, 0.8, len(channel)), 10, 50_000))
     phone = list(spec.channels).index("phone") if "phone" in spec.channels else -1
     return np.where(channel == phone, np.nan, length)
-
-
-def _resolved_within(rows: pd.DataFrame, start: datetime, end: datetime) -> pd.DataFrame:
-    """Without what was resolved before the first week, and what nobody has resolved yet."""
-    return rows[(rows["resolved_at"] >= start) & (rows["resolved_at"] < end)]
 
 
 _MALFORMED: tuple[Mapping[str, Any], ...] = (

@@ -105,28 +105,17 @@ SOURCES: Mapping[str, SourceSpec] = {
     ),
 }
 
+_AT_ONCE = "grows overconfident with model version 2.1, at once"
+_SLOWLY = "grows overconfident a little every week"
+_WEB_FORM = "grows overconfident, but only in what comes through the web form"
+_FEW = "is wrong more often, but only in the few rows that act alone: its ECE hardly moves"
+_ECE, _ACTING = "ece-increase", "automated-shortfall"
 PLANTED: tuple[Planted, ...] = (
-    Planted(
-        "tickets", "billing", 13, "step",
-        "grows overconfident with model version 2.1, at once",
-        ("ece-increase", "automated-shortfall"), 13,
-    ),
-    Planted(
-        "tickets", "refund", 11, "drift",
-        "grows overconfident a little every week",
-        ("ece-increase",), 13,
-    ),
-    Planted(
-        "mail", "complaint", 17, "channel",
-        "grows overconfident, but only in what comes through the web form",
-        ("ece-increase",), 17, channel="web",
-    ),
-    Planted(
-        "tickets", "outage", 19, "automated",
-        "is wrong more often, but only in the few rows that act alone: its ECE hardly moves",
-        ("automated-shortfall",), 19,
-    ),
-)  # fmt: skip
+    Planted("tickets", "billing", 13, "step", _AT_ONCE, (_ECE, _ACTING), passes_threshold=13),
+    Planted("tickets", "refund", 11, "drift", _SLOWLY, (_ECE,), passes_threshold=13),
+    Planted("mail", "complaint", 17, "channel", _WEB_FORM, (_ECE,), passes_threshold=17, channel="web"),
+    Planted("tickets", "outage", 19, "automated", _FEW, (_ACTING,), passes_threshold=19),
+)
 
 _STEP = 1.5
 _DRIFT_A_WEEK = 0.17
@@ -170,15 +159,13 @@ def true_probability(source: str, label: str, week: int, score: npt.ArrayLike, c
 
 
 def _in_channel(source: str, label: str, week: int, score: Floats, channel: str) -> Floats:
-    spec = SOURCES[source].labels[label]
-    strength = _strength(planted_on(source, label), week, channel)
-    if planted_on(source, label) in _ONLY_AUTOMATED:
+    spec, change = SOURCES[source].labels[label], planted_on(source, label)
+    strength = _strength(change, week, channel)
+    if change is not None and change.kind == "automated":
         return np.where(score >= spec.automate_at, score - strength, score)
-    logit = special.logit(np.clip(score, 1e-6, 1.0 - 1e-6))
-    return _overconfident(spec.temperature * logit + spec.offset, strength)
-
-
-_ONLY_AUTOMATED = tuple(change for change in PLANTED if change.kind == "automated")
+    logit = spec.temperature * special.logit(np.clip(score, 1e-6, 1.0 - 1e-6)) + spec.offset
+    # high scores keep less than they promise; low ones hide a little more than they say
+    return np.asarray(special.expit((1.0 - 0.35 * strength) * logit - 0.5 * strength))
 
 
 def _strength(change: Planted | None, week: int, channel: str) -> float:
@@ -191,11 +178,6 @@ def _strength(change: Planted | None, week: int, channel: str) -> float:
         "automated": _AUTOMATED,
     }
     return by_kind[change.kind]
-
-
-def _overconfident(logit: Floats, strength: float) -> Floats:
-    """High scores keep less than they promise; low ones hide a little more than they say."""
-    return np.asarray(special.expit((1.0 - 0.35 * strength) * logit - 0.5 * strength))
 
 
 # Arrivals: mostly in working hours of working days. Resolutions: hours to days later.

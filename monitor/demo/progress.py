@@ -47,13 +47,8 @@ class Steps:
 @contextmanager
 def steps() -> Iterator[Steps]:
     """The bar, drawn while the block lasts."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    text, count = TextColumn("{task.description}"), MofNCompleteColumn()
+    columns = (SpinnerColumn(), text, BarColumn(), count, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         shown = Steps(progress)
         yield shown

@@ -76,16 +76,15 @@ def prepare(settings: Settings) -> Path:
     """
     warehouse = _file_of(settings.warehouse_url.get_secret_value(), "duckdb", "CALMON_WAREHOUSE_URL")
     store = _file_of(settings.store_url.get_secret_value(), "sqlite", "CALMON_STORE_URL")
-    for path in (warehouse, store):
-        marker = path.with_name(path.name + MARKER)
+    markers = {path: path.with_name(path.name + MARKER) for path in (warehouse, store)}
+    for path, marker in markers.items():
         if path.exists() and not marker.exists():
             raise DemoRefused(
                 f"{path} is there and the demo has not made it, so it is left alone; point CALMON_WAREHOUSE_URL and "
                 "CALMON_STORE_URL to other files, or move it away"
             )
-    for path in (warehouse, store):  # only now: a refusal must not leave a mark that lets the next demo overwrite
-        path.parent.mkdir(parents=True, exist_ok=True)
-        marker = path.with_name(path.name + MARKER)
+    for marker in markers.values():  # only now: a refusal must not leave a mark that lets the next demo overwrite
+        marker.parent.mkdir(parents=True, exist_ok=True)
         marker.write_text("made by the demo: running it again replaces this file\n", "utf-8")
     for suffix in ("", "-wal", "-shm", ".epoch"):
         store.with_name(store.name + suffix).unlink(missing_ok=True)
@@ -150,12 +149,8 @@ def _done(result: RunResult) -> Table:
 
 
 def _planted(plan: DemoPlan) -> Table:
-    table = Table(
-        "planted change",
-        "from",
-        title="What the generator had planted (the monitor does not know)",
-        title_justify="left",
-    )
+    title = "What the generator had planted (the monitor does not know)"
+    table = Table("planted change", "from", title=title, title_justify="left")
     for p in PLANTED:
         table.add_row(f"{p.source}/{p.label}: {p.description}", plan.weeks[p.week - 1].name)
     return table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +37,12 @@ def moved(counts: Counts, score: Floats) -> Counts:
     """The groups (K,) of positive weight with other scores (K,), sorted into the cells these belong to."""
     cell = np.floor(score * CELLS + 0.5).astype(np.int64)
     held, index = np.unique(cell, return_inverse=True)
-    sums: dict[str, Floats] = {
-        "w": counts.w, "w2": counts.w2, "ws": counts.w * score, "wy": counts.wy, "wsy": counts.wy * score,
-        "ws2": counts.w * score**2,
-    }  # fmt: skip
-    added: dict[str, Any] = {
-        name: np.bincount(index, weights=values, minlength=len(held)) for name, values in sums.items()
-    }
+
+    def added(values: Floats) -> Floats:
+        return np.asarray(np.bincount(index, weights=values, minlength=len(held)))
+
+    w, w2, wy, ws2 = (added(values) for values in (counts.w, counts.w2, counts.wy, counts.w * score**2))
+    ws, wsy = added(counts.w * score), added(counts.wy * score)
     n = np.rint(np.bincount(index, weights=counts.n)).astype(np.int64)
     off = np.zeros(len(held), dtype=bool)
-    return replace(counts, cell=held, predicted=off, automated=off, n=n, **added)
+    return replace(counts, cell=held, predicted=off, automated=off, n=n, w=w, w2=w2, ws=ws, wy=wy, wsy=wsy, ws2=ws2)

@@ -38,9 +38,9 @@ def compare(constructions: Mapping[str, Counts], *, bins: int = 15, confidence: 
         Compared(name, counts.rows, ece, brier(counts), nll(counts), interval("roc_auc", counts, confidence))
         for (name, counts), ece in zip(constructions.items(), eces, strict=True)
     ]
-    return sorted(found, key=_order)
 
+    def order(one: Compared) -> tuple[float, float]:
+        ece, score = one.ece.value, one.brier
+        return (np.inf if ece is None else ece, np.inf if score is None else score)
 
-def _order(one: Compared) -> tuple[float, float]:
-    ece, score = one.ece.value, one.brier
-    return (np.inf if ece is None else ece, np.inf if score is None else score)
+    return sorted(found, key=order)

@@ -45,10 +45,8 @@ class ScoreQuality:
 
     def plain(self) -> dict[str, float | None]:
         """As plain data, for the history and for JSON."""
-        ece = self.ece
-        return {
-            "ece": ece.value, "ece_low": ece.low, "ece_high": ece.high, "brier": self.brier, "nll": self.nll,
-        }  # fmt: skip
+        ece = {"ece": self.ece.value, "ece_low": self.ece.low, "ece_high": self.ece.high}
+        return ece | {"brier": self.brier, "nll": self.nll}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +117,8 @@ def _part(whole: Counts, hits: Ints, drawn: Ints) -> Counts:
     wy = np.where(mixed, whole.wy * own_hits / np.maximum(hits, 1), whole.wy * share)
     missed = np.where(mixed, (whole.w - whole.wy) * own_misses / np.maximum(misses, 1), (whole.w - whole.wy) * share)
     w, score = wy + np.maximum(missed, 0.0), whole.score
-    sums: dict[str, Any] = {
-        "w": w,
-        "w2": whole.w2 * share,
-        "ws": w * score,
-        "wy": wy,
-        "wsy": wy * score,
-        "ws2": w * score**2,
-    }
-    return replace(whole, n=own_hits + own_misses, **sums).take(w > 0)
+    n, w2 = own_hits + own_misses, whole.w2 * share
+    return replace(whole, n=n, w=w, w2=w2, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score**2).take(w > 0)
 
 
 def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:
@@ -153,12 +144,8 @@ def cross_validated(
     found: list[dict[Method, Gain]] = []
     for one, plan in zip(counts, plans, strict=True):
         before = next(quality)
-        found.append(
-            {
-                method: Gain(method, before, next(quality) if after else None, one.rows, refused)
-                for method, after, refused in plan
-            }
-        )
+        tried = (Gain(method, before, next(quality) if m else None, one.rows, refused) for method, m, refused in plan)
+        found.append({gain.method: gain for gain in tried})
     return found
 
 
@@ -178,16 +165,13 @@ def _held_outs(counts: Counts, rng: np.random.Generator) -> Iterator[tuple[Metho
 def _qualities(made: Sequence[Sequence[Counts]], evaluation: EvaluationConfig) -> list[ScoreQuality]:
     """How good each sample is, its folds put together for all but the ECE."""
     whole = [pool(parts) for parts in made]
-    tables = [_by_fold(parts, population_edges(one, evaluation)) for parts, one in zip(made, whole, strict=True)]
+    tables = []
+    for parts, one in zip(made, whole, strict=True):  # the bins of every fold, one fold after the other
+        edges = population_edges(one, evaluation)
+        binned = [bin_counts(part, edges) for part in parts]
+        tables.append(BinCounts(*(np.concatenate([getattr(each, name) for each in binned]) for name in _OF_BINS)))
     eces = ece_intervals(tables, [], confidence=evaluation.confidence, form="analytic")
     return [ScoreQuality(ece, brier(one), nll(one)) for ece, one in zip(eces, whole, strict=True)]
-
-
-def _by_fold(parts: Sequence[Counts], edges: Sequence[int]) -> BinCounts:
-    """The bins of every fold, one fold after the other, shape (folds x bins,)."""
-    binned = [bin_counts(part, edges) for part in parts]
-    sums = {name: np.concatenate([getattr(one, name) for one in binned]) for name in _OF_BINS}
-    return BinCounts(**sums)
 
 
 def gains(
@@ -216,12 +200,11 @@ def gains(
 def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
     """The gains of one subject back from its stored estimates (others are passed over)."""
     by_name = {name: method for method, name in METRIC_OF.items()}
+    found = ((by_name.get(one.metric), one.detail) for one in estimates)
     return {
-        by_name[one.metric]: Gain(
-            by_name[one.metric], _read(one.detail["before"]), _read(one.detail["after"]), int(one.detail["n"])
-        )
-        for one in estimates
-        if one.metric in by_name and "before" in one.detail
+        method: Gain(method, _read(detail["before"]), _read(detail["after"]), int(detail["n"]))
+        for method, detail in found
+        if method is not None and "before" in detail
     }
 
 

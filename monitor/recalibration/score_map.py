@@ -107,13 +107,9 @@ def apply_one(score_map: ScoreMap, score: float) -> float:
     if score_map.method == "isotonic":
         return _between(score_map.knots, score)
     clipped = min(max(score, CLIP), 1 - CLIP)
-    return _expit(score_map.slope * math.log(clipped / (1 - clipped)) + score_map.intercept)
-
-
-def _expit(z: float) -> float:
-    if z >= 0:
-        return 1 / (1 + math.exp(-z))
-    return math.exp(max(z, -700.0)) / (1 + math.exp(max(z, -700.0)))
+    z = score_map.slope * math.log(clipped / (1 - clipped)) + score_map.intercept
+    odds = math.exp(-min(abs(z), 700.0))
+    return 1 / (1 + odds) if z >= 0 else odds / (1 + odds)
 
 
 def _between(knots: tuple[tuple[float, float], ...], score: float) -> float:
@@ -160,10 +156,8 @@ def _from_fields(found: Mapping[str, Any]) -> ScoreMap:
     if set(found) != wanted:
         missing, unknown = sorted(wanted - set(found)), sorted(set(found) - wanted)
         raise ScoreMapError(f"keys missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}")
-    kept: dict[str, Any] = {
-        "source": _text(found, "source", or_null=True), "label": _text(found, "label", or_null=True),
-        "rows": int(_number(found, "rows")), "fitted_on": _text(found, "fitted_on"),
-    }  # fmt: skip
+    kept: dict[str, Any] = {key: _text(found, key, or_null=True) for key in ("source", "label")}
+    kept |= {"rows": int(_number(found, "rows")), "fitted_on": _text(found, "fitted_on")}
     if method == "isotonic":
         return ScoreMap(method, knots=_knots(found["knots"]), **kept)
     if method == "platt":

@@ -57,13 +57,13 @@ _DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 )
 _R = ProblemReason
-_READS = (_R.TOKEN_MISSING, _R.TOKEN_UNKNOWN, _R.SCOPE_MISSING, _R.NOT_LOCAL, _R.TOKENS_UNREADABLE, _R.PATH_INVALID,
-          _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE, _R.REQUEST_INVALID, _R.INTERNAL_ERROR,
-          _R.STORE_UNREADABLE, _R.TOO_BUSY, _R.NOT_FOUND)  # fmt: skip
-_PAGES = tuple(r for r in _READS if r is not _R.NOT_FOUND)
-_ASKS = (*_READS, _R.UNKNOWN_SOURCE)
-_CHANGES = (*(r for r in _ASKS if r is not _R.NOT_LOCAL), _R.NO_TOKENS, _R.UNKNOWN_LABEL, _R.NOT_JSON, _R.UNTIL_PAST,
-            _R.KEY_REUSED, _R.CONFIG_UNREADABLE)  # fmt: skip
+_SENT = (_R.PATH_INVALID, _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE)
+_ANY = (*_SENT, _R.INTERNAL_ERROR, _R.TOO_BUSY)
+_MAY = (_R.TOKEN_MISSING, _R.TOKEN_UNKNOWN, _R.SCOPE_MISSING, _R.NOT_LOCAL, _R.TOKENS_UNREADABLE)
+_PAGES = (*_MAY, *_SENT, _R.REQUEST_INVALID, _R.INTERNAL_ERROR, _R.STORE_UNREADABLE, _R.TOO_BUSY)
+_ASKS = (*_PAGES, _R.NOT_FOUND, _R.UNKNOWN_SOURCE)
+_REFUSED = (_R.NO_TOKENS, _R.UNKNOWN_LABEL, _R.NOT_JSON, _R.UNTIL_PAST, _R.KEY_REUSED, _R.CONFIG_UNREADABLE)
+_CHANGES = (*(r for r in _ASKS if r is not _R.NOT_LOCAL), *_REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class RequestedChange:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A change as the history has it; ``already``: a request before this one made it."""
+    """A change as the history has it; ``already``: an earlier request made it."""
 
     source: str
     label: str | None
@@ -144,9 +144,8 @@ class Guard:
         entry = self._entry(self.tokens, request, page=scope == _PAGE)
         needed = "read" if scope == _PAGE else scope
         if needed not in entry.scopes:
-            raise RequestRefused(
-                _R.SCOPE_MISSING, f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}"
-            )
+            has = f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}"
+            raise RequestRefused(_R.SCOPE_MISSING, has)
         return entry.name
 
     def _entry(self, file: TokensFile, request: Request, *, page: bool) -> Entry:
@@ -157,11 +156,9 @@ class Guard:
             raise RequestRefused(_R.TOKENS_UNREADABLE) from None
         asks = {"WWW-Authenticate": 'Basic realm="calmon", charset="UTF-8"' if page else 'Bearer realm="calmon"'}
         token = _token(request.headers.get("authorization", ""), page=page)
-        if token is None:
-            raise RequestRefused(_R.TOKEN_MISSING, headers=asks)
-        found = entry_of(entries, token)
+        found = None if token is None else entry_of(entries, token)
         if found is None:
-            raise RequestRefused(_R.TOKEN_UNKNOWN, headers=asks)
+            raise RequestRefused(_R.TOKEN_MISSING if token is None else _R.TOKEN_UNKNOWN, headers=asks)
         return found
 
 
@@ -285,6 +282,11 @@ class BoardBody(_Body):
     automate_at: list[ThresholdBody]
 
 
+_OfSwitch = Literal["on", "never_set", "off", "source_off", "no_lease", "lease_ended"]
+_OfScore = Literal["below_automate_at", "score_blocked", "no_threshold"]
+_OfHistory = Literal["history_restored", "history_went_back", "clock_behind"]
+
+
 class DecisionBody(_Body):
     """Whether automation may act on one item; without a score, the state of the switch (`allowed` is null)."""
 
@@ -292,9 +294,7 @@ class DecisionBody(_Body):
     label: str
     score: Score | None
     allowed: bool | None
-    reason: Literal["on", "never_set", "off", "source_off", "no_lease", "lease_ended", "below_automate_at",
-                    "score_blocked", "no_threshold", "history_restored", "history_went_back",
-                    "clock_behind"]  # fmt: skip
+    reason: Literal[_OfSwitch, _OfScore, _OfHistory]
     detail: str
     until: AwareDatetime | None
     threshold: Score | None
@@ -340,57 +340,56 @@ def _moment(value: Any) -> datetime:
     return found.astimezone(UTC)
 
 
+_DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
+_Until = Annotated[datetime, BeforeValidator(_moment), _DATE_TIME]
+
+
 class ChangeBody(_Body):
     """Why, and until when it holds against runs."""
 
     reason: Annotated[str, Field(min_length=1, max_length=1000, pattern=_WORDS, examples=["model is being replaced"])]
-    until: Annotated[
-        datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
-    ] | None = None  # fmt: skip
+    until: _Until | None = None
 
 
 # The addresses
 
 router = APIRouter(route_class=GuardedRoute)
 _PLAIN = rf"^[^{_NO_CONTROL}]*$"
+_ABOUT_LABEL = f"A label, percent-encoded, up to {LABEL_BYTES:,} bytes; it may have slashes."
+_ABOUT_KEY = "A request sent again with its key is done once and answered the same."
+_ABOUT_ONCE = "Another text for each request: it comes back, so that an answer from a cache is known."
+_NAME: dict[str, Any] = {"min_length": 1, "max_length": LABEL_BYTES, "pattern": _PLAIN}
+_KEY: dict[str, Any] = {"min_length": 1, "max_length": 200, "pattern": "^[\\x21-\\x7E]+$"}
 SourcePath = Annotated[str, Path(description="A source of alerts.yaml.", pattern=_PLAIN, examples=["tickets"])]
-LabelPath = Annotated[
-    str,
-    Path(description=f"A label, percent-encoded, up to {LABEL_BYTES:,} bytes; it may have slashes.", min_length=1,
-         max_length=LABEL_BYTES, pattern=_PLAIN, examples=["billing"]),
-]  # fmt: skip
-KeyHeader = Annotated[
-    str | None,
-    Header(alias="Idempotency-Key", min_length=1, max_length=200, pattern="^[\\x21-\\x7E]+$",
-           description="A request sent again with its key is done once and answered the same."),
-]  # fmt: skip
+LabelPath = Annotated[str, Path(description=_ABOUT_LABEL, **_NAME, examples=["billing"])]
+KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key", **_KEY, description=_ABOUT_KEY)]
+OnceQuery = Annotated[str | None, Query(alias="request", pattern="^[A-Za-z0-9_-]{1,64}$", description=_ABOUT_ONCE)]
 
 
-def _extra(scope: str) -> dict[str, Any]:
-    return {_SCOPE: scope, "security": [{"token": []}]}
+def _named(operation: str, scope: str, summary: str) -> dict[str, Any]:
+    """How the OpenAPI describes an address, and the scope it asks for."""
+    extra = {_SCOPE: scope, "security": [{"token": []}]}
+    return {"operation_id": operation, "summary": summary, "openapi_extra": extra}
+
+
+_ETAG = {"description": "Of everything but `at`.", "schema": {"type": "string"}, "required": True}
+_ECHO = {"description": "The `request` that was sent.", "schema": {"type": "string"}}
+_SAME = "Nothing but `at` is other than at the ETag of If-None-Match."
+_BOARD: dict[int | str, dict[str, Any]] = {
+    200: {"model": BoardBody, "headers": {"ETag": _ETAG}},
+    304: {"description": _SAME, "headers": {REQUEST: _ECHO}},
+}
 
 
 @router.get(
-    "/v1/automation", openapi_extra=_extra("read"), operation_id="board", summary="Every switch and threshold",
-    responses={
-        200: {"model": BoardBody, "headers": {"ETag": {
-            "description": "Of everything but `at`.", "schema": {"type": "string"}, "required": True}}},
-        304: {"description": "Nothing but `at` is other than at the ETag of If-None-Match.", "headers": {REQUEST: {
-            "description": "The `request` that was sent.", "schema": {"type": "string"}}}},
-        **documented(r for r in _READS if r is not _R.NOT_FOUND),
-    },
-)  # fmt: skip
+    "/v1/automation",
+    **_named("board", "read", "Every switch and threshold"),
+    responses=_BOARD | documented(_PAGES),
+)
 def get_board(
     request: Request,
     if_none_match: Annotated[str | None, Header(description="ETags of answers that the client still has.")] = None,
-    once: Annotated[
-        str | None,
-        Query(
-            alias="request",
-            pattern="^[A-Za-z0-9_-]{1,64}$",
-            description="Another text for each request: it comes back, so that an answer from a cache is known.",
-        ),
-    ] = None,
+    once: OnceQuery = None,
 ) -> Response:
     """What a gate keeps in memory and decides from. Ask with If-None-Match: most answers are then a short 304.
 
@@ -400,7 +399,8 @@ def get_board(
     tag = etag(body)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache" if once is None else "no-store"}
     headers |= {REQUEST: once} if once is not None else {}
-    if if_none_match is not None and _matches(if_none_match, tag):
+    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
+    if if_none_match == "*" or tag.removeprefix("W/") in known:
         return Response(status_code=304, headers=headers)
     return JSONResponse({**body, "request": once}, headers=headers)
 
@@ -415,15 +415,12 @@ def etag(board: Mapping[str, Any]) -> str:
     return f'W/"{hashlib.sha256(facts.encode()).hexdigest()[:32]}"'
 
 
-def _matches(header: str, tag: str) -> bool:
-    given = {part.strip().removeprefix("W/") for part in header.split(",")}
-    return header.strip() == "*" or tag.removeprefix("W/") in given
-
-
 @router.get(
-    "/v1/automation/{source}/{label:path}", openapi_extra=_extra("read"), operation_id="decide",
-    summary="May automation act on this item?", response_model=DecisionBody, responses=documented(_ASKS),
-)  # fmt: skip
+    "/v1/automation/{source}/{label:path}",
+    **_named("decide", "read", "May automation act on this item?"),
+    response_model=DecisionBody,
+    responses=documented(_ASKS),
+)
 def get_decision(
     request: Request,
     source: SourcePath,
@@ -446,12 +443,11 @@ def decision_body(board: SwitchSnapshot, source: str, label: str, score: float |
     asked = found.judge(score) if score is not None else found.closed
     decision = unasked if asked is None else asked  # not "or": a no is false
     stored = [board.switches[key] for key in ((source, label), (source, None)) if key in board.switches]
-    return {
-        "source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed,
-        "reason": decision.reason.value, "detail": decision.detail, "until": _iso(decision.until),
-        "threshold": board.threshold(source, label),
-        "blocked": [list(r) for r in merged(r for state in stored for r in state.blocked)], "at": _iso(board.at),
-    }  # fmt: skip
+    blocked = merged(r for state in stored for r in state.blocked)
+    about = {"source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed}
+    why = {"reason": decision.reason.value, "detail": decision.detail, "until": _iso(decision.until)}
+    limits = {"threshold": board.threshold(source, label), "blocked": [list(r) for r in blocked]}
+    return about | why | limits | {"at": _iso(board.at)}
 
 
 def _change(
@@ -460,34 +456,32 @@ def _change(
     if label is not None:
         _check_label(label)
     name = request.scope[CALLER]
-    stored = _backend(request).change(
-        RequestedChange(source, label, enable, f"api:{name}", body.reason, body.until, f"{name}:{key}" if key else None)
-    )
-    answer = {
-        "source": stored.source, "label": stored.label, "state": stored.state, "by": stored.by,
-        "reason": stored.reason, "at": _iso(stored.at), "until": _iso(stored.until),
-        "lease_until": _iso(stored.lease_until),
-    }  # fmt: skip
-    return _fresh(answer, {"Idempotency-Replayed": "true"} if stored.already else {})
+    once = f"{name}:{key}" if key else None
+    change = RequestedChange(source, label, enable, f"api:{name}", body.reason, body.until, once)
+    stored = _backend(request).change(change)
+    told = {field: getattr(stored, field) for field in ("source", "label", "state", "by", "reason")}
+    times = {field: _iso(getattr(stored, field)) for field in ("at", "until", "lease_until")}
+    return _fresh(told | times, {"Idempotency-Replayed": "true"} if stored.already else {})
 
 
-@router.post("/v1/automation/{source}/disable", openapi_extra=_extra("disable"), operation_id="disableSource",
-             summary="Stop a whole source", response_model=ChangedBody, responses=documented(_CHANGES))  # fmt: skip
+_CHANGED: dict[str, Any] = {"response_model": ChangedBody, "responses": documented(_CHANGES)}
+
+
+@router.post("/v1/automation/{source}/disable", **_named("disableSource", "disable", "Stop a whole source"), **_CHANGED)
 def disable_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
     """Turn the source's own switch off: no label of it may act, whatever its own switch says."""
     return _change(request, source, None, body, key, enable=False)
 
 
-@router.post("/v1/automation/{source}/enable", openapi_extra=_extra("enable"), operation_id="enableSource",
-             summary="Lift the stop of a whole source", response_model=ChangedBody,
-             responses=documented(_CHANGES))  # fmt: skip
+@router.post(
+    "/v1/automation/{source}/enable", **_named("enableSource", "enable", "Lift the stop of a whole source"), **_CHANGED
+)
 def enable_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
     """Turn the source's own switch on: each label is again what its own switch says."""
     return _change(request, source, None, body, key, enable=True)
 
 
-@router.post("/v1/automation/{source}/{label:path}/disable", openapi_extra=_extra("disable"), operation_id="disable",
-             summary="Stop a label", response_model=ChangedBody, responses=documented(_CHANGES))  # fmt: skip
+@router.post("/v1/automation/{source}/{label:path}/disable", **_named("disable", "disable", "Stop a label"), **_CHANGED)
 def disable_label(
     request: Request, source: SourcePath, label: LabelPath, body: ChangeBody, key: KeyHeader = None
 ) -> Response:
@@ -495,8 +489,9 @@ def disable_label(
     return _change(request, source, label, body, key, enable=False)
 
 
-@router.post("/v1/automation/{source}/{label:path}/enable", openapi_extra=_extra("enable"), operation_id="enable",
-             summary="Let a label act again", response_model=ChangedBody, responses=documented(_CHANGES))  # fmt: skip
+@router.post(
+    "/v1/automation/{source}/{label:path}/enable", **_named("enable", "enable", "Let a label act again"), **_CHANGED
+)
 def enable_label(
     request: Request, source: SourcePath, label: LabelPath, body: ChangeBody, key: KeyHeader = None
 ) -> Response:
@@ -531,8 +526,10 @@ def get_document(request: Request, name: str = "") -> Response:
     return HTMLResponse(text, headers={**kept, "Content-Security-Policy": _DOCUMENT_POLICY})
 
 
-@router.get("/metrics", openapi_extra=_extra("read"), operation_id="metrics", summary="Numbers for Prometheus",
-            response_class=PlainTextResponse, responses=documented([*_PAGES]))  # fmt: skip
+_METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": documented(_PAGES)}
+
+
+@router.get("/metrics", **_named("metrics", "read", "Numbers for Prometheus"), **_METRICS)
 async def get_metrics(request: Request) -> Response:
     """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
     text = await _made(request, lambda _: _backend(request).metrics(), None)
@@ -562,15 +559,14 @@ def create_app(backend: Backend, guard: Guard, *, docs: str | None = None) -> AS
 
 def api(backend: Backend, guard: Guard, *, docs: str | None = None) -> FastAPI:
     """The application behind the request limits; its ``openapi()`` is docs/openapi.json."""
+    about = "May automation act? The switch of calibration-monitor."
     app = FastAPI(
-        title="calmon automation", version="1", description="May automation act? The switch of calibration-monitor.",
-        docs_url=None, redoc_url=None, redirect_slashes=False,
-    )  # fmt: skip
+        title="calmon automation", version="1", description=about, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     app.state.backend, app.state.guard, app.state.pages = backend, guard, CapacityLimiter(1)
     app.include_router(router)
-    app.add_api_route("/health", get_health, response_model=HealthBody, operation_id="health", summary="Liveness",
-                      responses=documented([_R.PATH_INVALID, _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_LARGE,
-                                            _R.BODY_TOO_SLOW, _R.INTERNAL_ERROR, _R.TOO_BUSY]))  # fmt: skip
+    health: dict[str, Any] = {"response_model": HealthBody, "operation_id": "health", "summary": "Liveness"}
+    app.add_api_route("/health", get_health, **health, responses=documented(_ANY))
     _answer_errors(app, docs)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
     return app

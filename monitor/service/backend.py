@@ -16,13 +16,12 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from monitor.alerting.compose import show_switches
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import SwitchSnapshot, board_of
+from monitor.automation.gate.snapshot import Key, SwitchSnapshot, board_of
 from monitor.automation.state import GateReason, effective
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -30,7 +29,7 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
-from monitor.core.records import Schedule, SwitchState, Verdict, Window
+from monitor.core.records import Schedule, Verdict, Window
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import HistoryError, StoreMissing
@@ -136,7 +135,11 @@ class Service:
         self._settings = settings
         self._clock = clock
         self._config = load_config(settings.config)
-        self._door = ReopeningStore(settings.store_url.get_secret_value(), self._publish, create=True)
+
+        def publish_scores(store: Store) -> None:  # gates need them; a history from a backup may have none, or old ones
+            publish(store, self._newest_config() or self._config, clock(), actor="the service")
+
+        self._door = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)
         self._past = Past()
         self._reports: dict[str, tuple[float, str]] = {}
 
@@ -152,17 +155,14 @@ class Service:
         """Every switch and threshold, now."""
         before = self._past.seen
         with self._history() as store:
-            found = self._read_board(store)
-            refusal = self._past.refusal(found.mark, before)
+            at = self._clock()  # before reading, so that the snapshot is never said to be newer than it is
+            found = store.stored_switches()
+            board = board_of(at, found.switches, found.automate_at, found.identity)
+            refusal = self._past.refusal(board.mark, before)
         if refusal is None:
-            return found
+            return board
         log.error("every gate is closed: %s; `calmon db confirm` accepts it", refusal)
-        return replace(found, closed=found.closed or GateReason.HISTORY_WENT_BACK)
-
-    def _read_board(self, store: Store) -> SwitchSnapshot:
-        at = self._clock()  # before reading, so that the snapshot is never said to be newer than it is
-        found = store.stored_switches()
-        return board_of(at, found.switches, found.automate_at, found.identity)
+        return replace(board, closed=board.closed or GateReason.HISTORY_WENT_BACK)
 
     def change(self, wanted: RequestedChange) -> Stored:
         """Turn off or on. Off also works while alerts.yaml is broken; on does not: raises RequestRefused."""
@@ -185,11 +185,8 @@ class Service:
         except ChangeRefused as error:
             raise RequestRefused(_R.UNTIL_PAST, str(error)) from None
         self._show(store, config, wanted)
-        event = done.event
-        return Stored(
-            event.source, event.label, event.to_state, event.actor, event.reason, event.at, event.until,
-            event.lease_until, done.already,
-        )  # fmt: skip
+        e = done.event
+        return Stored(e.source, e.label, e.to_state, e.actor, e.reason, e.at, e.until, e.lease_until, done.already)
 
     def _show(self, store: Store, config: Config, wanted: RequestedChange) -> None:
         """Bring the messages about the label to what its switch says now; the switch has changed already."""
@@ -208,14 +205,12 @@ class Service:
             raise RequestRefused(_R.UNKNOWN_WEEK)
         shown = week or (names[0] if names else None)
         found = self._states()
-        rows = [
-            _row(board, state, board.at, [(name, of[key]) for name, of in found if key in of])
-            for key, state in sorted(board.switches.items(), key=_by_name)
-        ]
+        keys = sorted(board.switches, key=lambda key: (key[0], key[1] or ""))
+        rows = [_row(board, key, [(name, of[key]) for name, of in found if key in of]) for key in keys]
         counts = [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
-        return dashboard_html(rows, names, shown, at=board.at, tz=self._zone(), counts=counts)
+        return dashboard_html(rows, names, shown, at=board.at, tz=self._config.zone, counts=counts)
 
-    def _states(self) -> list[tuple[str, dict[tuple[str, str | None], LabelState]]]:
+    def _states(self) -> list[tuple[str, dict[Key, LabelState]]]:
         """What the rules say of every label, by the name of each newest window, weeks before days."""
         with self._history() as store:
             verdicts = [v for each in _SCHEDULES for v in newest_verdicts(store, each, self._config.sources)]
@@ -232,19 +227,16 @@ class Service:
         for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:
             del self._reports[name]
         if week not in self._reports:
-            text = self._report(week)
+            window = next((window for window in self._windows() if window.name == week), None)
+            if window is None:
+                raise RequestRefused(_R.UNKNOWN_WEEK)
+            with self._history() as store:
+                data = collect_report(store, self._newest_config() or self._config, window, self._clock())
+            text = html_report(data)
             while len(self._reports) >= _PAGES_KEPT:
                 del self._reports[next(iter(self._reports))]
             self._reports[week] = (monotonic(), text)
         return self._reports[week][1]
-
-    def _report(self, week: str) -> str:
-        window = next((window for window in self._windows() if window.name == week), None)
-        if window is None:
-            raise RequestRefused(_R.UNKNOWN_WEEK)
-        with self._history() as store:
-            data = collect_report(store, self._newest_config() or self._config, window, self._clock())
-        return html_report(data)
 
     def metrics(self) -> str:
         """The newest numbers for Prometheus."""
@@ -281,13 +273,6 @@ class Service:
             return None
         return self._config
 
-    def _publish(self, store: Store) -> None:
-        """A gate needs the thresholds; a history from a backup may have none, or old ones."""
-        publish(store, self._newest_config() or self._config, self._clock(), actor="the service")
-
-    def _zone(self) -> ZoneInfo:
-        return self._config.zone
-
     @contextmanager
     def _history(self) -> Iterator[Store]:
         """The store, every way in which it can fail made into one reason."""
@@ -306,7 +291,7 @@ def _check_known(store: Store, config: Config | None, wanted: RequestedChange) -
     """Refuse a name that nobody knows: whoever mistypes a label must not believe it is off now."""
     source, label = wanted.source, wanted.label
     configured = config.sources.get(source) if config is not None else None
-    if configured is None and (wanted.enable or not _has_source(store, source)):
+    if configured is None and (wanted.enable or source not in _known_sources(store)):
         raise RequestRefused(_R.UNKNOWN_SOURCE)
     if label is None or (configured is not None and label in configured.labels):
         return
@@ -314,21 +299,15 @@ def _check_known(store: Store, config: Config | None, wanted: RequestedChange) -
         raise RequestRefused(_R.UNKNOWN_LABEL)
 
 
-def _has_source(store: Store, source: str) -> bool:
-    return any(name == source for name, _ in store.thresholds()) or any(s.source == source for s in store.switches())
+def _known_sources(store: Store) -> set[str]:
+    return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}
 
 
-def _by_name(entry: tuple[tuple[str, str | None], SwitchState]) -> tuple[str, str]:
-    (source, label), _ = entry
-    return source, label or ""
-
-
-def _row(
-    board: SwitchSnapshot, state: SwitchState, now: datetime, found: Sequence[tuple[str, LabelState]]
-) -> SwitchRow:
-    whole = None if state.label is None else board.switches.get((state.source, None))
-    allowed = effective(state, now.astimezone(UTC), whole=whole)
+def _row(board: SwitchSnapshot, key: Key, found: Sequence[tuple[str, LabelState]]) -> SwitchRow:
+    state, (source, label) = board.switches[key], key
+    whole = None if label is None else board.switches.get((source, None))
+    allowed = effective(state, board.at.astimezone(UTC), whole=whole)
     blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
     words = allowed.detail if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
-    threshold = board.threshold(state.source, state.label) if state.label is not None else None
+    threshold = None if label is None else board.threshold(source, label)
     return SwitchRow(state, allowed.allowed, words, threshold, tuple(found))

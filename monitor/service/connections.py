@@ -30,9 +30,8 @@ def raise_file_limit() -> int:
 
 def protocol(most_idle: int = MOST_IDLE, head_seconds: float = HEAD_SECONDS) -> type[H11Protocol]:
     """uvicorn's protocol with these limits; the connections of one server are counted together."""
-    return type("LimitedProtocol", (_Limited,), {
-        "most_idle": most_idle, "head_seconds": head_seconds, "idle": OrderedDict()
-    })  # fmt: skip
+    limits = {"most_idle": most_idle, "head_seconds": head_seconds, "idle": OrderedDict()}
+    return type("LimitedProtocol", (_Limited,), limits)
 
 
 class _Limited(H11Protocol):

@@ -7,9 +7,10 @@ this process. The number of series is bounded: of more than :data:`MOST_LABELS` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -19,7 +20,7 @@ from monitor.alerting.health.issues import Observed, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.config.model import Config
-from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, SwitchState, Verdict
+from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, Verdict
 from monitor.evaluation.label_state import states_of
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
@@ -61,33 +62,25 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
         if newest is not None:
             estimates += store.estimates(schedule=schedule, window_start=newest.window_start)
             quality += [(schedule, each) for each in store.quality(schedule, newest.window_start)]
-    return Shown(
-        now, seen, verdicts, estimates, quality,
-        Counter((each.severity, each.state) for each in store.unresolved_incidents()),
-        store.delivery_counts(),
-    )  # fmt: skip
+    incidents = Counter[tuple[str, str]]((each.severity, each.state) for each in store.unresolved_incidents())
+    return Shown(now, seen, verdicts, estimates, quality, incidents, store.delivery_counts())
 
 
 def families(shown: Shown) -> Iterator[Metric]:
     """One family a kind of number; every name and label is in docs/watching.md."""
     yield from _runs(shown)
-    yield _gauge(
-        "calmon_monitor_findings", "What is wrong with the monitor itself, by named reason", ("reason", "severity"),
-        Counter((f.reason.value, f.severity) for f in findings(shown.seen, shown.at)).items(),
-    )  # fmt: skip
-    yield _gauge(
-        "calmon_verdicts", "Verdicts of the newest window of each schedule and source",
-        ("schedule", "rule", "source", "outcome"),
-        Counter((v.window.schedule, v.rule, v.subject.source, v.outcome) for v in shown.verdicts).items(),
-    )  # fmt: skip
+    words = "What is wrong with the monitor itself, by named reason"
+    wrong = Counter((f.reason.value, f.severity) for f in findings(shown.seen, shown.at))
+    yield _gauge("calmon_monitor_findings", words, ("reason", "severity"), wrong)
+    words = "Verdicts of the newest window of each schedule and source"
+    names = ("schedule", "rule", "source", "outcome")
+    verdicts = Counter((v.window.schedule, v.rule, v.subject.source, v.outcome) for v in shown.verdicts)
+    yield _gauge("calmon_verdicts", words, names, verdicts)
     yield from _states(shown)
-    yield _gauge(
-        "calmon_incidents", "Incidents that are not resolved", ("severity", "state"), (shown.incidents or {}).items()
-    )
-    yield _gauge(
-        "calmon_deliveries", "Messages and changes of messages by state", ("state",),
-        (((state,), count) for state, count in shown.deliveries.items()),
-    )  # fmt: skip
+    incidents: Mapping[Any, int] = shown.incidents or {}
+    yield _gauge("calmon_incidents", "Incidents that are not resolved", ("severity", "state"), incidents)
+    deliveries = {(state,): count for state, count in shown.deliveries.items()}
+    yield _gauge("calmon_deliveries", "Messages and changes of messages by state", ("state",), deliveries)
     yield from _data(shown)
     yield from _estimates(shown)
     yield from _switches(shown)
@@ -98,82 +91,74 @@ def _runs(shown: Shown) -> Iterator[Metric]:
     for run in shown.seen.runs:
         at = (run.finished_at or run.started_at).timestamp()
         newest[run.schedule, run.state] = max(newest.get((run.schedule, run.state), at), at)
-    yield _gauge(
-        "calmon_last_run_timestamp_seconds", "When a run of this schedule last came to this state",
-        ("schedule", "state"), newest.items(),
-    )  # fmt: skip
+    words = "When a run of this schedule last came to this state"
+    yield _gauge("calmon_last_run_timestamp_seconds", words, ("schedule", "state"), newest)
 
 
 def _states(shown: Shown) -> Iterator[Metric]:
-    found = {
-        (schedule, subject): state
+    found = [
+        (schedule, (subject.source, subject.label or ""), state)
         for schedule in SCHEDULES
         for subject, state in states_of(v for v in shown.verdicts if v.window.schedule == schedule).items()
+    ]
+    counts = Counter((schedule, source, state.state.value) for schedule, (source, label), state in found if label)
+    yield _gauge("calmon_labels", "Labels in each state in the newest window", ("schedule", "source", "state"), counts)
+    kept = set(sorted({label for _, label, _ in found})[:MOST_LABELS])
+    states = {
+        (schedule, *label, state.state.value, state.severity or ""): 1.0
+        for schedule, label, state in found
+        if label in kept
     }
-    yield _gauge(
-        "calmon_labels", "Labels in each state in the newest window", ("schedule", "source", "state"),
-        Counter((schedule, subject.source, state.state.value)
-                for (schedule, subject), state in found.items() if subject.label is not None).items(),
-    )  # fmt: skip
-    kept = set(sorted({(subject.source, subject.label or "") for _, subject in found})[:MOST_LABELS])
-    yield _gauge(
-        "calmon_label_state", "1 for the state of a label in the newest window (label empty: the source as a whole)",
-        ("schedule", "source", "label", "state", "severity"),
-        (((schedule, subject.source, subject.label or "", state.state.value, state.severity or ""), 1.0)
-         for (schedule, subject), state in found.items() if (subject.source, subject.label or "") in kept),
-    )  # fmt: skip
+    words = "1 for the state of a label in the newest window (label empty: the source as a whole)"
+    yield _gauge("calmon_label_state", words, ("schedule", "source", "label", "state", "severity"), states)
 
 
 def _data(shown: Shown) -> Iterator[Metric]:
     rows: dict[tuple[str, ...], float] = {}
     for each in shown.seen.readings:  # newest first
         rows.setdefault((each.schedule, each.source), each.rows)
-    yield _gauge("calmon_rows", "Rows of the newest window that was read", ("schedule", "source"), rows.items())
-    yield _gauge(
-        "calmon_quarantined_rows", "Rows set aside in the newest window, by reason", ("schedule", "source", "reason"),
-        (((schedule, q.source, q.reason), q.rows) for schedule, q in shown.quality),
-    )  # fmt: skip
+    yield _gauge("calmon_rows", "Rows of the newest window that was read", ("schedule", "source"), rows)
+    words, names = "Rows set aside in the newest window, by reason", ("schedule", "source", "reason")
+    aside = {(schedule, q.source, q.reason): q.rows for schedule, q in shown.quality}
+    yield _gauge("calmon_quarantined_rows", words, names, aside)
 
 
 def _estimates(shown: Shown) -> Iterator[Metric]:
     mine = [e for e in shown.estimates if e.metric in CONTRACT and e.subject.segment is None]
-    kept = set(sorted({(e.subject.source, e.subject.label or "") for e in mine})[:MOST_LABELS])
-    names = ("schedule", "source", "label", "metric", "where")
-    shared = [((e.window.schedule, e.subject.source, e.subject.label or "", e.metric, e.where), e.interval)
-              for e in mine if (e.subject.source, e.subject.label or "") in kept]  # fmt: skip
+    labels = [(e.subject.source, e.subject.label or "") for e in mine]
+    kept, names = set(sorted(set(labels))[:MOST_LABELS]), ("schedule", "source", "label", "metric", "where")
+    shared = [
+        ((e.window.schedule, *label, e.metric, e.where), e.interval)
+        for e, label in zip(mine, labels, strict=True)
+        if label in kept
+    ]
     for name, words, part in (
         ("calmon_estimate", "Debiased value of a metric in the newest window", "value"),
         ("calmon_estimate_low", "Lower limit of its interval", "low"),
         ("calmon_estimate_high", "Upper limit of its interval", "high"),
     ):
-        found = ((key, getattr(interval, part)) for key, interval in shared)
-        yield _gauge(name, words, names, ((key, value) for key, value in found if value is not None))
+        found = {key: getattr(interval, part) for key, interval in shared}
+        yield _gauge(name, words, names, {key: value for key, value in found.items() if value is not None})
 
 
 def _switches(shown: Shown) -> Iterator[Metric]:
     whole = {s.source: s for s in shown.seen.switches if s.label is None}
     mine = sorted(shown.seen.switches, key=lambda s: (s.source, s.label or ""))[:MOST_LABELS]
-    yield _gauge(
-        "calmon_automation_on", "1 where automation may act now (label empty: the source's own switch)",
-        ("source", "label"), (((s.source, s.label or ""), float(_is_on(s, whole, shown.at))) for s in mine),
-    )  # fmt: skip
-    yield _gauge(
-        "calmon_lease_seconds", "Seconds until automation ends by itself; negative: it has ended",
-        ("source", "label"),
-        (((s.source, s.label or ""), (s.lease_until - shown.at).total_seconds())
-         for s in mine if s.state == "on" and s.lease_until is not None),
-    )  # fmt: skip
+    on, leases = {}, {}
+    for s in mine:
+        key, own = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
+        on[key] = float(effective(s, shown.at, whole=own).allowed)
+        if s.state == "on" and s.lease_until is not None:
+            leases[key] = (s.lease_until - shown.at).total_seconds()
+    words = "1 where automation may act now (label empty: the source's own switch)"
+    yield _gauge("calmon_automation_on", words, ("source", "label"), on)
+    words = "Seconds until automation ends by itself; negative: it has ended"
+    yield _gauge("calmon_lease_seconds", words, ("source", "label"), leases)
 
 
-def _is_on(state: SwitchState, whole: dict[str, SwitchState], now: datetime) -> bool:
-    return effective(state, now, whole=None if state.label is None else whole.get(state.source)).allowed
-
-
-def _gauge(
-    name: str, words: str, labels: Sequence[str], values: Iterable[tuple[tuple[str, ...], float]]
-) -> GaugeMetricFamily:
+def _gauge(name: str, words: str, labels: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, words, labels=labels)
-    for key, value in sorted(values):
+    for key, value in sorted(values.items()):
         family.add_metric(key, value)
     return family
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from time import perf_counter
-from typing import Any
 from unicodedata import category
 from urllib.parse import quote, unquote_to_bytes
 
@@ -27,11 +26,8 @@ BODY_SECONDS = 10.0
 AT_ONCE = 64
 CALLER = "calmon.caller"
 _LOGGED_PATH = 300
-_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"SAMEORIGIN"),
-)
+_SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "x-frame-options": "SAMEORIGIN"}
+_HEADERS = tuple((name.encode(), value.encode()) for name, value in _SAFE.items())
 
 
 def problem_response(refused: RequestRefused, docs: str | None) -> Response:
@@ -59,7 +55,10 @@ class RequestLimits:
         try:
             await self._let_in(inner, receive, answer)
         finally:
-            _note(scope["method"], inner, answer.status, perf_counter() - started)
+            raw = unquote_to_bytes(scope["raw_path"]).decode("utf-8", "replace")
+            path = quote(hidden(raw)[:_LOGGED_PATH], safe="/*")
+            took, caller = 1000 * (perf_counter() - started), inner.get(CALLER) or "-"
+            log.info("%s %s %d %.1f ms %s", hidden(scope["method"]), path, answer.status, took, caller)
         return None
 
     async def _let_in(self, scope: Scope, receive: Receive, send: _Answer) -> None:
@@ -111,7 +110,11 @@ async def _whole_body(scope: Scope, receive: Receive) -> Receive:
             messages = await _messages(receive)
     except TimeoutError:
         raise RequestRefused(ProblemReason.BODY_TOO_SLOW, headers={"Connection": "close"}) from None
-    return _replay(messages, receive)
+
+    async def again() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return again
 
 
 async def _messages(receive: Receive) -> deque[Message]:
@@ -129,16 +132,3 @@ async def _messages(receive: Receive) -> deque[Message]:
 
 def _too_large() -> RequestRefused:
     return RequestRefused(ProblemReason.BODY_TOO_LARGE, f"at most {BODY_BYTES:,} bytes", {"Connection": "close"})
-
-
-def _replay(messages: deque[Message], receive: Receive) -> Receive:
-    async def again() -> Message:
-        return messages.popleft() if messages else await receive()
-
-    return again
-
-
-def _note(method: str, scope: dict[str, Any], status: int, seconds: float) -> None:
-    path = quote(hidden(unquote_to_bytes(scope["raw_path"]).decode("utf-8", "replace"))[:_LOGGED_PATH], safe="/*")
-    caller = scope.get(CALLER) or "-"
-    log.info("%s %s %d %.1f ms %s", hidden(method), path, status, 1000 * seconds, caller)

@@ -24,9 +24,8 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "calmon_"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
-_LOOKS_LIKE_ONE = re.compile(
-    rf"({PREFIX})[A-Za-z0-9_-]+|[A-Za-z0-9_-]{{43,}}"
-)  # 43: the random part, whatever is before
+# 43: the random part, whatever is before
+_LOOKS_LIKE_ONE = re.compile(rf"({PREFIX})[A-Za-z0-9_-]+|[A-Za-z0-9_-]{{43,}}")
 _OTHERS = 0o006
 LARGEST_FILE = 1_000_000
 
@@ -139,10 +138,9 @@ class TokensFile:
             return self._entries
 
     def warning(self) -> str | None:
-        """What is wrong with the file although it can be used: everybody may read or write it."""
-        if self.path.stat().st_mode & _OTHERS:
-            return f"{self.path} can be read or written by everybody on this machine; run: chmod o-rw {self.path}"
-        return None
+        """What is wrong with the file although it can be used: everybody may read or write it. Raises OSError."""
+        text = f"{self.path} can be read or written by everybody on this machine; run: chmod o-rw {self.path}"
+        return text if self.path.stat().st_mode & _OTHERS else None
 
     def add(self, name: str, scopes: frozenset[Scope]) -> str:
         """Append a new entry, make the file where there is none, and give back the token: it is kept nowhere.

@@ -92,17 +92,13 @@ def hold(
     unknown = max((label for _, label in labels), key=len, default="") + "?"  # longer than any that has a switch
     entries = {key: _entry(board, *key, now, began) for key in labels}
     strangers = {source: _entry(board, source, unknown, now, began) for source, _ in board.switches}
-    return SnapshotCache(board, entries, strangers, began, now, ended, seen, *_lifetime(began, ttl_s))
+    fresh_until, due = began + ttl_s, began + ttl_s * QUICK_SHARE
+    return SnapshotCache(board, entries, strangers, began, now, ended, seen, began, fresh_until, due)
 
 
 def renew(held: SnapshotCache, *, began: float, ttl_s: float) -> SnapshotCache:
     """The same snapshot, of which a reading that began at ``began`` has found that it still holds."""
-    first, fresh_until, due = _lifetime(began, ttl_s)
-    return replace(held, began=first, fresh_until=fresh_until, due=due)
-
-
-def _lifetime(began: float, ttl_s: float) -> tuple[float, float, float]:
-    return began, began + ttl_s, began + ttl_s * QUICK_SHARE
+    return replace(held, began=began, fresh_until=began + ttl_s, due=began + ttl_s * QUICK_SHARE)
 
 
 def _entry(board: SwitchSnapshot, source: str, label: str, now: datetime, elapsed: float) -> Entry:

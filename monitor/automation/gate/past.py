@@ -31,24 +31,22 @@ class Past:
         if mark is None:
             return None if known is None else "the history has no identity any more"
         if known is not None and mark.is_older_than(known):
-            if _is_same_line(mark, known):
+            if _line(mark) == _line(known):
                 self._left = known
-            return _words(mark, known)
+            if mark.history != known.history:
+                return f"another history was put in its place ({_name(mark)}); {_name(known)} was seen before"
+            return f"the history went back to {_name(mark)}; {_name(known)} was seen before"
         left = self._left
-        if left is not None and _is_same_line(mark, left):
-            return f"the history went back behind version {left.version} of epoch {left.epoch}; nobody has confirmed it"
+        if left is not None and _line(mark) == _line(left):
+            return f"the history went back behind {_name(left)}; nobody has confirmed it"
         if self.seen is None or not mark.is_older_than(self.seen):
             self.seen = mark
         return None
 
 
-def _is_same_line(mark: Mark, other: Mark) -> bool:
-    return (mark.history, mark.epoch) == (other.history, other.epoch)
+def _line(mark: Mark) -> tuple[str, int]:
+    return mark.history, mark.epoch
 
 
-def _words(mark: Mark, seen: Mark) -> str:
-    found = f"version {mark.version} of epoch {mark.epoch}"
-    known = f"version {seen.version} of epoch {seen.epoch}"
-    if mark.history != seen.history:
-        return f"another history was put in its place ({found}); {known} was seen before"
-    return f"the history went back to {found}; {known} was seen before"
+def _name(mark: Mark) -> str:
+    return f"version {mark.version} of epoch {mark.epoch}"

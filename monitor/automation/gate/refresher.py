@@ -99,7 +99,9 @@ class Refresher:
             self._read()
             if not self.first.done():
                 self.first.set_result(None)
-            self.stop.wait(self._pause())
+            pause = self.ttl_s / (PAUSES if self.failure is None else RETRIES)
+            # spread so that many routers do not ask at the same moment
+            self.stop.wait(pause * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
 
     def _read(self) -> None:
         began = self._reading_since = self.elapsed()
@@ -141,11 +143,6 @@ class Refresher:
         behind = (self.held.earliest(began) - board.at).total_seconds()
         if behind > self.ttl_s:
             raise ReadFailed(GateReason.ANSWER_OLD, f"the answer's own time is {behind:.0f} s behind")
-
-    def _pause(self) -> float:
-        """Seconds to the next reading, spread so that many routers do not ask at the same moment."""
-        pause = self.ttl_s / (PAUSES if self.failure is None else RETRIES)
-        return pause * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
 
     def _note(self, failure: ReadFailed | None) -> None:
         """Keep the error; into the log only what is new."""

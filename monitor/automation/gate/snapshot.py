@@ -77,15 +77,13 @@ def board_of(
     closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
     if not identity.confirmed:
         closed = GateReason.HISTORY_RESTORED
-    return SwitchSnapshot(
-        at, {(s.source, s.label): s for s in switches}, automate_at, identity.mark, identity.newest_at, closed
-    )  # fmt: skip
+    by_key = {(s.source, s.label): s for s in switches}
+    return SwitchSnapshot(at, by_key, automate_at, identity.mark, identity.newest_at, closed)
 
 
 _NEVER_SET = SwitchState("", None)
-_NO_LABEL = Decision(
-    False, GateReason.NEVER_SET, detail="the source and the label must be text, and the label not empty"
-)
+_NO_TEXT = "the source and the label must be text, and the label not empty"
+_NO_LABEL = Decision(False, GateReason.NEVER_SET, detail=_NO_TEXT)
 _INVALID = Decision(False, GateReason.SCORE_INVALID, detail="the score must be a number from 0 to 1")
 _BLOCKED = Decision(False, GateReason.SCORE_BLOCKED, detail="scores in this range are blocked")
 
@@ -137,10 +135,8 @@ def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Term
     threshold = board.threshold(source, label)
     if threshold is None:
         return Terms(Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}"))
-    return Terms(
-        None, threshold, found.blocked, yes=Decision(True, GateReason.ON, found.until, "on"),
-        below=Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}"),
-    )  # fmt: skip
+    below = Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}")
+    return Terms(None, threshold, found.blocked, yes=Decision(True, GateReason.ON, found.until, "on"), below=below)
 
 
 def closed_by_history(board: SwitchSnapshot, now: datetime) -> Decision | None:
@@ -181,16 +177,14 @@ def _number(score: object) -> float:
 
 def to_json(board: SwitchSnapshot) -> dict[str, Any]:
     """The snapshot as plain data: the body of ``GET /v1/automation``."""
+    thresholds = sorted(board.automate_at.items(), key=lambda item: _by_name(item[0]))
     return {
         "at": board.at.isoformat(),
         "history": None if board.mark is None else asdict(board.mark),
         "newest_at": None if board.newest_at is None else board.newest_at.isoformat(),
         "closed": None if board.closed is None else board.closed.value,
         "switches": [_switch_json(board.switches[key]) for key in sorted(board.switches, key=_by_name)],
-        "automate_at": [
-            {"source": key[0], "label": key[1], "score": board.automate_at[key]}
-            for key in sorted(board.automate_at, key=_by_name)
-        ],
+        "automate_at": [{"source": source, "label": label, "score": score} for (source, label), score in thresholds],
     }
 
 
@@ -204,12 +198,15 @@ def from_json(document: Any) -> SwitchSnapshot:
     try:
         switches = [_switch(row) for row in document["switches"]]
         thresholds = [((_name(r["source"]), _label(r["label"])), _share(r["score"])) for r in document["automate_at"]]
-        newest, closed = document["newest_at"], document["closed"]
+        newest, closed, row = document["newest_at"], document["closed"], document["history"]
         found = SwitchSnapshot(
-            _moment(document["at"]), {(s.source, s.label): s for s in switches}, dict(thresholds),
-            _mark(document["history"]), None if newest is None else _moment(newest),
-            None if closed is None else GateReason(closed),
-        )  # fmt: skip
+            at=_moment(document["at"]),
+            switches={(s.source, s.label): s for s in switches},
+            automate_at=dict(thresholds),
+            mark=None if row is None else Mark(_name(row["history"]), int(row["epoch"]), int(row["version"])),
+            newest_at=None if newest is None else _moment(newest),
+            closed=None if closed is None else GateReason(closed),
+        )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a snapshot of switches: {error!r}") from None
     if len(found.switches) < len(switches) or len(found.automate_at) < len(thresholds):
@@ -222,13 +219,11 @@ def _by_name(key: Key) -> tuple[str, bool, str]:
 
 
 def _switch_json(state: SwitchState) -> dict[str, Any]:
-    return {
-        "source": state.source, "label": state.label, "state": state.state,
-        "blocked": [list(r) for r in state.blocked],
-        "lease_until": state.lease_until.isoformat() if state.lease_until else None,
-        "by": state.actor, "reason": state.reason, "verdict": state.verdict,
-        "changed_at": state.changed_at.isoformat() if state.changed_at else None, "version": state.version,
-    }  # fmt: skip
+    lease, changed = (None if at is None else at.isoformat() for at in (state.lease_until, state.changed_at))
+    about = {"source": state.source, "label": state.label, "state": state.state}
+    limits = {"blocked": [list(r) for r in state.blocked], "lease_until": lease}
+    why = {"by": state.actor, "reason": state.reason, "verdict": state.verdict}
+    return about | limits | why | {"changed_at": changed, "version": state.version}
 
 
 def _switch(row: Mapping[str, Any]) -> SwitchState:
@@ -240,10 +235,6 @@ def _switch(row: Mapping[str, Any]) -> SwitchState:
         lease_until=None if lease is None else _moment(lease), actor=str(row["by"]), reason=str(row["reason"]),
         verdict=row["verdict"], changed_at=None if changed is None else _moment(changed), version=int(row["version"]),
     )  # fmt: skip
-
-
-def _mark(row: Mapping[str, Any] | None) -> Mark | None:
-    return None if row is None else Mark(_name(row["history"]), int(row["epoch"]), int(row["version"]))
 
 
 def _ranges(rows: Sequence[Sequence[float]]) -> Ranges:

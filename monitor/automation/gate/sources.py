@@ -33,9 +33,8 @@ _IMPORTS = threading.Lock()
 """Held while a reading imports, and by whoever forks: in a child, a module half imported stays so for ever."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_IMPORTS.acquire, after_in_parent=_IMPORTS.release, after_in_child=_IMPORTS.release
-    )  # fmt: skip
+    release = _IMPORTS.release
+    os.register_at_fork(before=_IMPORTS.acquire, after_in_parent=release, after_in_child=release)
 
 
 class ReadFailed(Exception):
@@ -99,9 +98,8 @@ class StoreSource:
             detail = f"the history did not answer within {in_words(limit_s)}" if limit.expired else str(error)
             raise ReadFailed(self.reason, detail) from error
         except ImportError as error:
-            raise ReadFailed(
-                self.reason, f"{error.name or 'psycopg'} is not installed here; see the extra postgres"
-            ) from error
+            detail = f"{error.name or 'psycopg'} is not installed here; see the extra postgres"
+            raise ReadFailed(self.reason, detail) from error
         except Exception as error:  # whatever is in the tables
             raise ReadFailed(self.reason, f"the history holds what is no snapshot: {type(error).__name__}") from error
 
@@ -145,7 +143,8 @@ class HttpSource:
                 raise
             raise ReadFailed(self.reason, f"no answer within {in_words(limit_s)}") from error
         except (OSError, HTTPException, ValueError, RecursionError) as error:
-            self._fail(f"no answer within {in_words(limit_s)}" if _is_late(error, limit) else _in_words(error), error)
+            is_late = limit.expired or isinstance(error, TimeoutError)
+            self._fail(f"no answer within {in_words(limit_s)}" if is_late else _in_words(error), error)
         finally:
             connection.close()
 
@@ -156,7 +155,8 @@ class HttpSource:
         headers |= {"If-None-Match": self._etag} if self._etag else {}
         connection.request("GET", f"{urlsplit(self._url).path}{PATH}?request={once}", headers=headers)
         with closing(connection.getresponse()) as answer:
-            self._refuse_cached(answer)
+            if answer.headers.get("Age", "0").strip() != "0":  # a snapshot or "not changed": either may be over
+                self._fail("a cache answered in place of the service")
             if answer.status == 304 and self._etag:
                 self._refuse_other(answer.headers.get(REQUEST), once)
                 return None
@@ -164,7 +164,8 @@ class HttpSource:
             document = json.loads(self._body(answer), parse_constant=_no_number)
             board = from_json(document)
             self._refuse_other(document.get("request"), once)
-            self._etag = _etag_of(answer)
+            etag = answer.headers.get("ETag", "")
+            self._etag = etag if re.fullmatch(r'(W/)?"[!#-~]{1,200}"', etag) else None
             return board
 
     def _refuse_other(self, found: object, once: str) -> None:
@@ -179,11 +180,6 @@ class HttpSource:
             self._fail(f"the service sends elsewhere ({answer.status}), and redirects are not followed")
         if answer.status != 200:
             self._fail(f"the service answers {answer.status}")
-
-    def _refuse_cached(self, answer: HTTPResponse) -> None:
-        """Whatever a cache says, a snapshot or "not changed", may be over."""
-        if answer.headers.get("Age", "0").strip() != "0":
-            self._fail("a cache answered in place of the service")
 
     def _body(self, answer: HTTPResponse) -> bytes:
         pieces, size = [], 0
@@ -215,21 +211,12 @@ def _hang_up(connection: HTTPConnection, sockets: Iterable[socket.socket]) -> No
             found.shutdown(socket.SHUT_RDWR)
 
 
-def _is_late(error: BaseException, limit: TimeLimit) -> bool:
-    return limit.expired or isinstance(error, TimeoutError)
-
-
 def _in_words(error: BaseException) -> str:
     """The error; of errors whose text may hold what was sent or received, only the name."""
     if isinstance(error, ValueError | RecursionError):
         return "the answer is no snapshot of switches"
     reason = getattr(error, "strerror", None)
     return f"the service cannot be reached: {reason or type(error).__name__}"
-
-
-def _etag_of(answer: HTTPResponse) -> str | None:
-    etag = answer.headers.get("ETag", "")
-    return etag if re.fullmatch(r'(W/)?"[!#-~]{1,200}"', etag) else None
 
 
 def _no_number(text: str) -> NoReturn:
