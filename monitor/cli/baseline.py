@@ -89,11 +89,10 @@ def _show_found(found: Pinned) -> None:
 
 
 def _show_concerns(found: Pinned) -> None:
-    for concern in found.concerns[:CONCERNS_SHOWN]:
-        cli.err.print(f"warning: {concern}", style="yellow", markup=False, soft_wrap=True)
-    more = len(found.concerns) - CONCERNS_SHOWN
-    if more > 0:
-        cli.err.print(f"and {more} more warnings", style="yellow")
+    warnings = [f"warning: {concern}" for concern in found.concerns[:CONCERNS_SHOWN]]
+    if len(found.concerns) > CONCERNS_SHOWN:
+        warnings.append(f"and {len(found.concerns) - CONCERNS_SHOWN} more warnings")
+    cli.err.print(*warnings, sep="\n", style="yellow", markup=False, soft_wrap=True)
     if not found.baselines:
         hint = "nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway"
         cli.err.print(hint, style="red", soft_wrap=True)

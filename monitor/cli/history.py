@@ -152,10 +152,10 @@ def report(
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, "weekly", week)
         data = _chosen(report_of(opened, window, target=target), source, label)
-        if html is not None:
-            _write(html, html_report(data))
-        if markdown is not None:
-            _write(markdown, report_markdown(data))
+        for path, page in ((html, html_report), (markdown, report_markdown)):
+            if path is not None:
+                cli.write(path, page(data), folders=True)
+                cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
             shown = {(one.subject.source, one.subject.label) for one in data.subjects}
@@ -174,11 +174,6 @@ def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportDa
     return found
 
 
-def _write(path: Path, text: str) -> None:
-    cli.write(path, text, folders=True)
-    cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
-
-
 @cli.app.command("explain", epilog="Example:  calmon explain 3f2a  (the first characters of an id are enough)")
 def explain_command(
     verdict: Annotated[str, typer.Argument(help="A verdict's id, or how it begins.")], json_output: cli.JsonFlag = False
@@ -188,9 +183,8 @@ def explain_command(
         explanation = explain(_known(opened, opened.store.verdict(verdict)))
         if json_output:
             typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
-            return
-        for sentence in sentences(explanation):
-            cli.out.print(sentence, markup=False, highlight=False)
+        else:
+            cli.out.print(*sentences(explanation), sep="\n", markup=False, highlight=False)
 
 
 def _known(opened: Monitor, verdict: Verdict) -> VerdictContext:
@@ -205,10 +199,6 @@ def _known(opened: Monitor, verdict: Verdict) -> VerdictContext:
     )
     newer = [other.id for other in current]
     versions = {baseline.version: baseline for baseline in opened.store.baselines(source, label)}
-    return VerdictContext(
-        verdict=verdict,
-        revision=opened.config.revision,
-        baseline=versions.get(verdict.baseline_version or 0),
-        alone=alone[0] if alone else None,
-        newer=newer[0] if newer and verdict.id not in newer else None,
-    )
+    baseline, first = versions.get(verdict.baseline_version or 0), alone[0] if alone else None
+    replaced_by = newer[0] if newer and verdict.id not in newer else None
+    return VerdictContext(verdict, opened.config.revision, baseline, first, replaced_by)

@@ -27,7 +27,7 @@ from monitor.operations.recalibrate import (
 )
 from monitor.recalibration.compare_constructions import Compared
 from monitor.recalibration.gain import ScoreQuality
-from monitor.recalibration.score_map import ScoreMap, apply_one
+from monitor.recalibration.score_map import apply_one
 from monitor.report.console import plain_table
 
 MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
@@ -67,8 +67,11 @@ def recalibrate_command(
         typer.echo(json.dumps(_document(material, found), indent=1, allow_nan=False))
     else:
         _show(material, found, automate_at)
-    if out is not None:
-        _write(found.score_map, out)
+    if out is not None and found.score_map is None:
+        cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
+    elif out is not None and found.score_map is not None:
+        cli.write(out, found.score_map.to_json() + "\n")
+        cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
 
 
 def _material(
@@ -99,14 +102,6 @@ def _the_only(sources: Sequence[str], which: str) -> str:
     if len(sources) != 1:
         raise cli.UsageError(f"say which source with --source; {which}: {', '.join(sources) or 'none'}")
     return sources[0]
-
-
-def _write(score_map: ScoreMap | None, out: Path) -> None:
-    if score_map is None:
-        cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
-        return
-    cli.write(out, score_map.to_json() + "\n")
-    cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
 
 
 def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> None:

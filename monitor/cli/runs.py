@@ -14,13 +14,13 @@ from monitor.alerting.health import outage
 from monitor.alerting.health.lost_history import report_lost
 from monitor.cli import common as cli
 from monitor.config.model import Config
-from monitor.context import ActMode, Monitor
+from monitor.context import ActMode
 from monitor.core import windows
 from monitor.core.records import Schedule
 from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
-from monitor.run import RunResult, run_window
+from monitor.run import run_window
 
 run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")
 cli.app.add_typer(run_app, name="run")
@@ -72,7 +72,13 @@ def _run(
         outage.end(opened.settings, opened.clock())
         with status() as say:
             result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
-        _show(opened, result, json_output=json_output)
+        if json_output:
+            typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
+        else:
+            cli.out.print(run_summary(result.evaluated, result.actions, opened.config))
+            for part in (part for part in result.evaluated if part.problem):
+                text = f"{part.source}: {part.problem}: {part.error}"
+                cli.err.print(text, style="red", markup=False, soft_wrap=True)
     if all(part.problem for part in result.evaluated):
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
@@ -87,16 +93,6 @@ def lost_reported(config: Config, what: str) -> Iterator[None]:
     except HistoryLost as error:
         report_lost(cli.settings(), config, what, error)
         raise
-
-
-def _show(opened: Monitor, result: RunResult, *, json_output: bool) -> None:
-    if json_output:
-        typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    cli.out.print(run_summary(result.evaluated, result.actions, opened.config))
-    for part in result.evaluated:
-        if part.problem:
-            cli.err.print(f"{part.source}: {part.problem}: {part.error}", style="red", markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -29,7 +29,9 @@ def slack_command() -> None:
     """
     with cli.monitor() as opened:
         app_token = _tokens(opened)
-        who = _who(opened)
+        who = SlackCheck(False, problem="no bot token") if opened.sender is None else opened.sender.check()
+        if not who.ok:
+            raise cli.fail(f"Slack: {who.problem}")
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
@@ -62,10 +64,3 @@ def _tokens(opened: Monitor) -> str:
     if settings.slack_bot_token is None:
         raise cli.UsageError("CALMON_SLACK_BOT_TOKEN is not set: without it nobody who presses can be answered")
     return settings.slack_app_token.get_secret_value()
-
-
-def _who(opened: Monitor) -> SlackCheck:
-    who = SlackCheck(False, problem="no bot token") if opened.sender is None else opened.sender.check()
-    if not who.ok:
-        raise cli.fail(f"Slack: {who.problem}")
-    return who

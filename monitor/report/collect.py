@@ -132,18 +132,14 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
 
 
 def _of_baselines(
-    store: Store,
-    config: Config,
-    window: Window,
-    verdicts: Iterable[Verdict],
-    baselines: Mapping[Key, Sequence[Baseline]],
+    store: Store, config: Config, window: Window, verdicts: Iterable[Verdict], pinned: Mapping[Key, Sequence[Baseline]]
 ) -> dict[tuple[str, str], StoredReading]:
     """The readings of the last windows of the baselines against which only the traffic seems to have moved."""
     moved = [v for v in verdicts if v.reason == Reason.TRAFFIC_MIX and v.window.start == window.start]
     used = {
         (v.subject.source, _last_of(config, window, b.end))
         for v in moved
-        for b in baselines.get((v.subject.source, v.subject.label), ())
+        for b in pinned.get((v.subject.source, v.subject.label), ())
         if b.version == v.baseline_version
     }
     found = {(source, last.name): store.load_reading(last.schedule, last.start, source) for source, last in used}

@@ -23,10 +23,9 @@ Level = Literal["red", "amber", "green", "grey"]
 Quantity = Literal["ece", "mce", "roc_auc", "ece_rise", "mce_rise", "ece_today", "ece_yesterday", "pairs", "threshold"]
 Sign = Literal[">", "<", ">=", "<="]
 _SIGNS: Mapping[Sign, Callable[[float, float], bool]] = {">": gt, "<": lt, ">=": ge, "<=": le}
-Act = Literal[
-    "automation_off", "block_scores", "retrain", "recalibrate", "find_missed", "investigate", "pin_baseline",
-    "fix_source", "collect_more", "wait", "nothing",
-]  # fmt: skip
+_Stop = Literal["automation_off", "block_scores"]
+_Fix = Literal["retrain", "recalibrate", "find_missed", "investigate", "pin_baseline", "fix_source"]
+Act = Literal[_Stop, _Fix, "collect_more", "wait", "nothing"]
 
 LEAST_PAIRS = 10_000
 """(item, label) pairs over all labels of a source in one window, which the handbook asks of an evaluation."""

@@ -98,12 +98,6 @@ def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, 
     if excess is not None:
         counted = excess.low, excess.high, excess.observed, excess.promised, excess.rows
         harm = Harm(excess.excess, known.on, known.schedule, *counted)
-    return replace(
-        plain,
-        operating=operating,
-        excess=excess,
-        harm=harm,
-        risk_coverage=risk_coverage_data(counts, threshold=chosen),
-        roc=roc_data(counts, threshold=known.automate_at),
-        boxes=score_boxes(counts),
-    )
+    risk, roc = risk_coverage_data(counts, threshold=chosen), roc_data(counts, threshold=known.automate_at)
+    boxes = score_boxes(counts)
+    return replace(plain, operating=operating, excess=excess, harm=harm, risk_coverage=risk, roc=roc, boxes=boxes)

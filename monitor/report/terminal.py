@@ -146,12 +146,9 @@ def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
     several = len(measures) > 1
     span = f"{rows[0].windows[0]} to {rows[0].windows[-1]}"
     left = "" if shown == most else f", the newest {shown} of {most} windows"
-    table = _table(
-        f"{span}{left}" if several else f"{next(iter(measures))}, {span}{left}",
-        ("label", *(["metric"] if several else []), "trend"),
-        ("first", "last", "change", "95% interval", "n"),
-        ("rules",),
-    )
+    title = f"{span}{left}" if several else f"{next(iter(measures))}, {span}{left}"
+    names = ("label", "metric", "trend") if several else ("label", "trend")
+    table = _table(title, names, ("first", "last", "change", "95% interval", "n"), ("rules",))
     scale = "; ".join(f"{name}: {told}" if several else told for name, told in sorted(measures.items()))
     shown_of = "first, last and change are of the windows shown; rules: only those of the metric"
     table.caption = f"trend: one scale for all labels, {scale}; {shown_of}"

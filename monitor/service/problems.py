@@ -102,13 +102,9 @@ class RequestRefused(Exception):
         >>> RequestRefused(ProblemReason.UNKNOWN_SOURCE).body(None)["title"]
         'No such source is known'
         """
-        return {
-            "type": f"{docs}#{self.reason.value}" if docs else "about:blank",
-            "title": PROBLEMS[self.reason][1],
-            "status": self.status,
-            "detail": self.detail,
-            "reason": self.reason.value,
-        }
+        address = f"{docs}#{self.reason.value}" if docs else "about:blank"
+        problem = {"type": address, "title": PROBLEMS[self.reason][1], "status": self.status}
+        return problem | {"detail": self.detail, "reason": self.reason.value}
 
 
 def documented(reasons: Iterable[ProblemReason]) -> dict[int | str, dict[str, Any]]:

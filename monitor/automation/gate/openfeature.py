@@ -13,7 +13,7 @@ gate closed is an answer, False, and never an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from openfeature.evaluation_context import EvaluationContext
@@ -27,10 +27,8 @@ from monitor.automation.gate.snapshot import Decision
 from monitor.automation.state import GateReason
 
 PREFIX = "automate"
-_BROKEN = {
-    GateReason.STORE_UNREADABLE: Reason.ERROR, GateReason.SERVICE_FAILED: Reason.ERROR,
-    GateReason.MISCONFIGURED: Reason.ERROR, GateReason.CLOSED_DOWN: Reason.ERROR, GateReason.STALE: Reason.STALE,
-}  # fmt: skip
+_FAILED = (GateReason.STORE_UNREADABLE, GateReason.SERVICE_FAILED, GateReason.MISCONFIGURED, GateReason.CLOSED_DOWN)
+_BROKEN = {**dict.fromkeys(_FAILED, Reason.ERROR), GateReason.STALE: Reason.STALE}
 _T = TypeVar("_T")
 _Question = tuple[Any, Any, Any]
 
@@ -79,32 +77,19 @@ class CalmonProvider(AbstractProvider):
             return _not_found(flag_key, default_value)
         return _resolved(await AsyncGate(self._gate).allows(*_question(flag_key, evaluation_context)))
 
-    def resolve_string_details(
-        self, flag_key: str, default_value: str, evaluation_context: EvaluationContext | None = None
-    ) -> FlagResolutionDetails[str]:
+    def _not_boolean(
+        self, flag_key: str, default_value: _T, evaluation_context: EvaluationContext | None = None
+    ) -> FlagResolutionDetails[_T]:
         """An error: these flags are boolean."""
-        return _not_boolean(flag_key, default_value)
+        if not _is_ours(flag_key):
+            return _not_found(flag_key, default_value)
+        message = f"{flag_key!r} is boolean"
+        return FlagResolutionDetails(default_value, ErrorCode.TYPE_MISMATCH, message, Reason.ERROR)
 
-    def resolve_integer_details(
-        self, flag_key: str, default_value: int, evaluation_context: EvaluationContext | None = None
-    ) -> FlagResolutionDetails[int]:
-        """An error: these flags are boolean."""
-        return _not_boolean(flag_key, default_value)
-
-    def resolve_float_details(
-        self, flag_key: str, default_value: float, evaluation_context: EvaluationContext | None = None
-    ) -> FlagResolutionDetails[float]:
-        """An error: these flags are boolean."""
-        return _not_boolean(flag_key, default_value)
-
-    def resolve_object_details(
-        self,
-        flag_key: str,
-        default_value: Sequence[Any] | Mapping[str, Any],
-        evaluation_context: EvaluationContext | None = None,
-    ) -> FlagResolutionDetails[Sequence[Any] | Mapping[str, Any]]:
-        """An error: these flags are boolean."""
-        return _not_boolean(flag_key, default_value)
+    resolve_string_details = _not_boolean
+    resolve_integer_details = _not_boolean
+    resolve_float_details = _not_boolean
+    resolve_object_details = _not_boolean
 
 
 def _is_ours(flag_key: str) -> bool:
@@ -145,9 +130,3 @@ def _resolved(decision: Decision) -> FlagResolutionDetails[bool]:
 def _not_found(flag_key: str, default: _T) -> FlagResolutionDetails[_T]:
     message = f"{flag_key!r} is no flag of calmon's; they are named {PREFIX}.<source>.<label>"
     return FlagResolutionDetails(default, ErrorCode.FLAG_NOT_FOUND, message, Reason.ERROR)
-
-
-def _not_boolean(flag_key: str, default: _T) -> FlagResolutionDetails[_T]:
-    if not _is_ours(flag_key):
-        return _not_found(flag_key, default)
-    return FlagResolutionDetails(default, ErrorCode.TYPE_MISMATCH, f"{flag_key!r} is boolean", Reason.ERROR)

@@ -11,13 +11,15 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from monitor.report.figures.drawings import BLUE, GREY, VERMILION
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
 from monitor.report.figures.trend import Trend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BLUE, VERMILION, GREY = "#3a87c2", "#d55e00", "#858c96"
 SIZE, DPI = (9.6, 3.8), 110  # inches, dots an inch: about as wide as Slack shows a picture
 _TICKS, _TITLE = 6, 90
 _MARGIN, _LEAST = 0.03, 0.1  # of an axis in [0, 1]: room around the data, and the least that it shows
@@ -95,8 +97,9 @@ def _rates(points: tuple[ReliabilityPoint, ...]) -> list[float]:
 
 def _draw_trend(axes: Axes, trend: Trend) -> None:
     places = range(len(trend.points))
-    axes.plot(places, _known([p.value for p in trend.points]), "o-", color=BLUE, markersize=3, linewidth=1.5)
-    low, high = (_known([getattr(p, side) for p in trend.points]) for side in ("low", "high"))
+    numbers = np.array([[p.value, p.low, p.high] for p in trend.points], dtype=np.float64).reshape(-1, 3)
+    value, low, high = numbers.T  # None is NaN, a gap
+    axes.plot(places, value, "o-", color=BLUE, markersize=3, linewidth=1.5)
     axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0)
     breaches = [(i, p.value) for i, p in enumerate(trend.points) if p.breach and p.value is not None]
     axes.plot([i for i, _ in breaches], [v for _, v in breaches], "D", color=VERMILION, markersize=6, label="breach")
@@ -112,10 +115,6 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
     axes.set(title=f"{name}{where}")
     axes.legend(loc="best", fontsize=8, frameon=False)
     _plain(axes)
-
-
-def _known(values: list[float | None]) -> list[float]:
-    return [float("nan") if value is None else value for value in values]
 
 
 def _plain(axes: Any) -> None:
