@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -254,6 +254,11 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         return source in (None, of) and label in (None, about)
 
     kept = tuple(report for report in data.subjects if chosen(report.subject.source, report.subject.label))
+    gaps, names = data.gaps, {report.subject.name for report in kept}
+    if gaps is not None:
+        rows = [place for place, name in enumerate(gaps.labels) if name in names]
+        labels = tuple(gaps.labels[place] for place in rows)
+        gaps = GapMatrix(labels, gaps.gap[rows], gaps.rows[rows], gaps.upper[rows])
     return replace(
         data,
         subjects=kept,
@@ -262,14 +267,8 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         automation_now=tuple(line for line in data.automation_now if chosen(line.source, line.label)),
         shifts=tuple(s for s in data.shifts if chosen(s.subject.source, s.subject.label)),
         quality=tuple(q for q in data.quality if source in (None, q.source)),
-        gaps=None if data.gaps is None else _of_labels(data.gaps, {report.subject.name for report in kept}),
+        gaps=gaps,
     )
-
-
-def _of_labels(gaps: GapMatrix, names: Collection[str]) -> GapMatrix:
-    kept = [place for place, name in enumerate(gaps.labels) if name in names]
-    labels = tuple(gaps.labels[place] for place in kept)
-    return GapMatrix(labels, gaps.gap[kept], gaps.rows[kept], gaps.upper[kept])
 
 
 def headline(data: ReportData) -> str:

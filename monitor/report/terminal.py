@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from textwrap import wrap
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -92,7 +91,11 @@ def history_rows(
     for estimate in mine:
         if estimate.window >= shown[0]:
             by_series[estimate.subject, estimate.metric, estimate.where][estimate.window] = estimate
-    of_rules = _by_series(verdicts, {(window.schedule, window.start) for window in shown})
+    of_rules: dict[Series, list[Verdict]] = defaultdict(list)
+    starts = {(window.schedule, window.start) for window in shown}
+    for v in sorted(verdicts, key=lambda v: v.window.start):
+        if (v.window.schedule, v.window.start) in starts:
+            of_rules[v.subject, v.metric, v.where].append(v)
     rows = [_history_row(key, series, shown, of_rules.get(key, [])) for key, series in by_series.items()]
 
     def place(row: HistoryRow) -> tuple[str, bool, str, str, str]:
@@ -265,15 +268,6 @@ def _cell(cell: Cell) -> Text:
     interval, mark = (cell, "") if isinstance(cell, Interval) else cell
     plain = words.measured(interval).replace("(", "").replace(")", "")  # so that it breaks between its parts
     return Text(f"{plain} {mark}".rstrip())
-
-
-def _by_series(verdicts: Iterable[Verdict], windows: Collection[tuple[str, datetime]]) -> dict[Series, list[Verdict]]:
-    """The verdicts of these windows by what their metric is about, oldest first."""
-    found: dict[Series, list[Verdict]] = defaultdict(list)
-    for v in sorted(verdicts, key=lambda v: v.window.start):
-        if (v.window.schedule, v.window.start) in windows:
-            found[v.subject, v.metric, v.where].append(v)
-    return found
 
 
 def _history_row(

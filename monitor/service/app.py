@@ -205,26 +205,22 @@ class GuardedRoute(APIRoute):
             guard: Guard = request.app.state.guard
             # in a thread, since it reads a file
             request.scope[CALLER] = await to_thread.run_sync(guard.let, request, scope)
-            _check_query(request, names)
-            if self.body_field is not None:
-                _check_headers(request)
+            _check_form(request, names, has_body=self.body_field is not None)
             return await inner(request)
 
         return handler
 
 
-def _check_query(request: Request, names: set[str]) -> None:
+def _check_form(request: Request, names: set[str], *, has_body: bool) -> None:
     """Refuse what would be passed over: ``?scor=0.3`` must not be answered as if no score had been given."""
     asked = [name for name, _ in request.query_params.multi_items()]
     if len(asked) != len(set(asked)) or not set(asked) <= names:
         known = ", ".join(sorted(names)) or "none"
         raise RequestRefused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
-
-
-def _check_headers(request: Request) -> None:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if has_body and media_type != "application/json":
         raise RequestRefused(_R.NOT_JSON)
-    if len(request.headers.getlist("idempotency-key")) > 1:
+    if has_body and len(request.headers.getlist("idempotency-key")) > 1:
         raise RequestRefused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
 
 

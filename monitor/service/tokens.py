@@ -128,7 +128,11 @@ class TokensFile:
 
     def entries(self) -> tuple[Entry, ...]:
         """The tokens as they are now. Raises :class:`TokensBroken`."""
-        content = self._read()
+        try:
+            with self.path.open("rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+        except OSError as error:
+            raise TokensBroken(f"{self.path}: cannot be read: {error.strerror}") from error
         with self._lock:
             if content != self._seen:
                 self._entries, self._broken = self._parsed(content)
@@ -162,13 +166,6 @@ class TokensFile:
         except OSError as error:
             raise TokensBroken(f"{self.path}: cannot be written: {error.strerror}") from error
         return token
-
-    def _read(self) -> bytes:
-        try:
-            with self.path.open("rb") as file:
-                return file.read(LARGEST_FILE + 1)
-        except OSError as error:
-            raise TokensBroken(f"{self.path}: cannot be read: {error.strerror}") from error
 
     def _parsed(self, content: bytes) -> tuple[tuple[Entry, ...], str | None]:
         if len(content) > LARGEST_FILE:

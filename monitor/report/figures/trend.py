@@ -95,12 +95,9 @@ def trend_data(
         found, ids = known.get(window.start), tuple(sorted(breaches[window.start]))
         seen, n = (_NOTHING, 0) if found is None else (found.interval, found.n)
         points.append(TrendPoint(window.name, window.start, seen.value, seen.low, seen.high, n, bool(ids), ids))
-    thresholds = tuple(_line(rule, baseline) for rule in rules if (rule.metric, rule.where) == (metric, where))
-    return Trend(metric, where, tuple(points), baseline, thresholds)
-
-
-def _line(rule: Rule, baseline: float | None) -> ThresholdLine:
-    level: float | None = rule.threshold
-    if rule.condition == "increase":
-        level = None if baseline is None else baseline + rule.threshold
-    return ThresholdLine(rule.id, rule.condition, rule.threshold, level)
+    thresholds = []
+    for rule in (rule for rule in rules if (rule.metric, rule.where) == (metric, where)):
+        above = None if baseline is None else baseline + rule.threshold
+        level = above if rule.condition == "increase" else rule.threshold
+        thresholds.append(ThresholdLine(rule.id, rule.condition, rule.threshold, level))
+    return Trend(metric, where, tuple(points), baseline, tuple(thresholds))
