@@ -223,7 +223,7 @@ class Service:
         ]
 
     def report(self, week: str) -> str:
-        """The report of one week. Made at most once a minute: it takes seconds."""
+        """The report of one week, kept for a minute: it takes seconds. Raises RequestRefused for an unknown one."""
         for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:
             del self._reports[name]
         if week not in self._reports:
