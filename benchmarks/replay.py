@@ -24,7 +24,8 @@ from monitor.core.records import Schedule, Window
 from monitor.evaluation.evaluate import ByLabel as CountsByLabel
 from monitor.evaluation.evaluate import SourceData, verdicts_of
 from monitor.evaluation.shift.counts_tests import source_shifts
-from monitor.history.store import Store, StoredReading
+from monitor.history.readings import StoredReading
+from monitor.history.store import Store
 from monitor.inference.memory import forget
 from monitor.operations.replay.model import Replay
 from monitor.operations.replay.plan import plan_of

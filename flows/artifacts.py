@@ -51,16 +51,8 @@ def show(monitor: Monitor, window: Window, result: RunResult) -> None:
 def summary(data: ReportData, result: RunResult, pages: Pages) -> str:
     """The run on one page: what was found and done, the trend of every label, and where the pages are."""
     links = "\n".join(f"- [{escape(title)}]({page.resolve().as_uri()}): `{page.resolve()}`" for _, title, page in pages)
-    return "\n\n".join(
-        [
-            summary_markdown(data, result.actions).rstrip(),
-            "## Trend of ECE",
-            trend_markdown(data),
-            "## Pages",
-            links,
-            "",
-        ]
-    )
+    found = summary_markdown(data, result.actions).rstrip()
+    return "\n\n".join([found, "## Trend of ECE", trend_markdown(data), "## Pages", links, ""])
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:

@@ -14,10 +14,9 @@ from prefect import flow, get_run_logger
 from flows.hooks import report_monitor_failed
 from flows.stages import OUTSIDE, opened
 from monitor.alerting.health.issues import FAILED_NOTE
-from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.config.problems import ConfigProblems
 from monitor.history.errors import HistoryLost, StoreMissing
-from monitor.operations import incident_actions
+from monitor.run import deliver
 
 
 @flow(
@@ -33,10 +32,7 @@ def drain_outbox() -> dict[str, int]:
     try:
         with opened(creates=False) as monitor:
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-drain")
-            incident_actions.due_repeats(monitor)
-            touched = drain(
-                monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=True
-            )  # fmt: skip
+            touched = deliver(monitor, due_only=True)
     except (*OUTSIDE, ConfigProblems, StoreMissing, HistoryLost) as error:
         logger.error("nothing was drained: %s", error)
         return {}

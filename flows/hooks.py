@@ -35,8 +35,8 @@ from monitor.context import Monitor, utc_now
 from monitor.core.redaction import hide_at_the_edge
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
-from monitor.operations import incident_actions
 from monitor.operations.open import open_store, open_warehouse
+from monitor.run import deliver
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,9 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
     try:
         with open_store(settings, writes=True, creates=False) as store:
             watchdog.note_failure(store, flow.name, error, utc_now())
-            _look(_monitor(settings, store))
+            monitor = _monitor(settings, store)
+            watchdog.watch_runs(monitor)  # of data and leases nothing, since rules may be missing
+            deliver(monitor, due_only=True)
     except (HistoryError, SQLAlchemyError) as failed:
         log.error("the history cannot be used: %s", failed)
         to = recipient(settings)
@@ -93,26 +95,16 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
         outage.report(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
 
 
-def _look(monitor: Monitor) -> None:
-    """What the watchdog does about the monitor's own work; of data and leases nothing, since rules may be missing."""
-    watchdog.watch_runs(monitor)
-    incident_actions.due_repeats(monitor)
-    drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=True)
-
-
 def _monitor(settings: Settings, store: Store) -> Monitor:
     """The adapters around this history; a broken alerts.yaml, the likeliest reason to be here, is left out."""
     try:
         config = load_config(settings.config)
     except ConfigProblems:
-        config = _without_rules(_recipient_of_broken(settings))
+        to = _recipient_of_broken(settings)
+        routes = () if to is None else (Route(channel=to.channel, mention=to.mention, repeat=to.repeat),)
+        automation = AutomationConfig(when_not_evaluated="keep")
+        config = Config(version=1, sources={}, rules=(), automation=automation, routes=routes)
     return Monitor(config, settings, open_warehouse(settings, config), store, sender_of(settings), utc_now)
-
-
-def _without_rules(to: Recipient | None) -> Config:
-    routes = () if to is None else (Route(channel=to.channel, mention=to.mention, repeat=to.repeat),)
-    automation = AutomationConfig(when_not_evaluated="keep")
-    return Config(version=1, sources={}, rules=(), automation=automation, routes=routes)
 
 
 def recipient(settings: Settings) -> Recipient | None:
@@ -125,9 +117,7 @@ def recipient(settings: Settings) -> Recipient | None:
         config = load_config(settings.config)
     except ConfigProblems:
         return _recipient_of_broken(settings)
-    route = config.route_for(severity="critical", source="", label=None, rule="")
-    if route is None:
-        route = config.routes[0] if config.routes else None
+    route = config.critical_route
     return None if route is None else Recipient(route.channel, route.mention, route.repeat)
 
 
@@ -144,13 +134,9 @@ def _recipient_of_broken(settings: Settings) -> Recipient | None:
     routes = loaded.get("routes") if isinstance(loaded, Mapping) else None
     for route in routes if isinstance(routes, list) else ():
         if isinstance(route, Mapping) and isinstance(route.get("channel"), str):
-            return _loosely(route)
+            mention, repeat = route.get("mention"), route.get("repeat")
+            length = parse_duration(repeat) if isinstance(repeat, str) else None
+            if repeat is not None and length is None:
+                length = USUAL_REPEAT
+            return Recipient(route["channel"], mention if isinstance(mention, str) else None, length)
     return None
-
-
-def _loosely(route: Mapping[str, Any]) -> Recipient:
-    mention, repeat = route.get("mention"), route.get("repeat")
-    length = parse_duration(repeat) if isinstance(repeat, str) else None
-    if repeat is not None and length is None:
-        length = USUAL_REPEAT
-    return Recipient(route["channel"], mention if isinstance(mention, str) else None, length)

@@ -52,13 +52,12 @@ def waiting_runs(now: datetime) -> list[dict[str, str]]:
         )  # fmt: skip
         for id in {run.flow_id for run in found}:
             names[id] = client.read_flow(id).name
-    return [_row(run, names[run.flow_id]) for run in sorted(found, key=_due)]
+    return [
+        {"flow": names[run.flow_id], "due": f"{_due(run):%Y-%m-%d %H:%M}", "state": str(run.state_name)}
+        for run in sorted(found, key=_due)
+    ]
 
 
 def _due(run: Any) -> datetime:
     due: datetime = run.expected_start_time
     return due
-
-
-def _row(run: Any, flow: str) -> dict[str, str]:
-    return {"flow": flow, "due": f"{_due(run):%Y-%m-%d %H:%M}", "state": str(run.state_name)}

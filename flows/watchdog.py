@@ -14,10 +14,9 @@ from flows.waiting import note_waiting_runs
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import WATCHDOG_NOTE
 from monitor.alerting.health.watchdog import watch_monitor
-from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.core.records import Note
 from monitor.history.errors import StoreMissing
-from monitor.operations import incident_actions
+from monitor.run import deliver
 
 
 @flow(
@@ -35,8 +34,7 @@ def watchdog() -> list[str]:
             note_waiting_runs(monitor.store, monitor.clock())
             monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock()))
             found = watch_monitor(monitor)
-            incident_actions.due_repeats(monitor)
-            drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=True)
+            deliver(monitor, due_only=True)
             beat(monitor.settings.watchdog_heartbeat_url)
     except StoreMissing as error:  # never made: one that was lost fails this flow, and its hook reports that
         logger.warning("nothing to watch yet: %s", error)

@@ -228,10 +228,10 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
     )
 
 
-def deliver(monitor: Monitor) -> list[Delivery]:
+def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:
     """Send what is due, old and new, reminders included. A failed delivery is kept and never fails the run."""
     incident_actions.due_repeats(monitor)
-    return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id())
+    return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=due_only)
 
 
 def call_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:

@@ -11,7 +11,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from monitor.alerting.health import outage
-from monitor.alerting.health.lost_history import report_lost
 from monitor.cli import common as cli
 from monitor.config.model import Config
 from monitor.context import ActMode
@@ -91,7 +90,7 @@ def lost_reported(config: Config, what: str) -> Iterator[None]:
     try:
         yield
     except HistoryLost as error:
-        report_lost(cli.settings(), config, what, error)
+        outage.report_lost(cli.settings(), config, what, error)
         raise
 
 

@@ -35,7 +35,7 @@ def list_command(
     table = plain_table("at (UTC)", "what", "rules revision", "by", "why", "changes")
     for each in found:
         by = f"{each.by.actor} on {each.by.host}" if each.by.host else each.by.actor
-        changes = "; ".join(words_of(each, each.changes))
+        changes = "; ".join(words_of(each.changes))
         at = f"{each.at:%Y-%m-%d %H:%M}"
         table.add_row(*cli.cells(at, each.kind, each.by.revision, by, each.reason, changes))
     cli.out.print(table if found else Text("nothing has been published yet"))
@@ -54,5 +54,5 @@ def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
     if done is None:
         cli.out.print("nothing to do: these are the newest already")
         return
-    for line in words_of(done, done.changes) or ["no score has changed; this rules revision is the newest now"]:
+    for line in words_of(done.changes) or ["no score has changed; this rules revision is the newest now"]:
         cli.out.print(Text(line), soft_wrap=True)

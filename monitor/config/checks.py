@@ -6,7 +6,7 @@ Every check reads the plain document, not the typed form, so that it still speak
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -175,10 +175,7 @@ def _wide_names(document: Document, source: Path) -> Found:
 
 def _score_methods(document: Document) -> Found:
     for source, _ in document.named("sources"):
-        path = (*source, "score", "method")
-        method, known = document.get(*path), _METHODS
-        if isinstance(method, str) and method not in known:
-            yield document.problem("CAL019", path, f"unknown method {method!r}", meant(method, known, "method: {}"))
+        yield from _unknown(document, "CAL019", (*source, "score", "method"), _METHODS)
 
 
 def _known_metrics(document: Document) -> Found:
@@ -287,7 +284,8 @@ def _measures(document: Document) -> Found:
             )
         elif metric is None and test is None and not {(*path, "metric"), (*path, "test")} & document.broken:
             summary = "the rule has neither metric nor test, so it measures nothing"
-            yield document.problem("CAL023", _head(document, path), summary, "metric: ece, or test: ks")
+            at = (*path, "id") if document.get(*path, "id") is not None else path
+            yield document.problem("CAL023", at, summary, "metric: ece, or test: ks")
 
 
 def _fitting_keys(document: Document) -> Found:
@@ -340,9 +338,11 @@ def _thresholds(document: Document) -> Found:
         if not isinstance(rule, dict) or not isinstance(threshold, int | float) or isinstance(threshold, bool):
             continue
         name = rule.get("metric") or rule.get("test")
-        low, high = _possible(str(name), rule.get("condition"))
+        rises = rule.get("condition") == "increase"
+        low, high = (0.0, math.inf) if name == "psi" else range_of(str(name))
+        low, high = (0.0, high - low) if rises else (low, high)
         if not low <= threshold <= high or math.isinf(threshold):
-            kind = f"an increase of {name}" if rule.get("condition") == "increase" else str(name or "the value")
+            kind = f"an increase of {name}" if rises else str(name or "the value")
             span = _span(low, high)
             percent = 2 <= threshold <= 100
             remedy = f"threshold: {threshold / 100:g}" if percent else f"threshold: a number {span}".strip()
@@ -354,12 +354,6 @@ def _span(low: float, high: float) -> str:
     if math.isinf(low):
         return "" if math.isinf(high) else f"at most {high:.3g}"
     return f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:.3g}"
-
-
-def _possible(measure: str, condition: object) -> tuple[float, float]:
-    """The values a threshold can be compared with."""
-    low, high = (0.0, math.inf) if measure == "psi" else range_of(measure)
-    return (0.0, high - low) if condition == "increase" else (low, high)
 
 
 def _blocked_scores(document: Document) -> Found:
@@ -399,31 +393,25 @@ def _of_the_whole(document: Document, path: Path) -> str | None:
 def _matched_sources(document: Document) -> Found:
     known = [str(path[-1]) for path, _ in document.named("sources")]
     for path, _ in (*document.listed("rules"), *document.listed("routes")):
-        name = document.get(*path, "match", "source")
-        if isinstance(name, str) and name not in known and known:
-            yield document.problem(
-                "CAL028", (*path, "match", "source"), f"unknown source {name!r}", meant(name, known, "source: {}")
-            )
+        yield from _unknown(document, "CAL028", (*path, "match", "source"), known)
 
 
 def _routed_rules(document: Document) -> Found:
     ids = [document.get(*path, "id") for path, _ in document.listed("rules")]
     known = list(dict.fromkeys(name for name in ids if isinstance(name, str)))
     for path, _ in document.listed("routes"):
-        name = document.get(*path, "match", "rule")
-        if isinstance(name, str) and name not in known and known:
-            yield document.problem(
-                "CAL029", (*path, "match", "rule"), f"unknown rule {name!r}", meant(name, known, "rule: {}")
-            )
+        yield from _unknown(document, "CAL029", (*path, "match", "rule"), known)
+
+
+def _unknown(document: Document, id: str, path: Path, known: Sequence[str]) -> Found:
+    """A word that is none of ``known``; nothing where there is none to know."""
+    key, word = path[-1], document.get(*path)
+    if isinstance(word, str) and word not in known and known:
+        yield document.problem(id, path, f"unknown {key} {word!r}", meant(word, known, f"{key}: {{}}"))
 
 
 def _names(document: Document, path: Path) -> tuple[str, ...]:
     return tuple(value for _, value in document.listed(*path) if isinstance(value, str))
-
-
-def _head(document: Document, rule: Path) -> Path:
-    """Where a problem of a whole rule is shown: at its id, if it has one."""
-    return (*rule, "id") if document.get(*rule, "id") is not None else rule
 
 
 _CHECKS: tuple[Callable[[Document], Found], ...] = (

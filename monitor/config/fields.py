@@ -88,7 +88,8 @@ class Typing:
         if isinstance(value, dict):
             kept = [key for key in value if self._is_known(key, path)]
             copied = {key: self._copy(value[key], (*path, key)) for key in kept}
-            return _DEFAULTS.get(pattern(path), _as_it_is)(copied)
+            fill = _DEFAULTS.get(pattern(path))
+            return copied if fill is None else fill(copied)
         if isinstance(value, tuple):
             return tuple(self._copy(item, (*path, index)) for index, item in enumerate(value))
         return value
@@ -120,9 +121,6 @@ class Typing:
         if isinstance(value, bool | float):  # to Python, true and 1.0 are the number 1
             self._version(path)
         return value
-
-    def _switch_word(self, value: Any, path: Path) -> Any:
-        return "off" if value is False else value  # YAML reads a bare off as false
 
     def _relation(self, value: Any, path: Path) -> Any:
         return without_final_semicolon(value) if isinstance(value, str) else value
@@ -192,7 +190,8 @@ class Typing:
         remedy = meant(_SYNONYMS.get(written.lower(), written), known, form)
         if key == "re_enable":
             remedy = "re_enable: manual, or re_enable: {after: 2}"
-        self._note(_ID_OF_CHOICE.get(key, "CAL019"), path, f"unknown {_singular(key)} {written!r}", remedy)
+        what = "action" if key == "actions" else key
+        self._note(_ID_OF_CHOICE.get(key, "CAL019"), path, f"unknown {what} {written!r}", remedy)
 
     def _range(self, path: Path, found: ErrorDetails) -> None:
         (bound,) = (float(value) for name, value in found["ctx"].items() if name in {"ge", "gt", "le", "lt"})
@@ -243,7 +242,7 @@ _CONVERSIONS: Mapping[Pattern, Callable[[Typing, Any, Path], Any]] = MappingProx
         ("sources", "*", "positive", "*"): Typing._word,
         ("sources", "*", "negative", "*"): Typing._word,
         ("automation", "lease"): Typing._duration,
-        ("automation", "initial"): Typing._switch_word,
+        ("automation", "initial"): lambda _, word, _path: "off" if word is False else word,  # YAML reads off as false
         ("routes", "*", "repeat"): Typing._duration,
     }
 )
@@ -252,10 +251,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Typing, Path, ErrorDetails], None]] = Mapp
     {
         "missing": Typing._missing,
         "literal_error": Typing._choice,
-        "greater_than": Typing._range,
-        "greater_than_equal": Typing._range,
-        "less_than": Typing._range,
-        "less_than_equal": Typing._range,
+        **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), Typing._range),
         "string_too_short": Typing._empty,
         "too_short": Typing._empty,
         "string_too_long": Typing._rule_id,
@@ -276,15 +272,17 @@ _KINDS = {
 }
 
 
-def _as_it_is(section: dict[str, Any]) -> dict[str, Any]:
-    return section
-
-
 def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
-    """A metric of whole rows belongs to the source as a whole; a shift test has defaults of its own."""
+    """A metric of whole rows belongs to the source as a whole, and so does a shift test of another column than scores.
+
+    A shift test is of the scores unless its column is named, chi-square of the label mix.
+    """
     if NEEDS.get(str(rule.get("metric"))) in WHOLE:
         return {"scope": "source", **rule}
-    return _with_test_defaults(rule)
+    if rule.get("test") is None:
+        return rule
+    column = rule.get("column") or default_column(rule["test"])
+    return {"scope": "labels" if column == "score" else "source", **rule, "column": column}
 
 
 _SCORE_IS = {"regression": "probability_of_label", "single_label": "confidence_in_prediction"}
@@ -296,17 +294,6 @@ def _with_kind_defaults(source: dict[str, Any]) -> dict[str, Any]:
     return source if score_is is None else {"score_is": score_is, **source}
 
 
-def _with_test_defaults(rule: dict[str, Any]) -> dict[str, Any]:
-    """A shift test is of the scores unless its column is named, chi-square of the label mix.
-
-    Scores are compared label by label; every other column belongs to the source as a whole.
-    """
-    if rule.get("test") is None:
-        return rule
-    column = rule.get("column") or default_column(rule["test"])
-    return {"scope": "labels" if column == "score" else "source", **rule, "column": column}
-
-
 _DEFAULTS: Mapping[Pattern, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType(
     {("rules", "*"): _with_rule_defaults, ("sources", "*"): _with_kind_defaults}
 )
@@ -315,10 +302,6 @@ _DEFAULTS: Mapping[Pattern, Callable[[dict[str, Any]], dict[str, Any]]] = Mappin
 def _key(path: Path) -> str:
     """The key a value belongs to; for an item of a list, that of the list."""
     return next((step for step in reversed(path) if isinstance(step, str)), "the file")
-
-
-def _singular(key: str) -> str:
-    return {"actions": "action"}.get(key, key)
 
 
 def _name(path: Path) -> str:

@@ -29,16 +29,14 @@ def parse_config(text: str, name: str = "alerts.yaml") -> Config:
     """
     document = read_document(text, name)
     if document.data is None:
-        raise ConfigProblems(document.problems or (_nothing(name),), text)
+        remedy = "version, sources, rules and automation"
+        nothing = Problem("CAL010", "the file says nothing", remedy, name, 1, 1)
+        raise ConfigProblems(document.problems or (nothing,), text)
     typing = Typing(document)
     problems = [*document.problems, *typing.problems, *find_faults(document)]
     if problems or typing.config is None:
         raise ConfigProblems(tuple(sorted(problems, key=lambda p: (p.line, p.column, p.id))), text)
     return typing.config
-
-
-def _nothing(name: str) -> Problem:
-    return Problem("CAL010", "the file says nothing", "version, sources, rules and automation", name, 1, 1)
 
 
 def text_of(path: Path) -> str:

@@ -310,6 +310,12 @@ class Config(Strict):
         """How many rules of a schedule share the false discovery rate; those that accumulate have their own."""
         return sum(rule.metric is not None and not rule.accumulates for rule in self.rules_for(schedule))
 
+    @property
+    def critical_route(self) -> Route | None:
+        """Where a critical incident of nothing in particular goes: its route, else the first; None without routes."""
+        route = self.route_for(severity="critical", source="", label=None, rule="")
+        return route or next(iter(self.routes), None)
+
     def route_for(self, *, severity: Severity, source: str, label: str | None, rule: str) -> Route | None:
         """The first route whose match fits, or None."""
         for route in self.routes:

@@ -110,15 +110,13 @@ def lines_of(text: str) -> list[str]:
 
 def _excerpt(problem: Problem, source_text: str) -> list[str]:
     lines = lines_of(source_text)
-    line = _printable(lines[problem.line - 1]) if problem.line <= len(lines) else ""
+    written = lines[problem.line - 1] if problem.line <= len(lines) else ""
+    # without control characters, which a terminal would obey
+    line = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in written)
     before, under = line[: problem.column - 1], line[problem.column - 1 :][: problem.length]
     caret = "^" * max(1, sum(map(_width, under)))
-    return [f"{problem.line:5} | {line}".rstrip(), f"      | {''.join(map(_blank, before))}{caret}"]
-
-
-def _printable(line: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    blank = "".join(c if c == "\t" else " " * _width(c) for c in before)
+    return [f"{problem.line:5} | {line}".rstrip(), f"      | {blank}{caret}"]
 
 
 def _width(character: str) -> int:
@@ -126,10 +124,6 @@ def _width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _blank(character: str) -> str:
-    return character if character == "\t" else " " * _width(character)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
@@ -143,11 +137,6 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return by_folded[found[0]] if found else None
 
 
-def one_of(known: Iterable[str]) -> str:
-    """The choices as a remedy: ``one of a, b, c``."""
-    return f"one of {', '.join(known)}"
-
-
 def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
     """The remedy for an unknown word: the near one written out, else all there are.
 
@@ -159,6 +148,6 @@ def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
     choices = list(known)
     near = closest(word, choices)
     if near is None:
-        return form.format(one_of(choices))
+        return form.format(f"one of {', '.join(choices)}")
     others = f" (known: {', '.join(choices)})" if len(choices) > 1 else ""
     return form.format(near) + others

@@ -228,11 +228,7 @@ _SYNTAX = (
         "a ':' where none is allowed",
         "the value in quotes if it holds ': '; else indent this line like the one above",
     ),
-    (
-        "could not find expected ':'",
-        "a key without its ':'",
-        "key: value, with a space after the ':'",
-    ),
+    ("could not find expected ':'", "a key without its ':'", "key: value, with a space after the ':'"),
     ("while scanning a quoted scalar", "a quote that is never closed", "the closing quote"),
     ("expected ',' or '}'", "a '{' whose '}' or ',' is missing", "{key: value, key: value}"),
     ("expected ',' or ']'", "a '[' whose ']' or ',' is missing", "[value, value]"),

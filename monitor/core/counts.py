@@ -109,11 +109,8 @@ class Counts:
         """
         if population == "all":
             return self
-        chosen, own = (
-            (self.predicted, self.acting_effects[0])
-            if population == "predicted"
-            else (self.automated, self.acting_effects[1])
-        )
+        chosen = self.predicted if population == "predicted" else self.automated
+        own = self.acting_effects[WHERES[1:].index(population)]
         return self.take(chosen).with_design_effect(max(self.design_effect, own))
 
     def with_design_effect(self, effect: float) -> Counts:
@@ -158,6 +155,11 @@ def _rounded(values: Floats) -> Floats:
     return np.rint(values * scale) / scale + 0.0
 
 
+def _columns(keys: Ints) -> dict[str, Any]:
+    """The three keys of groups that are numbered cell x 4 + predicted x 2 + automated, shape (K,)."""
+    return {"cell": keys // 4, "predicted": keys % 4 >= 2, "automated": keys % 2 == 1}
+
+
 def _sum_by(values: npt.NDArray[Any], index: npt.NDArray[np.intp], size: int) -> npt.NDArray[Any]:
     # bincount of nothing gives whole numbers, whatever the weights
     total = np.bincount(index, weights=values.astype(np.float64), minlength=size).astype(np.float64, copy=False)
@@ -176,11 +178,6 @@ def counts_from_bytes(data: bytes) -> Counts:
             score_is=str(stored["score_is"]),  # type: ignore[arg-type]
             acting_effects=(float(predicted), float(automated)),
         )
-
-
-def empty_counts(score_is: ScoreIs = "probability_of_label") -> Counts:
-    """Counts of no row."""
-    return counts_from_rows([], [], score_is=score_is)
 
 
 def counts_from_groups(
@@ -229,7 +226,7 @@ def counts_from_rows(
     acted = decided & (s >= automate_at)
     cell = np.floor(s * CELLS + 0.5).astype(np.int64)
     keys, index = np.unique(cell * 4 + decided * 2 + acted, return_inverse=True)
-    columns: dict[str, Any] = {"cell": keys // 4, "predicted": keys % 4 >= 2, "automated": keys % 2 == 1}
+    columns = _columns(keys)
     products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
     columns["n"] = np.bincount(index, minlength=len(keys))
     for name, values in products.items():
@@ -252,19 +249,15 @@ def pool(parts: Iterable[Counts]) -> Counts:
         return kept[0]
     keys = [part.cell * 4 + part.predicted * 2 + part.automated for part in kept]
     distinct, index = np.unique(np.concatenate(keys), return_inverse=True)
-    columns: dict[str, Any] = {"cell": distinct // 4, "predicted": distinct % 4 >= 2, "automated": distinct % 2 == 1}
+    columns = _columns(distinct)
     for name in _SUMS:
         columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(distinct))
     acting = kept[0].acting_effects
     if len({(part.design_effect, part.acting_effects) for part in kept}) > 1:
         predicted, automated = (_pooled_effect([part.where(where) for part in kept]) for where in WHERES[1:])
         acting = (predicted, automated)
-    return counts_from_groups(
-        columns,
-        design_effect=_pooled_effect(kept),
-        score_is=kept[0].score_is,
-        acting_effects=acting,
-    )
+    effect = _pooled_effect(kept)
+    return counts_from_groups(columns, design_effect=effect, score_is=kept[0].score_is, acting_effects=acting)
 
 
 def _pooled_effect(parts: Sequence[Counts]) -> float:

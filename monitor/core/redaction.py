@@ -84,16 +84,12 @@ def hide_in(error: BaseException) -> None:
     """Hide secrets in the texts of an error and of those that led to it, for those who print it themselves."""
     for each in _chain(error, set()):
         each.args = tuple(without_secrets(one) if isinstance(one, str) else one for one in each.args)
-        _hide_in_statement(each)
-
-
-def _hide_in_statement(error: BaseException) -> None:
-    """SQLAlchemy prints the statement and its parameters with an error, and can leave the parameters out."""
-    statement, values = getattr(error, "statement", None), getattr(error, "params", None)
-    if isinstance(statement, str):
-        error.statement = without_secrets(statement)  # type: ignore[attr-defined]
-    if values is not None and without_secrets(repr(values)) != repr(values):
-        error.hide_parameters = True  # type: ignore[attr-defined]
+        # SQLAlchemy prints the statement and its parameters with an error, and can leave the parameters out
+        statement, values = getattr(each, "statement", None), getattr(each, "params", None)
+        if isinstance(statement, str):
+            each.statement = without_secrets(statement)  # type: ignore[attr-defined]
+        if values is not None and without_secrets(repr(values)) != repr(values):
+            each.hide_parameters = True  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -233,7 +233,8 @@ def _truth_chance(counts: Counts, baseline: Baseline | None, value: float, rows:
         then = baseline.counts
         true = float((_actual(then) * then.n).sum())
         return _chance(true if value > 0.5 else then.rows - true, then.rows, rows)
-    claimed = counts.score if counts.score_is == "probability_of_label" else _claimed(counts)
+    of_label = counts.score_is == "probability_of_label"
+    claimed = counts.score if of_label else np.where(counts.predicted, counts.score, 1 - counts.score)
     other = float(((claimed if value < 0.5 else 1 - claimed) * counts.n).sum()) / counts.rows
     return rows * log(max(1 - other / OVERCONFIDENCE_ALLOWED, 1e-9))
 
@@ -243,10 +244,6 @@ def _actual(counts: Counts) -> npt.NDArray[np.float64]:
     if counts.score_is == "probability_of_label":
         return counts.rate
     return np.where(counts.predicted, counts.rate, 1 - counts.rate)
-
-
-def _claimed(counts: Counts) -> npt.NDArray[np.float64]:
-    return np.where(counts.predicted, counts.score, 1 - counts.score)
 
 
 def _chance(same: float, of: int, rows: float) -> float:
@@ -283,8 +280,6 @@ def cause_of(cells: Sequence[RejectedCell]) -> RejectionCause:
     if minus_one > half:
         return RejectionCause.TRUTH_MINUS_ONE
     reason = _reason(cells)
-    return (
-        _OF_REASON.get(reason, RejectionCause.OTHER)
-        if _rows(c for c in cells if c.reason == reason) > half
-        else RejectionCause.OTHER
-    )
+    if _rows(c for c in cells if c.reason == reason) <= half:
+        return RejectionCause.OTHER
+    return _OF_REASON.get(reason, RejectionCause.OTHER)

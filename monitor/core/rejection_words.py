@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
 
@@ -85,7 +85,8 @@ def concerned(found: Rejections) -> str:
     if found.everywhere is not None:
         return "all labels"
     names = [*found.labels, *(["the source as a whole"] if None in found.subjects else [])]
-    return _listed(names)
+    shown, more = ", ".join(names[:NAMED_LABELS]), len(names) - NAMED_LABELS
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def sentence(found: Rejections) -> str:
@@ -99,8 +100,3 @@ def sentence(found: Rejections) -> str:
 def _cause(rejection: Rejection) -> str:
     reason = (rejection.reason or "").replace("_", " ")
     return _CAUSES.get(rejection.cause, f": most of them for {reason}" if reason else "")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown, more = ", ".join(names[:NAMED_LABELS]), len(names) - NAMED_LABELS
-    return f"{shown} and {more} more" if more > 0 else shown

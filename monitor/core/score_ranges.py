@@ -43,10 +43,7 @@ def outwards(ranges: Iterable[tuple[float, float]]) -> Ranges:
     ((0.29, 0.3), (0.85, 0.91))
     """
     return merged(
-        (
-            max(0, math.floor(low * STEPS + _ON_A_STEP)) / STEPS,
-            min(STEPS, math.ceil(high * STEPS - _ON_A_STEP)) / STEPS,
-        )
+        (max(0, math.floor(low * STEPS + _ON_A_STEP)) / STEPS, min(STEPS, math.ceil(high * STEPS - _ON_A_STEP)) / STEPS)
         for low, high in ranges
     )
 

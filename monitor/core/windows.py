@@ -138,10 +138,9 @@ def first_day(schedule: Schedule, name: str) -> date:
     (datetime.date(2026, 11, 9), datetime.date(2026, 11, 16))
     """
     if schedule == "daily":
-        if not _DAY.fullmatch(name.strip()):
-            raise WindowError(f"{_shown(name)} is not a date; write it like 2026-11-16")
         try:  # not ISO's other forms: "2026-W46" is a week, and no day of it
-            day = datetime.strptime(name.strip(), "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
+            written = name.strip() if _DAY.fullmatch(name.strip()) else ""
+            day = datetime.strptime(written, "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
         except ValueError as error:
             raise WindowError(f"{_shown(name)} is not a date; write it like 2026-11-16") from error
         _check_year(day.year)

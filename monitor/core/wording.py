@@ -38,6 +38,9 @@ _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 UNCONFIRMED = "above the limit, not confirmed"
 _HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
 _R = IncidentReason
+_NO_BREACH = (
+    _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN, _R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.HELD_BACK,
+)  # fmt: skip
 #: Not "automated items": whether automation was on then, the verdict does not say.
 _ROWS = {
     "all": "all items", "predicted": "items given this label", "automated": "items with scores from automate_at on",
@@ -201,16 +204,7 @@ def in_breach(incident: Incident, breach: Verdict) -> str:
 
 def _latest(incident: Incident, last: IncidentEvent | None) -> str:
     """What the last evaluation saw, where it saw no breach."""
-    reason, window = reason_of(last), clean(last.window) if last is not None and last.window else "the last window"
-    unit = _unit(incident)
-    told = {
-        _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}",
-        _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not",
-        _R.NOT_EVALUATED_OPEN: f"not judged in {window}",
-        _R.DISAPPEARED: f"no outcome of this label arrived in {window}",
-        _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
-    }
-    return told.get(reason, "") if reason else ""
+    return news(incident, last).removesuffix(": stays open") if reason_of(last) in _NO_BREACH else ""
 
 
 def _unit(incident: Incident) -> str:
@@ -240,7 +234,8 @@ def plain_words(verdict: Verdict) -> str:
     ...     "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32, detail={"promised": 0.91, "kept": 0.59}))
     'billing is overconfident: 59% correct, scores claimed 91%'
     """
-    return f"{who(verdict.subject)} {ending(verdict)}{_pooled(verdict)}"
+    of = pooled(verdict)
+    return f"{who(verdict.subject)} {ending(verdict)}{f' ({of})' if of else ''}"
 
 
 def ending(verdict: Verdict) -> str:
@@ -257,11 +252,6 @@ def pooled(verdict: Verdict) -> str:
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
     judged = verdict.outcome != "not_evaluated"
     return f"{verdict.windows} {unit} pooled" if verdict.windows > 1 and judged else ""
-
-
-def _pooled(verdict: Verdict) -> str:
-    found = pooled(verdict)
-    return f" ({found})" if found else ""
 
 
 def amount(verdict: Verdict, value: float | None) -> str:
@@ -410,11 +400,7 @@ def _streak_incomplete(verdict: Verdict) -> str:
 
 
 def _within(verdict: Verdict) -> str:
-    return (
-        f"is within the limit: {_beyond(verdict)}"
-        if verdict.value is not None
-        else (f"is within the limit: {title(verdict.metric)}")
-    )
+    return f"is within the limit: {_beyond(verdict) if verdict.value is not None else title(verdict.metric)}"
 
 
 def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
@@ -529,19 +515,4 @@ _ADVICE = {
     Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
     Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
     Reason.WAREHOUSE_FAILED: "Check that the warehouse is up, then run the same command again.",
-}
-
-
-def tomorrow(verdict: Verdict) -> str:
-    """What the team does in working hours: find the cause, then fix it. ``verdict`` is a breach."""
-    if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD) and verdict.metric in _TOMORROW:
-        return _TOMORROW[verdict.metric]
-    return advice(verdict)
-
-
-_TOMORROW = {
-    "shortfall": "Read some wrong items (`calmon examples`), then raise `automate_at` or recalibrate, and turn "
-    "automation on.",
-    "mce": "Recalibrate if the range is wrong in the next window too.",
-    "false_negative_rate": "Lower the decision threshold or retrain.",
 }

@@ -200,38 +200,40 @@ def _put_file(draft: Path, target: Path) -> None:
 
 
 def _copy_out(address: URL, draft: Path) -> None:
-    engine, copy = open_engine(address), open_engine(store_url(f"sqlite:///{draft}"))
-    try:
-        schema.upgrade(copy)
-        with for_reading(engine).begin() as source, for_writing(copy).begin() as target:
-            found = schema.revision_of(source)
-            if found is None:
-                raise StoreMissing("there are no tables of a history in this database")
-            schema.refuse_other_revision(found)
-            _copy_tables(source, target)
-    except SQLAlchemyError as error:
-        raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
-    finally:
-        engine.dispose()
-        copy.dispose()
+    with _both(address, store_url(f"sqlite:///{draft}")) as (source, target):
+        found = schema.revision_of(source)
+        if found is None:
+            raise StoreMissing("there are no tables of a history in this database")
+        schema.refuse_other_revision(found)
+        _copy_tables(source, target)
     with closing(sqlite3.connect(draft)) as plain:
         plain.execute("PRAGMA journal_mode = DELETE")
 
 
 def _copy_in(draft: Path, address: URL) -> None:
-    engine, copy = open_engine(address), open_engine(store_url(f"sqlite:///{draft}"))
+    with _both(store_url(f"sqlite:///{draft}"), address) as (source, target):
+        for what in ("schema", "thresholds"):
+            one_at_a_time(target, what)
+        _copy_tables(source, target)
+        # numbers given from now on follow those that were copied
+        for table, column in (("switch_events", "id"), ("publications", "sequence")):
+            newest = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
+            target.execute(text(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {newest}, false)"))
+
+
+@contextmanager
+def _both(source: URL, target: URL) -> Iterator[tuple[Connection, Connection]]:
+    """Connections that read one history and write the other, in one transaction each."""
+    here, there = open_engine(source), open_engine(target)
     try:
-        schema.upgrade(engine)
-        with for_reading(copy).begin() as source, for_writing(engine).begin() as target:
-            for what in ("schema", "thresholds"):
-                one_at_a_time(target, what)
-            _copy_tables(source, target)
-            _set_sequences(target)
+        schema.upgrade(there)
+        with for_reading(here).begin() as reading, for_writing(there).begin() as writing:
+            yield reading, writing
     except SQLAlchemyError as error:
         raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
     finally:
-        engine.dispose()
-        copy.dispose()
+        here.dispose()
+        there.dispose()
 
 
 def _copy_tables(source: Connection, target: Connection) -> None:
@@ -241,15 +243,3 @@ def _copy_tables(source: Connection, target: Connection) -> None:
         found = source.execution_options(yield_per=CHUNK).execute(select(table)).mappings()
         for part in found.partitions(CHUNK):
             target.execute(table.insert(), [dict(row) for row in part])
-
-
-def _set_sequences(target: Connection) -> None:
-    """Numbers given from now on follow those that were copied."""
-    for table, column in (("switch_events", "id"), ("publications", "sequence")):
-        target.execute(text(
-            f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), "
-            f"(SELECT coalesce(max({column}), 0) + 1 FROM {table}), false)"
-        ))  # fmt: skip
-
-
-__all__ = ["Checked", "backup", "check", "restore"]

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_, select, update
 
 from monitor.core.records import Delivery, DeliveryState
-from monitor.history import tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
+from monitor.history.tables import deliveries as table
 from monitor.history.values import plain
 
 CLAIM_EXPIRES = timedelta(minutes=5)
@@ -36,35 +36,31 @@ def add(connection: Connection, delivery: Delivery) -> None:
 
 def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> None:
     """Add the messages that are not there yet."""
-    add_missing(connection, tables.deliveries, [_delivery_row(delivery) for delivery in deliveries])
+    add_missing(connection, table, [_delivery_row(delivery) for delivery in deliveries])
 
 
 def deliveries(
     connection: Connection, states: Collection[DeliveryState] | None = None, *, files: bool = True
 ) -> list[Delivery]:
     """The messages in these states (None: all), by the time they were composed; without ``files``, no pictures."""
-    table = tables.deliveries
     wanted = [] if files else [table.c.operation != "file"]
     return _deliveries(connection, *wanted, *([] if states is None else [table.c.state.in_(list(states))]))
 
 
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
     """The messages that wait or are being sent, and those given up that were composed since then."""
-    table = tables.deliveries
     dead = and_(table.c.state == "dead", table.c.created_at >= since)
     return _deliveries(connection, or_(table.c.state.in_([*_UNSENT, "sending"]), dead))
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:
     """How many messages and changes of messages are in each state; their payloads are not read."""
-    table = tables.deliveries
     found = connection.execute(select(table.c.state, func.count()).group_by(table.c.state))
     return {row[0]: int(row[1]) for row in found}
 
 
 def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
     """Delivery id -> its state; one that is not stored is left out."""
-    table = tables.deliveries
     columns = (table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error)
     found = connection.execute(select(*columns).where(table.c.id.in_(list(ids))))
     return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
@@ -72,7 +68,6 @@ def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
 
 def known_channels(connection: Connection, channels: Collection[str]) -> dict[str, str]:
     """Channel as routes name it -> Slack's id of it, from the newest message that went there."""
-    table = tables.deliveries
     found = {}
     for channel in sorted(channels):
         there = and_(table.c.channel == channel, table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))
@@ -83,7 +78,6 @@ def known_channels(connection: Connection, channels: Collection[str]) -> dict[st
 
 def supersede(connection: Connection) -> int:
     """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
-    table = tables.deliveries
     old = and_(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
     return connection.execute(update(table).where(old).values(state="superseded", **_NO_ERROR)).rowcount
 
@@ -92,7 +86,6 @@ def conclude(
     connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
 ) -> bool:
     """End a message that nobody has to send, as its root says; False where it is no longer in ``from_state``."""
-    table = tables.deliveries
     held = and_(table.c.id == delivery, table.c.state == from_state)
     ended = _NO_ERROR | {"state": state, "error": error}
     return connection.execute(update(table).where(held).values(ended)).rowcount == 1
@@ -101,7 +94,7 @@ def conclude(
 @cache
 def _later_edit() -> ColumnElement[bool]:
     """There is a later edit of the same message that was not given up."""
-    table, other = tables.deliveries, tables.deliveries.alias()
+    other = table.alias()
     later = or_(
         other.c.sequence > table.c.sequence,
         and_(
@@ -118,14 +111,13 @@ def _later_edit() -> ColumnElement[bool]:
 @cache
 def _edit_under_way() -> ColumnElement[bool]:
     """Another edit of the same message is being sent: it could arrive after this one and win."""
-    table, other = tables.deliveries, tables.deliveries.alias()
+    other = table.alias()
     same = (other.c.root == table.c.root, other.c.operation == "edit", other.c.id != table.c.id)
     return exists().where(*same, other.c.state == "sending")
 
 
 def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:
     """The messages to be sent now: those whose time has come, and those whose sender is gone (or is ``worker``)."""
-    table = tables.deliveries
     waiting = and_(table.c.state.in_(["pending", "failed"]), table.c.next_attempt_at <= now)
     own = table.c.claimed_by == worker if worker is not None else false()
     abandoned = and_(table.c.state == "sending", or_(table.c.claimed_at <= now - CLAIM_EXPIRES, own))
@@ -147,7 +139,6 @@ def claim(
     ``sending`` can be taken only from a sender that is gone: the claim has expired, or it is this worker's own
     of an earlier life, named by the ``claimed_at`` that was read.
     """
-    table = tables.deliveries
     free = and_(table.c.id == delivery, table.c.state == from_state)
     if from_state == "sending":
         own = and_(table.c.claimed_by == worker, table.c.claimed_at == claimed_at) if claimed_at else false()
@@ -161,7 +152,6 @@ def claim(
 def _wait_for_claims_of_its_root(connection: Connection, delivery: str) -> None:
     """Let claims of two edits of one message come one after the other; SQLite's writers do so anyway."""
     if connection.dialect.name == "postgresql":
-        table = tables.deliveries
         root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
         one_at_a_time(connection, f"edits of {root or delivery}")
 
@@ -181,7 +171,6 @@ def settle(
     uncertain: bool = False,
 ) -> bool:
     """Store the result of a delivery; False where ``worker`` no longer holds it."""
-    table = tables.deliveries
     held = and_(table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
     outcome: Row = {"state": state, "error": error, "error_code": error_code, "uncertain": uncertain}
     if state == "sent":
@@ -194,11 +183,10 @@ def settle(
 
 
 def _deliveries(connection: Connection, *wanted: ColumnElement[bool]) -> list[Delivery]:
-    table = tables.deliveries
     statement = select(table).where(*wanted).order_by(table.c.created_at, table.c.id)
     return [Delivery(**row) for row in connection.execute(statement).mappings()]
 
 
 def _delivery_row(delivery: Delivery) -> Row:
     due = delivery.next_attempt_at or delivery.created_at
-    return row_of(tables.deliveries, delivery, payload=plain(delivery.payload), next_attempt_at=due)
+    return row_of(table, delivery, payload=plain(delivery.payload), next_attempt_at=due)

@@ -21,7 +21,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id
+from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
@@ -232,6 +232,11 @@ def _at(window: Window) -> Row:
     return {"schedule": window.schedule, "window_start": window.start}
 
 
+def _about(found: Estimate | ShiftResult | Verdict) -> Row:
+    subject = {"source": found.subject.source, "label": label_key(found.subject.label)}
+    return {**_at(found.window), "window_name": found.window.name, **subject}
+
+
 def _is_window(table: Table, schedule: str, start: datetime) -> Any:
     return and_(table.c.schedule == schedule, table.c.window_start == start)
 
@@ -266,14 +271,10 @@ def _window(row: RowMapping) -> Window:
 
 
 def _estimate_row(estimate: Estimate) -> Row:
-    interval, subject = estimate.interval, estimate.subject
-    return {
-        **_at(estimate.window), "source": subject.source, "label": label_key(subject.label),
-        "segment": segment_key(subject.segment), "metric": estimate.metric, "population": estimate.where,
-        "window_name": estimate.window.name, "value": number(interval.value), "plug_in": number(interval.plug_in),
-        "low": number(interval.low), "high": number(interval.high), "n": int(estimate.n),
-        "positives": number(estimate.positives) or 0.0, "detail": plain(estimate.detail),
-    }  # fmt: skip
+    interval = {name: number(getattr(estimate.interval, name)) for name in ("value", "plug_in", "low", "high")}
+    counted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0, "detail": plain(estimate.detail)}
+    segment = {"segment": segment_key(estimate.subject.segment), "population": estimate.where}
+    return row_of(tables.estimates, estimate, **_about(estimate), **segment, **interval, **counted)
 
 
 def _estimate(row: RowMapping) -> Estimate:
@@ -286,12 +287,9 @@ def _estimate(row: RowMapping) -> Estimate:
 
 
 def _shift_row(shift: ShiftResult) -> Row:
-    return {
-        **_at(shift.window), "source": shift.subject.source, "label": label_key(shift.subject.label),
-        "test": shift.test, "column": shift.column, "window_name": shift.window.name,
-        "statistic": number(shift.statistic), "p_value": number(shift.p_value),
-        "n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": plain(shift.detail),
-    }  # fmt: skip
+    numbers = {name: number(getattr(shift, name)) for name in ("statistic", "p_value")}
+    counted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": plain(shift.detail)}
+    return row_of(tables.shifts, shift, **_about(shift), **numbers, **counted)
 
 
 def _shift(row: RowMapping) -> ShiftResult:
@@ -303,17 +301,11 @@ def _shift(row: RowMapping) -> ShiftResult:
 
 
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:
-    window, subject = verdict.window, verdict.subject
-    return {
-        "id": verdict.id, **_at(window), "window_end": window.end, "window_name": window.name,
-        "source": subject.source, "label": label_key(subject.label), "rule": verdict.rule, "metric": verdict.metric,
-        "population": verdict.where, "outcome": verdict.outcome, "reason": verdict.reason.value,
-        "severity": verdict.severity, "threshold": float(verdict.threshold),
-        **{name: number(getattr(verdict, name)) for name in _NUMBERS},
-        "n": int(verdict.n), "windows": int(verdict.windows), "baseline_version": verdict.baseline_version,
-        "rules_revision": verdict.rules_revision, "data_digest": verdict.data_digest,
-        "actions": list(verdict.actions), "detail": plain(verdict.detail), "stored_at": now, "current": True,
-    }  # fmt: skip
+    numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
+    counted = {"n": int(verdict.n), "windows": int(verdict.windows), "threshold": float(verdict.threshold)}
+    said = {"population": verdict.where, "reason": verdict.reason.value, "actions": list(verdict.actions)}
+    kept = {"detail": plain(verdict.detail), "stored_at": now, "current": True, "window_end": verdict.window.end}
+    return row_of(tables.verdicts, verdict, **_about(verdict), **numbers, **counted, **said, **kept)
 
 
 def _verdict(row: RowMapping) -> Verdict:

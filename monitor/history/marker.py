@@ -19,14 +19,8 @@ from monitor.core.records import Identity, Mark, Recorded
 from monitor.history.connect import database_file
 
 STATE = Path("var/state")
-_WHERE = (
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "service",
-    "options",
-)  # of an address's query; `options` may name a schema
+#: Of an address's query; `options` may name a schema.
+_WHERE = ("host", "hostaddr", "port", "dbname", "service", "options")
 
 
 def marker_file(address: URL, folder: Path | None = None) -> Path | None:

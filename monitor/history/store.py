@@ -23,55 +23,20 @@ from sqlalchemy.exc import DatabaseError
 
 from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, SwitchEvent, SwitchState, Window
 from monitor.core.redaction import shown_address
-from monitor.history import (
-    delivery_rows,
-    evaluations,
-    evidence_rows,
-    identity,
-    incident_rows,
-    labels,
-    readings,
-    schema,
-)
+from monitor.history import delivery_rows, evaluations, evidence_rows, identity, incident_rows, labels, readings, schema
 from monitor.history import notes as note_rows
 from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
 from monitor.history.connect import database_file, for_reading, for_writing, open_engine, store_url
-from monitor.history.errors import (
-    Ambiguous,
-    HistoryError,
-    HistoryLost,
-    LostRace,
-    NotFound,
-    SchemaOutdated,
-    StoreMissing,
-    StoreUnreachable,
-    VersionClash,
-)
+from monitor.history.errors import HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
-from monitor.history.values import ANY
 
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
-
-__all__ = [
-    "ANY",
-    "Ambiguous",
-    "HistoryError",
-    "HistoryLost",
-    "NotFound",
-    "SchemaOutdated",
-    "Store",
-    "StoreMissing",
-    "StoreUnreachable",
-    "StoredReading",
-    "VersionClash",
-]
-
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -171,17 +136,11 @@ class Store:
         if found is None and not create:
             raise _missing(shown)
         if found is None:
-            self._create(by_operator=anew)
+            self.upgrade(by_operator=anew)
         elif check:
             schema.refuse_other_revision(found)
             if create:
                 self.notice_past()
-
-    def _create(self, *, by_operator: bool) -> None:
-        schema.upgrade(self._engine, by_operator=by_operator)
-        with self._read() as connection:
-            found = identity.read(connection)
-        write_marker(self._marker, found)
 
     def __enter__(self) -> Self:
         return self
@@ -228,9 +187,9 @@ class Store:
 
     # The database itself
 
-    def upgrade(self) -> None:
-        """Bring the tables to this program's revision."""
-        schema.upgrade(self._engine)
+    def upgrade(self, *, by_operator: bool = False) -> None:
+        """Bring the tables to this program's revision; see :func:`monitor.history.schema.upgrade`."""
+        schema.upgrade(self._engine, by_operator=by_operator)
         write_marker(self._marker, self.identity())
 
     def revision(self) -> str | None:
@@ -468,7 +427,10 @@ def _make_folder(address: URL, shown: str, marker: Path | None, *, create: bool)
         if not create:
             raise _missing(shown)
     if create:
-        _create_folder(file.parent)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnreachable(f"cannot make the folder {file.parent} of the history: {error.strerror}") from error
 
 
 def _missing(shown: str) -> StoreMissing:
@@ -482,13 +444,6 @@ def _refuse_lost(shown: str, marker: Path | None) -> None:
             f"the history at {shown} is gone: {marker} says that there was one. Put it back (`calmon db restore "
             "FILE`); if it is lost for good, `calmon db init` makes a new one, with every label off and no baseline"
         )
-
-
-def _create_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnreachable(f"cannot make the folder {folder} of the history: {error.strerror}") from error
 
 
 def _epoch_of(recorded: Recorded | None) -> int:

@@ -98,8 +98,10 @@ def operate(store: Store, config: Config, change: SwitchChange, clock: Callable[
     once, key = _event_key(change)
     while True:
         stored = store.switch_events_of(once) if once else []
+        if stored and stored[0].key != key:
+            raise KeyReused("the key belongs to another change")
         if stored:
-            return _already(stored[0], key)
+            return Changed(stored[0], already=True)
         event, state = _try(store, config, change, key, once, clock())
         if state == "applied":
             return Changed(event, already=False)
@@ -108,10 +110,8 @@ def operate(store: Store, config: Config, change: SwitchChange, clock: Callable[
 def _try(
     store: Store, config: Config, change: SwitchChange, key: str, once: str | None, now: datetime
 ) -> tuple[SwitchEvent, str]:
-    before, known = (
-        store.switch(change.source, change.label),
-        known_now(store, config, change.source, change.label, now),
-    )
+    before = store.switch(change.source, change.label)
+    known = known_now(store, config, change.source, change.label, now)
     try:
         decision = operator_change(
             before, enable=change.enable, by=change.by, reason=change.reason, now=now, until=change.until,
@@ -139,9 +139,3 @@ def _event_key(change: SwitchChange) -> tuple[str | None, str]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _already(stored: SwitchEvent, key: str) -> Changed:
-    if stored.key != key:
-        raise KeyReused("the key belongs to another change")
-    return Changed(stored, already=True)

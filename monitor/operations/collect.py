@@ -18,7 +18,7 @@ from monitor.evaluation.evaluate import ByLabel, SourceData, WindowCounts, estim
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
-from monitor.history.store import StoredReading
+from monitor.history.readings import StoredReading
 from monitor.inference.sequential import LONGEST
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
@@ -71,14 +71,12 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
     except (RelationError, WarehouseFailed) as error:
         problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
         if store:
-            _store_problem(monitor, window, name, problem, str(error))
-        return Collected(
-            SourceData(
-                name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched
-            ),
-            None,
-            timed_out=isinstance(error, WarehouseTimeout),
+            failed = StoredReading(name, problem.value, str(error))
+            monitor.store.save_reading(window, failed, monitor.clock())
+        data = SourceData(
+            name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched
         )
+        return Collected(data, None, timed_out=isinstance(error, WarehouseTimeout))
     data = SourceData(
         name, current, tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
         switched=switched, past=_past(monitor, window, name),
@@ -167,13 +165,6 @@ def _still_holds(monitor: Monitor, kept: StoredReading) -> bool:
     return kept.state == "ok" and kept.digest == _digest(monitor, kept.source, kept.labels)
 
 
-def _store_problem(monitor: Monitor, window: Window, name: str, problem: Reason, error: str) -> None:
-    failed = StoredReading(
-        source=name, state=problem.value, error=error, labels={}, versions={}, quality=(), rows=0, digest=""
-    )
-    monitor.store.save_reading(window, failed, monitor.clock())
-
-
 def _earlier(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool
 ) -> list[WindowCounts]:
@@ -190,17 +181,10 @@ def _earlier(
         again, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
         found.append(counts)
         if store and kept is not None and kept.digest != stored(monitor, again).digest:
-            _renew_estimates(monitor, past, name, again)
+            # late truths change the trend of the window before; its verdicts stay as they were given
+            data = SourceData(name, with_whole(again), segments=again.segments, baselines=baselines)
+            monitor.store.replace_estimates(past, name, estimates_of(data, monitor.config))
     return found
-
-
-def _renew_estimates(monitor: Monitor, window: Window, name: str, reading: Reading) -> None:
-    """Late truths change the trend of the window before; its verdicts stay as they were given."""
-    data = SourceData(
-        name, with_whole(reading), segments=reading.segments, baselines=monitor.store.latest_baselines(name)
-    )
-    renewed = estimates_of(data, monitor.config)
-    monitor.store.replace_estimates(window, name, renewed)
 
 
 def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[ShiftResult, ...]:

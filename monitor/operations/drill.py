@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -97,9 +97,8 @@ def drill(
     patience = PATIENCE * limit(ttl_s)
     with reserved_label(monitor, source, by, patience) as turn_to:
         turn_to("off", "a drill begins")
-        _await(
-            gates, source, score, "off", time.monotonic(), patience
-        )  # every gate has read something before it counts
+        # every gate has read something before it counts
+        _await(gates, source, score, "off", time.monotonic(), patience)
         for run in range(1, runs + 1):
             for turn in ("on", "off"):
                 time.sleep((run + (turn == "off") / 2) * GOLDEN % 1 * ttl_s / 4)
@@ -174,15 +173,11 @@ def summaries(notices: Sequence[Notice], ttl_s: float) -> list[DrillSummary]:
     (2, 1, 4.75)
     """
     keys = dict.fromkeys((notice.gate, notice.turn) for notice in notices)
-    return [
-        _summary(gate, turn, [n for n in notices if (n.gate, n.turn) == (gate, turn)], ttl_s) for gate, turn in keys
-    ]
-
-
-def _summary(gate: str, turn: Turn, notices: Iterable[Notice], ttl_s: float) -> DrillSummary:
-    times = [notice.seconds for notice in notices]
-    noticed = [seconds for seconds in times if seconds is not None]
-    within = sum(seconds <= limit(ttl_s) for seconds in noticed)
-    if not noticed:
-        return DrillSummary(gate, turn, len(times), 0, None, None, None)
-    return DrillSummary(gate, turn, len(times), within, min(noticed), statistics.median(noticed), max(noticed))
+    found = []
+    for gate, turn in keys:
+        times = [notice.seconds for notice in notices if (notice.gate, notice.turn) == (gate, turn)]
+        noticed = [seconds for seconds in times if seconds is not None]
+        within = sum(seconds <= limit(ttl_s) for seconds in noticed)
+        spread = (min(noticed), statistics.median(noticed), max(noticed)) if noticed else (None, None, None)
+        found.append(DrillSummary(gate, turn, len(times), within, *spread))
+    return found

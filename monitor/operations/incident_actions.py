@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from monitor.alerting import compose, incidents
 from monitor.alerting.compose import Composed
@@ -21,6 +22,7 @@ from monitor.alerting.slack.message import CALLS, change_of, delivery_of
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
 
+Decide: TypeAlias = Callable[[Incident, datetime], IncidentDecision]
 TRIES = 20  # a try takes a second or two where hundreds are open, and somebody else has then been first
 
 
@@ -62,36 +64,20 @@ def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outc
 def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
     """Write down that somebody asked for what they may not do; ``key`` makes it once. Raises NotFound or Ambiguous."""
     found = monitor.store.incident(incident_id)
-    event = IncidentEvent(
-        key=key, incident=found.id, at=monitor.clock(), kind="refused", reason=reason, actor=actor
-    )  # fmt: skip
+    event = IncidentEvent(key, found.id, monitor.clock(), kind="refused", reason=reason, actor=actor)
     monitor.store.apply_incidents([], [], [], [event])
 
 
 def acknowledge_label(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
     """Somebody has the label: every incident of it in the same message or on the same route. Raises as above."""
-    return _change_label(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
+    return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor, whole_label=True)
 
 
 def silence_label(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
     """Quiet until then, for every incident of the label in the same message or on the same route. Raises as above."""
-    return _change_label(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
-
-
-def _change_label(
-    monitor: Monitor, incident_id: str, decide: Callable[[Incident, datetime], IncidentDecision], actor: str
-) -> Outcome:
-    for _ in range(TRIES):
-        with monitor.store.one_moment():
-            first, now = monitor.store.incident(incident_id), monitor.clock()
-            decisions = [] if first.is_of_monitor else [decide(each, now) for each in _of_label(monitor, first)]
-            made = compose.compose(monitor, [IncidentStep(each, actor=actor) for each in decisions])
-        if first.is_of_monitor:
-            return _change(monitor, incident_id, decide, actor)
-        if _store(monitor, made):
-            words = _label_words(decisions)
-            return Outcome(next((d for d in decisions if d.changes), decisions[0]), words, made.deliveries)
-    raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+    return _change(
+        monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor, whole_label=True
+    )
 
 
 def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
@@ -105,31 +91,35 @@ def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
     return [first, *others]
 
 
-def _label_words(decisions: Sequence[IncidentDecision]) -> str:
-    """What was done, with the rules that it was done for."""
-    done = [each for each in decisions if each.changes]
-    if len(done) < 2:
-        return _words(done[0] if done else decisions[0])
+def _words(decisions: Sequence[IncidentDecision]) -> str:
+    """What was done, and to what: an incident, or a label with the rules that it was done for."""
+    done = [each for each in decisions if each.changes] or decisions[:1]
+    decision, found = done[0], done[0].incident
+    if found is None:
+        return decision.words
+    if found.is_of_monitor:
+        return f"{found.rule} {found.source}".strip() + f": {decision.words}"
+    name = Subject(found.source, found.label).name
+    if len(done) == 1:
+        return f"{name}, {found.rule}: {decision.words}"
     rules = ", ".join(each.incident.rule for each in done if each.incident is not None)
-    first = done[0].incident
-    name = "" if first is None else Subject(first.source, first.label).name
-    return f"{name}: {done[0].words} ({rules})"
+    return f"{name}: {decision.words} ({rules})"
 
 
 def _change(
-    monitor: Monitor,
-    incident_id: str,
-    decide: Callable[[Incident, datetime], IncidentDecision],
-    actor: str,
-    why: str = "",
+    monitor: Monitor, incident_id: str, decide: Decide, actor: str, why: str = "", *, whole_label: bool = False
 ) -> Outcome:
+    """Decide on an incident, or on all of its label that the same people are called for, and store what comes of it."""
     for _ in range(TRIES):
         with monitor.store.one_moment():
-            first = monitor.store.incident(incident_id)
-            step = IncidentStep(decide(first, monitor.clock()), actor=actor, why=why)
-            made = (watchdog if first.is_of_monitor else compose).compose(monitor, [step])
+            first, now = monitor.store.incident(incident_id), monitor.clock()
+            about = _of_label(monitor, first) if whole_label and not first.is_of_monitor else [first]
+            decisions = [decide(each, now) for each in about]
+            steps = [IncidentStep(each, actor=actor, why=why) for each in decisions]
+            made = (watchdog if first.is_of_monitor else compose).compose(monitor, steps)
         if _store(monitor, made):
-            return Outcome(step.decision, _words(step.decision), made.deliveries)
+            decision = next((each for each in decisions if each.changes), decisions[0])
+            return Outcome(decision, _words(decisions), made.deliveries)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
 
 
@@ -140,20 +130,19 @@ def _store(monitor: Monitor, made: Composed) -> bool:
     return monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
 
 
-def _words(decision: IncidentDecision) -> str:
-    found = decision.incident
-    if found is not None and found.is_of_monitor:
-        return f"{found.rule} {found.source}".strip() + f": {decision.words}"
-    name = "" if found is None else f"{Subject(found.source, found.label).name}, {found.rule}: "
-    return f"{name}{decision.words}"
-
-
 def due_repeats(monitor: Monitor) -> list[Delivery]:
     """What time alone asks for: silences and switches that have ended, one more call for what nobody has acknowledged.
 
     Stored as pending, each once whoever else does the same at the same time. To be called before each drain.
     """
-    return [*end_silences(monitor), *compose.show_switches(monitor), *_repeats(monitor), *watchdog.reminders(monitor)]
+    edits = [*end_silences(monitor), *compose.show_switches(monitor)]
+    waiting = monitor.store.incidents("open")
+    roots = dict.fromkeys(each.root for each in waiting if each.root is not None)
+    found = [_repeat(monitor, root, [each for each in waiting if each.root == root]) for root in roots]
+    calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]
+    for call in calls:
+        monitor.store.add_delivery(call)
+    return edits + calls
 
 
 def end_silences(monitor: Monitor) -> list[Delivery]:
@@ -168,16 +157,6 @@ def end_silences(monitor: Monitor) -> list[Delivery]:
     return []  # everybody else is busy with the same: it will be done at the next drain
 
 
-def _repeats(monitor: Monitor) -> list[Delivery]:
-    waiting = monitor.store.incidents("open")
-    roots = dict.fromkeys(each.root for each in waiting if each.root is not None)
-    found = [_repeat(monitor, root, [each for each in waiting if each.root == root]) for root in roots]
-    due = [each for each in found if each is not None]
-    for delivery in due:
-        monitor.store.add_delivery(delivery)
-    return due
-
-
 def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Delivery | None:
     """The next call in one thread, if it is due: never before the message itself has been sent."""
     thread = monitor.store.thread(root, operations=["reply"])
@@ -187,7 +166,9 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     if post is None or post.sent_at is None or route is None:
         return None
     calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
-    last = _last_call([post.sent_at, *(each.created_at for each in calls)], monitor.clock())
+    # a date of the future is of a clock that was ahead: then the last call is the newest that is not
+    called = (at for at in (post.sent_at, *(each.created_at for each in calls)) if at <= monitor.clock())
+    last = max(called, default=datetime.min.replace(tzinfo=UTC))
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
     desk = IncidentContext(monitor)
@@ -197,8 +178,3 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     )  # fmt: skip
     payload["incidents"] = [each.id for each in waiting]
     return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)
-
-
-def _last_call(called: Sequence[datetime], now: datetime) -> datetime:
-    """When people were called last. A date of the future is of a clock that was ahead: then the first that is not."""
-    return max((moment for moment in called if moment <= now), default=datetime.min.replace(tzinfo=UTC))

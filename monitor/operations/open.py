@@ -12,7 +12,8 @@ from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
-from monitor.history.store import Store, StoreMissing
+from monitor.history.errors import StoreMissing
+from monitor.history.store import Store
 
 if TYPE_CHECKING:
     from monitor.warehouse.reader import Warehouse

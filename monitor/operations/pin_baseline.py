@@ -88,15 +88,16 @@ def pin(
         mine = _spans(name, seen, label)
         spans += mine
         rejected += _rejected(name, seen, label) if mine else ()
-        versions[name] = _versions(seen.inside)
+        versions[name] = dict(sorted(sum((Counter(part.versions) for part in seen.inside), Counter()).items()))
     progress("comparing the weeks")
-    refusals = [refused for span in spans if (refused := _refusal(monitor, span)) is not None]
-    usable = [span for span in spans if _refusal(monitor, span) is None]
+    checked = [(span, _refusal(monitor, span)) for span in spans]
+    usable = [span for span, refused in checked if refused is None]
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
     found = [_freeze(monitor, span, first, last, by, reason) for span in usable] if anyway or not against else []
     monitor.store.save_baselines(found)
     summaries = _summaries(monitor.config, usable, first, last)
-    return Pinned(tuple(found), tuple(refusals), unread, summaries, versions, tuple(against))
+    refusals = tuple(refused for _, refused in checked if refused is not None)
+    return Pinned(tuple(found), refusals, unread, summaries, versions, tuple(against))
 
 
 def _said(error: RelationError | WarehouseFailed) -> str:
@@ -136,11 +137,9 @@ def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
 
 def _following(monitor: Monitor, last: Window) -> list[Window]:
     """The weeks after, as far as they are ready."""
-    zone, found = monitor.config.zone, [last]
-    newest = windows.last_ready("weekly", monitor.clock(), zone)
-    while len(found) <= AROUND and found[-1].start < newest.start:
-        found.append(windows.following(found[-1], zone))
-    return found[1:]
+    zone = monitor.config.zone
+    after, newest = windows.following(last, zone), windows.last_ready("weekly", monitor.clock(), zone)
+    return windows.span(after, newest, zone)[:AROUND] if after.start <= newest.start else []
 
 
 def _spans(source: str, seen: _Seen, label: str | None) -> list[SpanSeen]:
@@ -148,7 +147,10 @@ def _spans(source: str, seen: _Seen, label: str | None) -> list[SpanSeen]:
     names = {name for part in seen.inside for name in part.labels if label in (None, name)}
     found = []
     for name in sorted(names, key=lambda each: (each is None, each or "")):
-        parts = [_of(weeks, name) for weeks in (seen.inside, seen.before, seen.after)]
+        parts = [
+            [WeekSeen(week.window, week.labels[name], week.versions) for week in weeks if name in week.labels]
+            for weeks in (seen.inside, seen.before, seen.after)
+        ]
         of_rows = {version: pool(counts) for version, counts in seen.by_version.get(name or "", {}).items()}
         by_version = of_rows if name is not None and of_rows else _by_main_version(seen.inside, name)
         found.append(SpanSeen(Subject(source, name), parts[0], parts[1], parts[2], by_version))
@@ -164,10 +166,6 @@ def _by_main_version(weeks: Sequence[WindowCounts], label: str | None) -> dict[s
     return {version: pool(counts) for version, counts in parts.items()}
 
 
-def _of(weeks: Sequence[WindowCounts], label: str | None) -> list[WeekSeen]:
-    return [WeekSeen(part.window, part.labels[label], part.versions) for part in weeks if label in part.labels]
-
-
 def _rejected(source: str, seen: _Seen, label: str | None) -> Iterator[Concern]:
     """The weeks of the span of which rows were rejected."""
     for part in seen.inside:
@@ -175,13 +173,6 @@ def _rejected(source: str, seen: _Seen, label: str | None) -> Iterator[Concern]:
         if found is not None:
             about = Subject(source, label)
             yield Concern(about, "rejected", Between.HALVES, part.window.name, rejection=found)
-
-
-def _versions(weeks: Sequence[WindowCounts]) -> dict[str, int]:
-    rows: Counter[str] = Counter()
-    for part in weeks:
-        rows.update(part.versions)
-    return dict(sorted(rows.items()))
 
 
 def _pooled(span: SpanSeen) -> Counts:

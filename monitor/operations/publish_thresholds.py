@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import logging
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from monitor.alerting.slack.blocks import (
     FALLBACK,
@@ -26,7 +27,7 @@ from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config
 from monitor.core.records import Delivery, Subject
 from monitor.history.store import Store
-from monitor.history.thresholds import Publication, Publisher
+from monitor.history.thresholds import Publication, Publisher, ThresholdChange
 
 LOWERED_SHOWN = 10
 log = logging.getLogger(__name__)
@@ -44,9 +45,8 @@ def publish(
 
     A lower score takes effect with ``anyway`` only, which is a person's word; else it is logged as a warning.
     """
-    done = store.publish_thresholds(
-        config.thresholds, now, publisher(config, actor), anyway=anyway, reason=reason, notices=_notices(config, now)
-    )  # fmt: skip
+    by, notices = publisher(config, actor), partial(_notices, config, now)
+    done = store.publish_thresholds(config.thresholds, now, by, anyway=anyway, reason=reason, notices=notices)
     if done is not None and done.kind == "refused":
         log.warning("%s", refusal(done))
     return done
@@ -54,7 +54,7 @@ def publish(
 
 def refusal(done: Publication) -> str:
     """What was not published, and how it can be."""
-    scores = "; ".join(words_of(done, done.changes))
+    scores = "; ".join(words_of(done.changes))
     return (
         f"automate_at was not lowered to what alerts.yaml here says, rules revision {done.by.revision} ({scores}): "
         "it may be an older copy. If it is the newer file, run `calmon automation thresholds publish --reason TEXT`; "
@@ -62,40 +62,30 @@ def refusal(done: Publication) -> str:
     )
 
 
-def words_of(done: Publication, changes: Sequence[object] | None = None) -> list[str]:
+def words_of(changes: Sequence[ThresholdChange]) -> list[str]:
     """One sentence a label, like "tickets/billing acts from 0.5 (was 0.8)"."""
-    found = done.lowered if changes is None else done.changes
-    return [
-        f"{c.source if c.label is None else Subject(c.source, c.label).name} {_from(c.after)} (was {_score(c.before)})"
-        for c in found
-    ]
+    found = []
+    for change in changes:
+        name = change.source if change.label is None else Subject(change.source, change.label).name
+        now = "acts at no score" if change.after is None else f"acts from {change.after:g}"
+        found.append(f"{name} {now} (was {'none' if change.before is None else f'{change.before:g}'})")
+    return found
 
 
-def _from(score: float | None) -> str:
-    return "acts at no score" if score is None else f"acts from {score:g}"
-
-
-def _score(score: float | None) -> str:
-    return "none" if score is None else f"{score:g}"
-
-
-def _notices(config: Config, now: datetime) -> Callable[[Publication], list[Delivery]]:
-    def made(done: Publication) -> list[Delivery]:
-        if not done.lowered:
-            return []
-        route = config.route_for(severity="critical", source=done.lowered[0].source, label=None, rule="")
-        route = route or (config.routes[0] if config.routes else None)
-        if route is None:
-            return []
-        payload = lowered_message(done, now, channel=route.channel, mention=route.mention)
-        return [delivery_of(payload, kind="monitor", now=now)]
-
-    return made
+def _notices(config: Config, now: datetime, done: Publication) -> list[Delivery]:
+    if not done.lowered:
+        return []
+    route = config.route_for(severity="critical", source=done.lowered[0].source, label=None, rule="")
+    route = route or next(iter(config.routes), None)
+    if route is None:
+        return []
+    payload = lowered_message(done, now, channel=route.channel, mention=route.mention)
+    return [delivery_of(payload, kind="monitor", now=now)]
 
 
 def lowered_message(done: Publication, now: datetime, *, channel: str, mention: str | None) -> Payload:
     """The message that labels now act at lower scores, one sentence a label, with who published that."""
-    top, lowered = "automate_at was lowered", words_of(done)
+    top, lowered = "automate_at was lowered", words_of(done.lowered)
     rest = [f"and {len(lowered) - LOWERED_SHOWN} more"] if len(lowered) > LOWERED_SHOWN else []
     told = cut(escape("\n".join(f"{each}." for each in [*lowered[:LOWERED_SHOWN], *rest])), SECTION - 200)
     by = f"{done.by.actor} on {done.by.host}"

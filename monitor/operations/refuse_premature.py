@@ -40,30 +40,22 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
     A source without any row says nothing, and neither does one that cannot be read: the run reports that itself.
     Where one of the sources is up to date, the clock is right, and the others are evaluated as having no rows.
     """
-    _refuse_by_clock(monitor, window)
-    newest = [_newest_before(monitor, window, name) for name in names]
-    known = [moment for moment in newest if moment is not None]
-    if known and max(known) < window.start - PERIOD:
-        raise WindowRefused(WindowRefusal.AFTER_NEWEST_DATA, _far_beyond(window, max(known)))
-
-
-def _refuse_by_clock(monitor: Monitor, window: Window) -> None:
-    """Two machines know the time: this one, and the one of a database server."""
-    now = monitor.store.now()
+    now = monitor.store.now()  # two machines know the time: this one, and the one of a database server
     if now is not None and window.end > now:
         raise WindowRefused(
             WindowRefusal.AFTER_DATABASE_CLOCK,
             f"{window.name} is not over yet by the clock of the history database ({now:%Y-%m-%d %H:%M} UTC): the "
             f"clock of this machine says {monitor.clock():%Y-%m-%d %H:%M} UTC. Nothing was evaluated",
         )
-
-
-def _far_beyond(window: Window, newest: datetime) -> str:
-    days = (window.start - newest).days
-    return (
-        f"{window.name} begins {days} days after the newest row ({newest:%Y-%m-%d %H:%M} UTC). Either the clock of "
-        "this machine is ahead, or the relation is no longer filled. Nothing was evaluated"
-    )
+    newest = [_newest_before(monitor, window, name) for name in names]
+    known = [moment for moment in newest if moment is not None]
+    if known and max(known) < window.start - PERIOD:
+        raise WindowRefused(
+            WindowRefusal.AFTER_NEWEST_DATA,
+            f"{window.name} begins {(window.start - max(known)).days} days after the newest row "
+            f"({max(known):%Y-%m-%d %H:%M} UTC). Either the clock of this machine is ahead, or the relation is no "
+            "longer filled. Nothing was evaluated",
+        )
 
 
 def _newest_before(monitor: Monitor, window: Window, name: str) -> datetime | None:

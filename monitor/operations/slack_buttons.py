@@ -190,11 +190,6 @@ def _kept(view: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _short(key: str) -> str:
-    """A key that fits its column."""
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
-
-
 def _part(payload: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = payload.get(key)
     return found if isinstance(found, Mapping) else {}
@@ -242,11 +237,9 @@ def require_operator(user: str, automation: AutomationConfig, desk: SlackRespond
                 return
         except TransportError as error:
             problems.append(error.message)
-    raise (
-        PressRefused(PressRefusal.OPERATORS_UNKNOWN, problems[0])
-        if problems
-        else PressRefused(PressRefusal.NOT_AN_OPERATOR)
-    )
+    if problems:
+        raise PressRefused(PressRefusal.OPERATORS_UNKNOWN, problems[0])
+    raise PressRefused(PressRefusal.NOT_AN_OPERATOR)
 
 
 def reason_modal(incident: Incident, press: Press) -> dict[str, Any]:
@@ -319,13 +312,10 @@ class Buttons:
         except PressRefused as refused:
             words, changed = self._refuse(refused, press, payload), False
         if press is not None:
-            self._remember(press.key, words)
+            self._handled[press.key] = words
+            while len(self._handled) > REMEMBERED:
+                self._handled.popitem(last=False)
         return words, changed
-
-    def _remember(self, key: str, words: str) -> None:
-        self._handled[key] = words
-        while len(self._handled) > REMEMBERED:
-            self._handled.popitem(last=False)
 
     def _do(self, press: Press) -> tuple[str, bool]:
         incident = self._incident(press)
@@ -350,9 +340,8 @@ class Buttons:
     def _mark(self, press: Press) -> str:
         """Acknowledge or silence; a silence counts from the press, so that a late delivery makes it no longer."""
         if press.action in SILENCES:
-            done = incident_actions.silence_label(
-                self._monitor, press.incident, press.at + SILENCES[press.action], press.actor
-            )
+            until = press.at + SILENCES[press.action]
+            done = incident_actions.silence_label(self._monitor, press.incident, until, press.actor)
         else:
             done = incident_actions.acknowledge_label(self._monitor, press.incident, press.actor)
         if done.refused:
@@ -381,16 +370,12 @@ class Buttons:
             raise PressRefused(PressRefusal.NOT_POSSIBLE, str(error)) from error
         until = ""
         try:
-            until = self._until(incident)
+            state = self._monitor.store.switch(incident.source, incident.label)
+            if state.state == "on" and state.lease_until is not None:
+                until = f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         except Exception:  # the switch has changed: whatever breaks now, no answer may say that it has not
             log.exception("automation was changed; until when is not known")
         return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
-
-    def _until(self, incident: Incident) -> str:
-        state = self._monitor.store.switch(incident.source, incident.label)
-        if state.state != "on" or state.lease_until is None:
-            return ""
-        return f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
     def _automation(self) -> AutomationConfig:
         try:
@@ -405,9 +390,9 @@ class Buttons:
         user = _text(_part(payload, "user"), "id")
         log.warning("refused a press of %s: %s", clean(user, 30) or "nobody", clean(str(refused), 300))
         if press is not None and refused.reason != PressRefusal.UNKNOWN_INCIDENT:
-            key = f"refused:{press.key}"
+            key = hashlib.sha256(f"refused:{press.key}".encode()).hexdigest()[:32]  # it fits its column
             why = f"{press.action}: {refused}"
-            incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=_short(key))
+            incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=key)
         self._answer(channel_of(payload), user, refused.words)
         return str(refused)
 

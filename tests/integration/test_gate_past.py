@@ -20,8 +20,9 @@ from monitor.automation import Gate
 from monitor.automation.gate.sources import HttpSource, StoreSource
 from monitor.config.load import parse_config
 from monitor.config.settings import load_settings
+from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.reader import SwitchReader
-from monitor.history.store import HistoryLost, Store, StoreMissing
+from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.open import open_store
 from tests.fakes import forked, heartbeat, slack

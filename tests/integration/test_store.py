@@ -27,7 +27,7 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.engine import make_url
 
 from monitor.core.baseline import Baseline
-from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.counts import counts_from_rows
 from monitor.core.records import (
     LABEL_BYTES,
     Delivery,
@@ -45,17 +45,17 @@ from monitor.core.records import (
 )
 from monitor.history import connect, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
-from monitor.history.errors import HistoryError
-from monitor.history.store import (
+from monitor.history.errors import (
     Ambiguous,
+    HistoryError,
     NotFound,
     SchemaOutdated,
-    Store,
-    StoredReading,
     StoreMissing,
     StoreUnreachable,
     VersionClash,
 )
+from monitor.history.readings import StoredReading
+from monitor.history.store import Store
 
 START = datetime(2026, 11, 9, tzinfo=UTC)
 NOW = datetime(2026, 11, 16, 7, 30, 15, 250_000, tzinfo=UTC)
@@ -340,14 +340,14 @@ def test_a_reading_comes_back_with_its_cells_and_bad_rows(store: Store):
     counts = counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0], design_effect=1.3)
     bad = RejectedRows("tickets", "score_missing", 4, ({"item": "t-1", "score": None},))
     reading = StoredReading(
-        "tickets", labels={"billing": counts, None: empty_counts()}, versions={"v2": 3}, quality=(bad,), rows=3,
-        digest="d1",
+        "tickets", labels={"billing": counts, None: counts_from_rows([], [])}, versions={"v2": 3}, quality=(bad,),
+        rows=3, digest="d1",
     )  # fmt: skip
     store.save_reading(week(), reading, NOW)
     found = store.load_reading("weekly", START, "tickets")
     assert found is not None
     assert {label: part.digest() for label, part in found.labels.items()} == {
-        "billing": counts.digest(), None: empty_counts().digest(),
+        "billing": counts.digest(), None: counts_from_rows([], []).digest(),
     }  # fmt: skip
     assert found.labels["billing"].design_effect == 1.3
     assert (found.versions, found.quality, found.rows, found.digest) == ({"v2": 3}, (bad,), 3, "d1")
@@ -356,7 +356,7 @@ def test_a_reading_comes_back_with_its_cells_and_bad_rows(store: Store):
 
 
 def test_reading_again_replaces_only_that_source_in_that_window(store: Store):
-    one = StoredReading("tickets", labels={"a": empty_counts(), "b": empty_counts()}, digest="old",
+    one = StoredReading("tickets", labels={"a": counts_from_rows([], []), "b": counts_from_rows([], [])}, digest="old",
                         quality=(RejectedRows("tickets", "duplicate", 1),))  # fmt: skip
     for window in (week(0), week(1)):
         store.save_reading(window, one, NOW)
@@ -409,7 +409,7 @@ def test_segments_of_other_scripts_are_shortened_by_bytes_and_two_stay_two(store
 
 def test_an_empty_label_is_refused_since_it_would_be_the_whole_source(store: Store):
     with pytest.raises(ValueError, match="empty label"):
-        store.save_reading(week(), StoredReading("tickets", labels={"": empty_counts()}), NOW)
+        store.save_reading(week(), StoredReading("tickets", labels={"": counts_from_rows([], [])}), NOW)
 
 
 # Evaluations
@@ -812,7 +812,8 @@ def test_two_evaluations_of_one_window_at_once_leave_the_rows_of_one(store: Stor
         found = [estimate(label) for label in labels]
         judged = [verdict(label, subject=Subject("tickets", label)) for label in labels]
         store.save_evaluation(week(), ["tickets"], found, judged, [], NOW)
-        store.save_reading(week(), StoredReading("tickets", labels=dict.fromkeys(labels, empty_counts())), NOW)
+        empty = dict.fromkeys(labels, counts_from_rows([], []))
+        store.save_reading(week(), StoredReading("tickets", labels=empty), NOW)
 
     at_once(evaluate, 4)
     assert len({str(e.subject.label).split("-")[0] for e in store.estimates()}) == 1

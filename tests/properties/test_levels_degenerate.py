@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.core.counts import Counts, counts_from_rows, empty_counts
+from monitor.core.counts import Counts, counts_from_rows
 from monitor.inference.levels import increase_detectable, increase_test, interval
 from tests.fakes.one_table import level_detectable, level_p
 
@@ -19,7 +19,7 @@ NAMES = (
 RANGES = dict.fromkeys(NAMES, (0.0, 1.0)) | {"nll": (0.0, 34.6), "shortfall": (-1.0, 1.0)}
 
 CASES = {
-    "no row": empty_counts(),
+    "no row": counts_from_rows([], []),
     "one hit": counts_from_rows([0.7], [1]),
     "one miss": counts_from_rows([0.7], [0]),
     "one row of half weight": counts_from_rows([0.7], [1], weight=[0.5]),

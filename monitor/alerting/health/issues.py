@@ -318,23 +318,15 @@ def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
 
 
 def _data(seen: Observed) -> Iterable[HealthIssue]:
-    for source in seen.sources:
-        for schedule in seen.scheduled:
-            mine = sorted(
-                (r for r in seen.readings if (r.source, r.schedule) == (source, schedule)),
-                key=lambda r: r.window_start, reverse=True,
-            )  # fmt: skip
-            if mine:
-                yield from _reading(mine, _comparable(mine, seen.zone)[:USUAL_WINDOWS], seen.zone)
-
-
-def _comparable(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> list[int]:
-    """The rows of the windows before the newest that are like it: days of its weekday, since a Sunday is no Monday."""
-
-    def weekday(reading: ReadingSeen) -> int:
-        return reading.window_start.astimezone(zone).weekday()  # all weeks begin on the same one
-
-    return [r.rows for r in readings[1:] if r.state == "ok" and weekday(r) == weekday(readings[0])]
+    for source, schedule in itertools.product(seen.sources, seen.scheduled):
+        found = (r for r in seen.readings if (r.source, r.schedule) == (source, schedule))
+        mine = sorted(found, key=lambda r: r.window_start, reverse=True)
+        if mine:
+            # a day is like others of its weekday, since a Sunday is no Monday; all weeks begin on the same one
+            days = [r.window_start.astimezone(seen.zone).weekday() for r in mine]
+            alike = [r.rows for r, day in zip(mine, days, strict=True) if r.state == "ok" and day == days[0]]
+            before = alike[1:] if mine[0].state == "ok" else alike
+            yield from _reading(mine, before[:USUAL_WINDOWS], seen.zone)
 
 
 def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from monitor.alerting.health import message
+from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.slack.client import SlackSender, TransportError, sender_of
 from monitor.alerting.slack.message import delivery_of
+from monitor.config.model import Config
 from monitor.config.settings import Settings
-from monitor.context import Sent
+from monitor.context import Sent, utc_now
 from monitor.core.records import Delivery
+from monitor.history.errors import HistoryLost
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,14 @@ def report(settings: Settings, to: Recipient, flow: str, error: str, now: dateti
         return
     first = outage if outage.ts else replace(outage, channel=to.channel, channel_id=where.channel_id, ts=where.ts)
     _write(settings, replace(first, told=now.isoformat(), number=outage.number + 1))
+
+
+def report_lost(settings: Settings, config: Config, what: str, error: HistoryLost) -> None:
+    """Send the message at once, or a reminder where its time has come, and fail the heartbeat. ``what`` needed it."""
+    beat(settings.heartbeat_url, failed=str(error))
+    route = config.critical_route
+    if route is not None:
+        report(settings, Recipient(route.channel, route.mention, route.repeat), what, str(error), utc_now())
 
 
 def end(settings: Settings, now: datetime) -> None:

@@ -182,11 +182,8 @@ def compose(monitor: Monitor, steps: Sequence[IncidentStep]) -> Composed:
 def reminders(monitor: Monitor) -> list[Delivery]:
     """One more call for each trouble that nobody has acknowledged, where the route's ``repeat`` has passed."""
     look = WatchRound(monitor, monitor.clock())
-    found = [look.reminder(i) for i in monitor.store.unresolved_incidents(of_monitor=True) if i.state == "open"]
-    due = [each for each in found if each is not None]
-    for delivery in due:
-        monitor.store.add_delivery(delivery)
-    return due
+    found = (look.reminder(i) for i in monitor.store.unresolved_incidents(of_monitor=True) if i.state == "open")
+    return [each for each in found if each is not None]
 
 
 @dataclass(frozen=True)
@@ -239,8 +236,7 @@ class WatchRound:
 
     def _messages(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
         """The incident with its message, and what is to be sent."""
-        incident, thread = change.after, self._thread(change.after)
-        post = next((each for each in thread if each.id == incident.root), None)
+        incident, (post, thread) = change.after, self._thread(change.after)
         if incident.state == "resolved" and post is None:
             return incident, []
         if post is None or not (post.state in _ON_ITS_WAY or self.monitor.sender is None):
@@ -261,8 +257,7 @@ class WatchRound:
 
     def edit(self, change: TroubleChange) -> list[Delivery]:
         """The new text of the message, where it differs from the present one."""
-        root, thread = change.after.root, self._thread(change.after)
-        post = next((each for each in thread if each.id == root), None)
+        root, (post, thread) = change.after.root, self._thread(change.after)
         if root is None or post is None:
             return []
         route = None if change.group is None else route_for(change.group, self.monitor.config)
@@ -295,8 +290,7 @@ class WatchRound:
 
     def reminder(self, incident: Incident) -> Delivery | None:
         """The next call in one thread, if it is due: never before the message itself has been sent."""
-        thread = self._thread(incident)
-        post = next((each for each in thread if each.id == incident.root), None)
+        post, thread = self._thread(incident)
         if post is None or post.sent_at is None:
             return None
         calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
@@ -341,8 +335,10 @@ class WatchRound:
     def _reply(self, payload: Payload, post: Delivery) -> Delivery:
         return delivery_of(payload, kind="monitor", now=self.now, operation="reply", root=post.id)
 
-    def _thread(self, incident: Incident) -> list[Delivery]:
-        return self.monitor.store.thread(incident.root) if incident.root is not None else []
+    def _thread(self, incident: Incident) -> tuple[Delivery | None, list[Delivery]]:
+        """The message as it was posted, and all of its thread."""
+        thread = self.monitor.store.thread(incident.root) if incident.root is not None else []
+        return next((each for each in thread if each.id == incident.root), None), thread
 
 
 def automation_line(seen: Observed, now: datetime, source: str = "") -> str:

@@ -274,9 +274,9 @@ def _state_lines(label: LabelFindings) -> list[str]:
         return [*found, "It stays open until the pooled value is within the limit too."]
     if lead.now == Now.HELD_BACK:
         return [*found, "It keeps coming back, so it stays open until one more window is within the limit."]
-    return (
-        found if lead.now == Now.IN_BREACH else [*found, "It stays open: only a window within the limit resolves it."]
-    )
+    if lead.now == Now.IN_BREACH:
+        return found
+    return [*found, "It stays open: only a window within the limit resolves it."]
 
 
 def _done_lines(label: LabelFindings) -> list[str]:

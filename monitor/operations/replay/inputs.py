@@ -5,37 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import takewhile
-from typing import Protocol
 
 from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.promises import PastWindow, promises_of
-from monitor.core.records import Reason, Schedule, ShiftResult, Verdict, Window
+from monitor.core.records import Reason, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
 from monitor.history.readings import StoredReading
+from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.plan import Part, ReplayPlan
-
-
-class History(Protocol):
-    """All that a replay asks of a history: nothing that writes, and nothing about switches."""
-
-    def load_reading(self, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
-        """What was read of one source in one window, or None."""
-
-    def baselines(self, source: str | None = None) -> list[Baseline]:
-        """Every version, by source, label and version."""
-
-    def shifts(self, schedule: Schedule | None, window_start: datetime | None, source: str | None) -> list[ShiftResult]:
-        """The stored shift tests of one window."""
-
-    def verdicts(
-        self, *, schedule: Schedule | None = None, source: str | None = None, window_start: datetime | None = None
-    ) -> list[Verdict]:
-        """The stored verdicts of one window."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +33,7 @@ class KnownWindow:
     past: tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]] = ((), ())
 
 
-def known_windows(history: History, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
+def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
     """The windows of a part, oldest first, each reading loaded once."""
     first, zone = part.windows[0], plan.present.zone
     deepest = max(windows_needed(config, first) for config in (plan.present, plan.proposed)) - 1
@@ -127,7 +108,7 @@ def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) 
     return found[0] if found else None
 
 
-def versions_of(history: History, source: str) -> dict[str | None, list[Baseline]]:
+def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]:
     """Label -> every version of its baseline, oldest first."""
     found: dict[str | None, list[Baseline]] = {}
     for baseline in history.baselines(source):

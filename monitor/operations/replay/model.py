@@ -114,6 +114,12 @@ class Pair:
             raise ValueError("a pair needs an incident of at least one file")
         return found
 
+    @property
+    def place(self) -> tuple[bool, bool, datetime, str]:
+        """Where it is listed: what only one file opens first, by time."""
+        both = self.present is not None and self.proposed is not None
+        return both, self.proposed is None, self.either.start, self.either.incident.fingerprint
+
 
 @dataclass(frozen=True, slots=True)
 class Side:

@@ -65,7 +65,9 @@ def plan_of(
     for name in names:
         _refuse_other_reading(name, present.sources.get(name), proposed.sources.get(name))
     span = (*reversed(windows.before(last, weeks - 1, present.zone)), last)
-    days = _days(span, present)
+    first = windows.containing("daily", span[0].start, present.zone)
+    newest = windows.previous(windows.containing("daily", span[-1].end, present.zone), present.zone)
+    days = tuple(windows.span(first, newest, present.zone))
     parts = tuple(
         Part(schedule, name, span if schedule == "weekly" else days)
         for schedule in SCHEDULES
@@ -73,12 +75,6 @@ def plan_of(
         if any(name in config.sources and config.rules_for(schedule) for config in (present, proposed))
     )
     return ReplayPlan(present, proposed, span, parts)
-
-
-def _days(weeks: Sequence[Window], config: Config) -> tuple[Window, ...]:
-    first = windows.containing("daily", weeks[0].start, config.zone)
-    last = windows.previous(windows.containing("daily", weeks[-1].end, config.zone), config.zone)
-    return tuple(windows.span(first, last, config.zone))
 
 
 def _refuse_other_reading(name: str, present: SourceConfig | None, proposed: SourceConfig | None) -> None:

@@ -16,8 +16,8 @@ from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.evaluation.shift.counts_tests import source_shifts
+from monitor.history.store import Store
 from monitor.operations.replay.inputs import (
-    History,
     KnownWindow,
     as_proposed,
     baseline_of,
@@ -46,7 +46,7 @@ class _Judged:
     agreement: Agreement = field(default_factory=Agreement)
 
 
-def replay(history: History, plan: ReplayPlan, progress: Callable[[str], None] = lambda _: None) -> Replay:
+def replay(history: Store, plan: ReplayPlan, progress: Callable[[str], None] = lambda _: None) -> Replay:
     """Both files over all windows of the plan; ``progress`` gets the name of each window that is done."""
     judged: list[_Judged] = []
     missing: list[Missing] = []
@@ -65,7 +65,7 @@ def replay(history: History, plan: ReplayPlan, progress: Callable[[str], None] =
     return Replay(plan.weeks, present, proposed, tuple(pairs), tuple(missing), tuple(omitted), agreement)
 
 
-def _judge(history: History, plan: ReplayPlan, part: Part, progress: Callable[[str], None]) -> Iterator[_Judged]:
+def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Callable[[str], None]) -> Iterator[_Judged]:
     versions, alike = versions_of(history, part.source), _alike(plan, part)
     for known in known_windows(history, plan, part):
         if known.reading is None:
@@ -76,7 +76,7 @@ def _judge(history: History, plan: ReplayPlan, part: Part, progress: Callable[[s
 
 
 def _judge_window(
-    history: History, plan: ReplayPlan, part: Part, known: KnownWindow,
+    history: Store, plan: ReplayPlan, part: Part, known: KnownWindow,
     versions: Mapping[str | None, Sequence[Baseline]], alike: frozenset[str],
 ) -> _Judged:  # fmt: skip
     window, source = known.window, part.source
@@ -132,15 +132,13 @@ def _verdicts(
         if rule.id in already:
             found += already[rule.id]
         elif not needs_whole_rows(rule):
-            found += map(_light, verdicts_of(rule, data, config, shifts, outcomes_only=True))
+            for each in verdicts_of(rule, data, config, shifts, outcomes_only=True):
+                kept = {name: each.detail[name] for name in _NEEDED if name in each.detail}
+                found.append(replace(each, detail=kept))
     return tuple(found)
 
 
-def _light(verdict: Verdict) -> Verdict:
-    return replace(verdict, detail={name: verdict.detail[name] for name in _NEEDED if name in verdict.detail})
-
-
-def _shifts(history: History, plan: ReplayPlan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
+def _shifts(history: Store, plan: ReplayPlan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
     """Shift tests: of scores and labels from the counts, of feature columns as they are stored."""
     asked = {tested for _, rule in plan.rules(part) if (tested := _tested(rule)) is not None}
     window = data.current.window

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from monitor.alerting.incidents import steps_of
 from monitor.config.model import Config
@@ -27,6 +26,7 @@ from monitor.operations.replay.model import (
 )
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+_SWITCHED: tuple[Switched, ...] = ("", "blocked", "off")
 
 
 def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Verdict]) -> Agreement:
@@ -69,10 +69,9 @@ def incidents_of(judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Ope
                 continue
             newest[incident.fingerprint] = incident
             before = found.get(incident.id, Opened(incident, window.start, None, ""))
-            found[incident.id] = Opened(
-                incident, before.start, window.start if incident.state == "resolved" else None,
-                _stronger(before.switch, switched_by(step.verdict)),
-            )  # fmt: skip
+            end = window.start if incident.state == "resolved" else None
+            stronger = max(before.switch, switched_by(step.verdict), key=_SWITCHED.index)
+            found[incident.id] = Opened(incident, before.start, end, stronger)
     return sorted(found.values(), key=lambda each: (each.start, each.incident.fingerprint))
 
 
@@ -87,11 +86,6 @@ def switched_by(verdict: Verdict) -> Switched:
     return "blocked" if verdict.detail.get("blocked") else "off"
 
 
-def _stronger(one: Switched, other: Switched) -> Switched:
-    order: tuple[Switched, ...] = ("", "blocked", "off")
-    return max(one, other, key=order.index)
-
-
 def timelines_of(
     judged: Iterable[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]
 ) -> dict[Subject, Timeline]:
@@ -103,14 +97,9 @@ def timelines_of(
         place = bisect_right(starts, window.start) - 1
         for verdict in verdicts:
             row = found.setdefault(verdict.subject, [None] * len(weeks))
-            row[place] = max(row[place], _seen(verdict), key=order.index)
+            said = verdict.severity if verdict.outcome == "breach" else verdict.outcome
+            row[place] = max(row[place], None if said == "not_evaluated" else said, key=order.index)
     return {subject: tuple(found[subject]) for subject in sorted(found, key=by_name)}
-
-
-def _seen(verdict: Verdict) -> Seen | None:
-    if verdict.outcome == "breach":
-        return verdict.severity
-    return None if verdict.outcome == "not_evaluated" else verdict.outcome
 
 
 def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[Pair]:
@@ -123,12 +112,7 @@ def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[
             left.remove(same)
         pairs.append(Pair(mine, same))
     pairs += [Pair(None, other) for other in left]
-    return sorted(pairs, key=_only_one_first)
-
-
-def _only_one_first(pair: Pair) -> tuple[bool, bool, datetime, str]:
-    both = pair.present is not None and pair.proposed is not None
-    return both, pair.proposed is None, pair.either.start, pair.either.incident.fingerprint
+    return sorted(pairs, key=lambda pair: pair.place)
 
 
 def only_of(found: Replay, label: str) -> Replay:

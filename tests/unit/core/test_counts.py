@@ -12,7 +12,6 @@ from monitor.core.counts import (  # fmt: skip
     bin_counts,
     counts_from_bytes,
     counts_from_rows,
-    empty_counts,
     equal_frequency_edges,
     equal_width_edges,
     pool,
@@ -27,7 +26,7 @@ def test_an_empty_population_is_binned_like_any_other() -> None:
     table = bin_counts(nothing, equal_width_edges(4))
     assert table.n.tolist() == [0, 0, 0, 0]
     assert table.score.tolist() == [0.0, 0.0, 0.0, 0.0]
-    assert equal_frequency_edges(empty_counts(), 15) == (CELLS,)
+    assert equal_frequency_edges(counts_from_rows([], []), 15) == (CELLS,)
 
 
 @given(ROWS, st.integers(1, 20))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.counts import counts_from_rows
 from monitor.core.promises import Promise, pooled_promise, promise_of, promises_of
 
 rows = st.lists(
@@ -43,7 +43,7 @@ def test_populations_without_rows_are_left_out():
     found = promises_of(counts_from_rows([0.9, 0.6, 0.2], [1, 0, 0], automate_at=0.95))
     assert set(found) == {"all", "predicted"}
     assert found["predicted"].rows == 2
-    assert promises_of(empty_counts()) == {}
+    assert promises_of(counts_from_rows([], [])) == {}
 
 
 def test_pooled_windows_weigh_as_their_effective_rows():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, empty_counts, equal_frequency_edges
+from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
 from monitor.inference.alignment import align
 from monitor.inference.change import ece_rate_p, mover
@@ -223,8 +223,8 @@ def test_scores_that_left_the_baselines_range_are_not_comparable() -> None:
 
 def test_aligning_nothing_is_no_error() -> None:
     some = counts_from_rows([0.2, 0.8], [0, 1])
-    assert align(empty_counts(), some, (10_000,), 15).moved_share == 0.0
-    assert not align(some, empty_counts(), (10_000,), 15).usable
+    assert align(counts_from_rows([], []), some, (10_000,), 15).moved_share == 0.0
+    assert not align(some, counts_from_rows([], []), (10_000,), 15).usable
 
 
 MORE = [0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15]  # how much further the window's hit rates lie from its scores

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score, roc_auc_score
 
-from monitor.core.counts import Counts, counts_from_rows, empty_counts
+from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Interval
 from monitor.inference.change import mover
 from monitor.inference.levels import increase_detectable, increase_test, interval, law_of
@@ -411,7 +411,7 @@ def test_a_loss_that_did_not_vary_is_not_certain() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_rows_everything_is_none(name: str) -> None:
-    empty, some = empty_counts(), counts_from_rows([0.9, 0.2, 0.8, 0.3], [1, 0, 0, 1])
+    empty, some = counts_from_rows([], []), counts_from_rows([0.9, 0.2, 0.8, 0.3], [1, 0, 0, 1])
     assert interval(name, empty, 0.95) == Interval(None, None, None, None)
     assert level_p(name, empty, 0.5, "above") is None
     assert level_detectable(name, empty, 0.5, "above", 0.01) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from monitor.core.counts import Counts, counts_from_rows, empty_counts
+from monitor.core.counts import Counts, counts_from_rows
 from monitor.inference.selective import STARTS, excess_errors, threshold_for
 from monitor.metrics.selective import looked_at, risk_coverage
 
@@ -80,7 +80,7 @@ def test_more_rows_and_a_lower_target_let_more_act_alone() -> None:
 
 
 def test_why_no_threshold_is_named() -> None:
-    assert threshold_for(empty_counts(), 0.9).reason == "no_rows"
+    assert threshold_for(counts_from_rows([], []), 0.9).reason == "no_rows"
     assert threshold_for(counts_from_rows([0.9] * 40, [1] * 40), 0.9).reason == "too_few_rows"
     assert threshold_for(counts_from_rows([0.9] * 400, [1, 0] * 200), 0.9).reason == "not_shown"
     found = threshold_for(counts_from_rows([0.9] * 400, [1] * 400), 0.9)
@@ -98,7 +98,7 @@ def test_dependent_and_unequal_rows_count_for_fewer() -> None:
 @pytest.mark.parametrize("target", [0.0, 1.0, 95.0])
 def test_an_impossible_target_is_refused_with_what_to_write(target: float) -> None:
     with pytest.raises(ValueError, match=r"0\.95 is right in 95 of 100"):
-        threshold_for(empty_counts(), target)
+        threshold_for(counts_from_rows([], []), target)
 
 
 def test_rows_without_the_label_are_not_looked_at_unless_the_score_is_confidence_in_the_prediction() -> None:

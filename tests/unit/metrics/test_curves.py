@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from monitor.core.counts import Counts, bin_counts, counts_from_rows, empty_counts, equal_width_edges
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
 from monitor.metrics.calibration import ace, ace_bins, ece, equal_width_ece, gap_matrix
 from monitor.metrics.cost import Costs
 from monitor.metrics.discrimination import factor_correlations, point_biserial, pr_auc, roc_auc
@@ -59,7 +59,7 @@ def test_plotly_accepts_every_curve_with_its_reference_and_its_threshold(name: s
 
 @pytest.mark.parametrize("name", CURVES)
 def test_without_rows_there_is_no_curve(name: str) -> None:
-    assert CURVES[name][0](empty_counts()) is None
+    assert CURVES[name][0](counts_from_rows([], [])) is None
 
 
 def test_the_marked_threshold_is_the_decision_in_force() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
-from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.counts import counts_from_rows
 from monitor.core.rows import ProbabilityRows
 from monitor.metrics.information import REGISTERED, entropy, mutual_information, mutual_information_of
 from monitor.metrics.multiclass import confusion_matrix
@@ -80,6 +80,6 @@ def test_scores_that_do_not_add_up_to_one_are_scaled_and_items_without_a_score_l
 
 def test_without_rows_nothing_is_defined() -> None:
     nothing = rows_of(np.empty((0, 2)), np.empty((0, 2)))
-    assert mutual_information(empty_counts()) is None
+    assert mutual_information(counts_from_rows([], [])) is None
     of_rows = ("score_entropy", "class_entropy", "class_mutual_information")
     assert [POINTS[name](nothing) for name in of_rows] == [None, None, None]

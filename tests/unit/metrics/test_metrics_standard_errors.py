@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import average_precision_score
 
-from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.counts import counts_from_rows
 from monitor.metrics.discrimination import (
     area_of_precision_recall,
     area_of_roc,
@@ -134,7 +134,7 @@ def test_a_reversed_order_is_the_mirror_image() -> None:
 
 
 def test_moments_are_none_where_the_metric_is_and_another_name_is_an_error() -> None:
-    assert [moments(name, empty_counts()) for name in ("brier", "nll", "roc_auc", "pr_auc")] == [None] * 4
+    assert [moments(name, counts_from_rows([], [])) for name in ("brier", "nll", "roc_auc", "pr_auc")] == [None] * 4
     assert moments("roc_auc", counts_from_rows([0.4, 0.6], [1, 1])) is None
     with pytest.raises(KeyError):
-        moments("accuracy", empty_counts())
+        moments("accuracy", counts_from_rows([], []))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.counts import counts_from_rows
 from monitor.core.rows import ProbabilityRows
 from monitor.metrics.calibration import ace_bins, ece, equal_width_bins
 from monitor.metrics.registry import METRICS
@@ -96,4 +96,4 @@ def test_each_metric_names_its_rank_and_is_none_without_rows() -> None:
     assert {metric.name: metric.rank for metric in REGISTERED} == {
         f"{kind}_at_{k}": k for k in (1, 3, 5) for kind in ("ece", "ace", "brier", "nll", "precision")
     }
-    assert [point(empty_counts()) for point in POINTS.values()] == [None] * 15
+    assert [point(counts_from_rows([], [])) for point in POINTS.values()] == [None] * 15

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from monitor.core.counts import CELLS, BinCounts, bin_counts, counts_from_rows, empty_counts, equal_width_edges
+from monitor.core.counts import CELLS, BinCounts, bin_counts, counts_from_rows, equal_width_edges
 from monitor.metrics.calibration import brier, ece, mce, nll, shortfall
 from monitor.metrics.classification import accuracy, false_negative_rate
 from monitor.metrics.discrimination import pr_auc, roc_auc
@@ -116,7 +116,7 @@ def test_the_log_loss_of_a_certain_error_is_that_of_the_documented_epsilon() -> 
 
 
 def test_without_rows_every_metric_is_none() -> None:
-    empty = empty_counts()
+    empty = counts_from_rows([], [])
     none = np.zeros(1)
     bins = BinCounts(np.array([CELLS]), none.astype(np.int64), none, none, none, none)
     found = {m.name: m.point(bins if m.binned else empty) for m in OF_COUNTS}

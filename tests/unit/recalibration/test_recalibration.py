@@ -21,7 +21,6 @@ from monitor.core.counts import (
     Counts,
     bin_counts,
     counts_from_rows,
-    empty_counts,
     equal_frequency_edges,
     equal_width_edges,
     pool,
@@ -233,10 +232,10 @@ def test_a_method_is_offered_from_the_rows_on_that_it_needs(
 
 
 def test_of_no_rows_nothing_is_known() -> None:
-    found = cross_validated([empty_counts()], [rng(16)], EVALUATION)[0]
+    found = cross_validated([counts_from_rows([], [])], [rng(16)], EVALUATION)[0]
     assert {gain.refused for gain in found.values()} == {"too_few_rows"}
     assert found["platt"].before == ScoreQuality(Interval(None, None, None, None), None, None)
-    assert gains([(Subject("tickets", "a"), empty_counts())], WEEK, EVALUATION, [rng(16)]) == []
+    assert gains([(Subject("tickets", "a"), counts_from_rows([], []))], WEEK, EVALUATION, [rng(16)]) == []
 
 
 def test_the_same_seed_gives_the_same_gains_whoever_else_is_asked_about() -> None:

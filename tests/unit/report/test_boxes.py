@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.counts import counts_from_rows, empty_counts
+from monitor.core.counts import counts_from_rows
 from monitor.report.figures.boxes import FiveNumbers, box_text, boxes_drawing, score_boxes
 from monitor.report.figures.drawings import BLUE, VERMILION
 
@@ -52,7 +52,7 @@ def test_a_soft_outcome_is_partly_right() -> None:
 
 
 def test_no_rows_have_no_box() -> None:
-    assert score_boxes(empty_counts()).named == ()
+    assert score_boxes(counts_from_rows([], [])).named == ()
 
 
 @pytest.mark.parametrize("width", [18, 32, 60])
