@@ -357,6 +357,14 @@ def _about_the_monitor(reader: Reader, text: str, i: Row, rule: str, source: str
 @PRESSED.add(r"(?:error: )?(?P<name>[\w/-]+(?: \(all labels\))?), (?P<rule>[\w-]+): (?P<words>.+)")
 def _about_incident(reader: Reader, text: str, i: Row, name: str, rule: str, words: str) -> None:
     source, label = subject_of(name)
+    beside = [
+        each
+        for each in reader.facts.incidents.values()
+        if (each["rule"], each["root"], each["source"], each["label"]) == (rule, i["root"], i["source"], i["label"])
+    ]
+    if rule != i["rule"] and beside:  # a press is about all of the label; the one that was pressed was so before
+        reader.check(i["state"] in ("acknowledged", "silenced", "resolved"), "incident", text, i["state"])
+        i = beside[-1]
     reader.equal("incident", text, (source, label, rule), (i["source"], i["label"] or None, i["rule"]))
     _answered(reader, text, i, words)
 
