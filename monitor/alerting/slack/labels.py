@@ -202,25 +202,16 @@ def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
     In each, what the newest evaluation says worst comes first: the label is what its first finding is.
     """
     groups: dict[tuple[str, str | None], list[AlertItem]] = {}
-    for finding in sorted(
-        findings, key=lambda each: (_ORDER[each.now], SEVERITY_RANK[each.verdict.severity], *_place(each))
-    ):
+    for finding in sorted(findings, key=lambda each: (_ORDER[each.now], *_place(each))):
         groups.setdefault((finding.incident.source, finding.incident.label), []).append(finding)
     labels = (LabelFindings(tuple(each)) for each in groups.values())
-    return sorted(
-        labels,
-        key=lambda label: (
-            label.now == Now.RESOLVED,
-            SEVERITY_RANK[label.severity],
-            _ORDER[label.now],
-            *_place(label.lead),
-        ),
-    )
+    return sorted(labels, key=lambda each: (each.now == Now.RESOLVED, SEVERITY_RANK[each.severity], *_place(each.lead)))
 
 
-def _place(finding: AlertItem) -> tuple[float, str, str, bool, str]:
+def _place(finding: AlertItem) -> tuple[int, int, float, str, str, bool, str]:
     verdict, excess = finding.verdict, finding.excess_errors or 0.0
-    return -excess, verdict.subject.source, verdict.subject.label or "", verdict.metric != "shortfall", verdict.rule
+    subject, gravity = verdict.subject, (SEVERITY_RANK[verdict.severity], _ORDER[finding.now], -excess)
+    return (*gravity, subject.source, subject.label or "", verdict.metric != "shortfall", verdict.rule)
 
 
 def newest_window(findings: Sequence[AlertItem], schedule: str | None = None) -> Window | None:
