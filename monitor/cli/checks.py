@@ -17,9 +17,12 @@ from monitor.cli.automation import DRY_RUN
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
 from monitor.config.settings import Settings
-from monitor.core.redaction import without_secrets
+from monitor.context import utc_now
+from monitor.core.redaction import shown_address, without_secrets
+from monitor.core.windows import last_ready
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
+from monitor.operations.describe_source import describe
 from monitor.operations.open import open_warehouse
 from monitor.report.console import plain_table
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
@@ -75,8 +78,8 @@ def check_warehouse(settings: Settings, config: Config) -> list[CheckResult]:
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
-            relations = [_check_relation(warehouse, name, config) for name in config.sources]
-            return [*relations, *_check_role(warehouse)]
+            found = [result for name in config.sources for result in _check_source(warehouse, name, config)]
+            return [*found, *_check_role(warehouse)]
     except WrongWarehouseAddress as error:
         return [CheckResult("warehouse", "wrong", str(error))]
     except (WarehouseFailed, RelationError) as error:
@@ -88,6 +91,25 @@ def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckRes
     text = "\n".join(f"{p.message}: {p.remedy}" for p in warehouse.check(name, source))
     found = CheckResult(f"source {name}", "ok", f"{without_secrets(source.relation)} can be read")
     return replace(found, state="failed", text=without_secrets(text)) if text else found
+
+
+def _check_source(warehouse: Warehouse, name: str, config: Config) -> list[CheckResult]:
+    """Whether a relation can be read, what its data look like, and where they contradict the configuration."""
+    checked = _check_relation(warehouse, name, config)
+    if checked.state != "ok":
+        return [checked]
+    source, now = config.sources[name], utc_now()
+    window = last_ready("weekly", now, config.zone)
+    try:
+        reading = warehouse.read(name, source, window, now=now, whole=False)
+        found = describe(warehouse, name, source, reading)
+    except (WarehouseFailed, RelationError) as error:
+        return [checked, CheckResult(f"source {name}", "failed", str(error))]
+    return [
+        replace(checked, text=f"{checked.text}: {found.data}"),
+        CheckResult(f"{name}, {window.name}", "ok", found.window),
+        *(CheckResult(f"source {name}", "note", doubt) for doubt in found.doubts),
+    ]
 
 
 def _check_role(warehouse: Warehouse) -> list[CheckResult]:
@@ -102,13 +124,14 @@ def _check_role(warehouse: Warehouse) -> list[CheckResult]:
 
 
 def check_store(settings: Settings) -> CheckResult:
-    """Whether the history answers; one that does not exist yet is no error."""
+    """Whether the history answers, and where it is; one that does not exist yet is no error."""
+    address = shown_address(settings.store_url.get_secret_value())
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
             store.ping()
-        return CheckResult("store", "ok", "the history can be read")
+        return CheckResult("store", "ok", f"the history can be read: {address}")
     except StoreMissing:
-        return CheckResult("store", "note", "does not exist yet; the first command that writes creates it")
+        return CheckResult("store", "note", f"{address} does not exist yet; the first command that writes creates it")
     except WrongStoreAddress as error:
         return CheckResult("store", "wrong", str(error))
     except HistoryError as error:

@@ -57,6 +57,7 @@ from monitor.warehouse.relation import (
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import Statements
+from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
 if TYPE_CHECKING:
@@ -182,6 +183,12 @@ class Warehouse:
         except RelationError as error:
             return list(error.problems)
         return []
+
+    def survey(self, name: str, source: SourceConfig) -> Survey:
+        """What the relation of ``source`` holds as a whole: it is read once from end to end. Raises as :meth:`read`."""
+        self._relations.update(source.relations)
+        with self._session(name) as connection:
+            return survey(connection, source, self._layout(connection, name, source), self._dialect)
 
     def beyond_select(self) -> list[str] | None:
         """What the monitor's role may do beyond reading, in words; None where the engine has no roles.

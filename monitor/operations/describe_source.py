@@ -1,0 +1,124 @@
+"""What the data of a source look like, and where they contradict its configuration. In words, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.config.model import SourceConfig
+from monitor.core.records import RejectedRows
+from monitor.core.wording import clean
+from monitor.warehouse.reader import Reading, Warehouse
+from monitor.warehouse.relation import is_files
+from monitor.warehouse.survey import Survey
+
+SHOWN_LABELS = 8
+SHOWN_EXAMPLES = 3
+ENOUGH_TRUTHS = 50
+"""Truths below which it says nothing that none is positive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What there is, what the last ready window holds, and what contradicts the configuration."""
+
+    data: str
+    window: str
+    doubts: tuple[str, ...]
+
+
+def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
+    """One source: its relation as a whole, and ``reading``, its last ready window. Raises as a reading does."""
+    survey = warehouse.survey(name, source)
+    doubts = (*doubts_about(source, survey), *_empty_window(survey, reading))
+    return Description(data_in_words(survey), window_in_words(reading), doubts)
+
+
+def data_in_words(survey: Survey) -> str:
+    """Rows, labels, dates and the time zone.
+
+    >>> from datetime import UTC
+    >>> day = datetime(2026, 11, 2, tzinfo=UTC)
+    >>> data_in_words(Survey(1200, 1200, 3, day, day, 0, None, False, .1, 1.0, 1200, 900, True))
+    '1,200 rows, 3 labels, from 2026-11-02 to 2026-11-02, dates without a time zone (read as UTC)'
+    """
+    if not survey.rows:
+        return "no rows"
+    labels = "" if not survey.labels else f", {survey.labels:,} label{'s' if survey.labels > 1 else ''}"
+    if survey.first is None or survey.last is None:
+        return f"{survey.rows:,} rows{labels}, no date that can be read"
+    zone = "dates with a time zone" if survey.zone else "dates without a time zone (read as UTC)"
+    return f"{survey.rows:,} rows{labels}, from {_day(survey.first)} to {_day(survey.last)}, {zone}"
+
+
+def window_in_words(reading: Reading) -> str:
+    """Rows by label, and the share that was rejected by reason, with examples."""
+    by_volume = sorted(reading.labels.items(), key=lambda pair: (-pair[1].rows, pair[0]))
+    labels = [f"{clean(label)} {counts.rows:,}" for label, counts in by_volume[:SHOWN_LABELS]]
+    more = len(by_volume) - SHOWN_LABELS
+    if more > 0:
+        least = by_volume[-1][1].rows
+        labels.append(f"and {more} more labels with {least:,} to {by_volume[SHOWN_LABELS][1].rows:,} rows")
+    told = f"{reading.rows:,} rows" + (f": {', '.join(labels)}" if labels else "")
+    return "; ".join([told, *_rejected(reading.quality, reading.rows)])
+
+
+def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
+    for each in (each for each in quality if each.rows):
+        items = [clean(str(example.get("item"))) for example in each.examples[:SHOWN_EXAMPLES] if example.get("item")]
+        share = each.rows / (kept + each.rows)
+        yield f"{each.rows:,} rejected ({share:.1%}) as {each.reason}" + (f" ({', '.join(items)})" if items else "")
+
+
+def doubts_about(source: SourceConfig, survey: Survey) -> Iterator[str]:
+    """What of the data contradicts the configuration, with what to write."""
+    if not survey.rows:
+        yield "there is no row: nothing can be evaluated"
+        return
+    yield from _doubts_about_scores(source, survey)
+    yield from _doubts_about_truths(source, survey)
+    if survey.unread:
+        remedy = "cast the column in a view or a SELECT"
+        if any(is_files(relation) for relation in source.relations):
+            remedy = f'write types: {{{source.window_on}: "%d.%m.%Y"}}, as the dates are written'
+        example = f" ({clean(survey.unread_example)})" if survey.unread_example else ""
+        dates = f"{survey.unread:,} of {survey.rows:,} dates{example}"
+        yield f"{dates} are no ISO dates, and these rows are rejected: {remedy}"
+    alone = survey.items == survey.rows and source.kind in ("multilabel", "multiclass", "top_k")
+    if alone and not survey.has_predicted and survey.labels > 1:
+        yield (
+            "there is one row an item and no column predicted, so a row with a score below .5 counts as not predicted: "
+            "if the label is the one that was given, write kind: single_label (docs/shapes.md)"
+        )
+
+
+def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
+    greatest = survey.greatest
+    if greatest is None:
+        return
+    if source.score_scale == 1 and 1 < greatest <= 100:
+        yield f"scores go up to {greatest:g}: if they are in percent, write score_scale: 100"
+    if source.score_scale > 1 and 0 < greatest * source.score_scale <= 1:
+        written = greatest * source.score_scale
+        yield f"no score is above {written:g}, so score_scale: {source.score_scale:g} does not fit: leave it out"
+
+
+def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:
+    if source.kind == "regression":
+        return
+    if not survey.truths:
+        yield "no row has a truth (all are NULL or empty): nothing can be evaluated until some have"
+    elif not survey.hits and survey.truths >= ENOUGH_TRUTHS:
+        cause = "of another spelling than the labels" if source.kind == "single_label" else "written in other words"
+        hint = ": give its words with positive" if source.positive or source.kind != "single_label" else ""
+        yield f"no truth of {survey.truths:,} is positive: they may be {cause}{hint}"
+
+
+def _empty_window(survey: Survey, reading: Reading) -> Iterator[str]:
+    if survey.last is not None and not reading.rows and not any(each.rows for each in reading.quality):
+        yield f"no row is of {reading.window.name}; the newest is of {_day(survey.last)}"
+
+
+def _day(moment: datetime) -> str:
+    return moment.date().isoformat()

@@ -1,0 +1,99 @@
+"""What a relation holds as a whole, in one query: for people who set a source up, not for a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from monitor.config.model import SourceConfig
+from monitor.warehouse.checks import Layout
+from monitor.warehouse.dialects import Dialect, Expression
+
+_FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
+_ONE: Expression = sa.literal_column("1")
+_OFFSET = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All rows of a source, sound or not.
+
+    ``first`` and ``last`` are the dates by which rows are put into windows; ``unread`` counts those that are there and
+    are no dates, of which ``unread_example`` is one; ``zone`` says whether dates have a time zone. ``least`` and
+    ``greatest`` are of scores after ``score_scale``, None without a score. ``truths`` counts rows whose outcome is
+    there, ``hits`` those above 0. ``has_predicted`` says whether a column says what was decided.
+    """
+
+    rows: int
+    items: int
+    labels: int
+    first: datetime | None
+    last: datetime | None
+    unread: int
+    unread_example: str | None
+    zone: bool
+    least: float | None
+    greatest: float | None
+    truths: int
+    hits: int
+    has_predicted: bool
+
+
+def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
+    """Reads the whole relation once."""
+    found = connection.execute(_statement(source, layout, dialect)).mappings().one()
+    return Survey(
+        rows=int(found["rows_"]),
+        items=int(found["items"]),
+        labels=int(found.get("labels") or 0),
+        first=dialect.aware(found["first"]),
+        last=dialect.aware(found["last"]),
+        unread=int(found["unread"]),
+        unread_example=found["unread_example"],
+        zone=_has_zone(layout.columns[source.window_on].kind, found["some_date"]),
+        least=_number(found, "least"),
+        greatest=_number(found, "greatest"),
+        truths=int(found["truths"]),
+        hits=int(found["hits"]),
+        has_predicted=layout.has("predicted"),
+    )
+
+
+def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Select[Any]:
+    date, kind = layout.expression(source.window_on), layout.columns[source.window_on].kind
+    instant = dialect.instant(date, kind)
+    unread = sa.and_(date.is_not(None), instant.is_(None))
+    actual = dialect.number(layout.expression("actual"), layout.columns["actual"].kind)
+    columns: dict[str, Expression] = {
+        "rows_": sa.func.count(),
+        "items": sa.func.count(sa.distinct(layout.expression("item"))),
+        "first": sa.func.min(instant),
+        "last": sa.func.max(instant),
+        "some_date": sa.func.max(dialect.text(date)),
+        "unread": sa.func.count(sa.case((unread, _ONE))),
+        "unread_example": sa.func.max(sa.case((unread, dialect.text(date)))),
+        "truths": sa.func.count(layout.expression("actual")),
+        "hits": sa.func.count(sa.case((actual > sa.literal_column("0"), _ONE))),
+    }
+    if layout.has("label"):
+        columns["labels"] = sa.func.count(sa.distinct(layout.expression("label")))
+    if layout.has("score"):
+        score = dialect.number(layout.expression("score"), layout.columns["score"].kind)
+        finite = sa.case((score.between(-_FINITE, _FINITE), score))
+        columns |= {"least": sa.func.min(finite), "greatest": sa.func.max(finite)}
+    return sa.select(*(value.label(name) for name, value in columns.items())).select_from(layout.relation)
+
+
+def _number(found: Mapping[Any, Any], name: str) -> float | None:
+    value = found.get(name)
+    return None if value is None else float(value)
+
+
+def _has_zone(kind: str, some_date: str | None) -> bool:
+    """Whether instants say their time zone: by the type of the column, or by a value where it is text."""
+    return kind == "timestamptz" or (kind in ("text", "unknown", "other") and bool(_OFFSET.search(some_date or "")))

@@ -1,0 +1,159 @@
+"""What `calmon check` says of data: rows, labels, dates, what was rejected, and what contradicts the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli import app
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.operations.describe_source import Description, describe
+from monitor.warehouse.reader import Warehouse
+from tests.conftest import Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+Row = dict[str, Any]
+
+
+def rows(n: int = 120, **changed: Any) -> list[Row]:
+    return [
+        {"item": f"t{number // 2}", "label": ("billing", "refund")[number % 2], "score": (number % 10) / 10,
+         "actual": number % 3 % 2, "resolved_at": WEEK.start + timedelta(hours=number)} | changed
+        for number in range(n)
+    ]  # fmt: skip
+
+
+def described(warehouse: Warehouse, **settings: Any) -> Description:
+    known = {"relation": "resolved_tickets", "score_is": "probability_of_label"}
+    source = SourceConfig.model_validate(known | settings)
+    reading = warehouse.read("tickets", source, WEEK, now=NOW, whole=False)
+    return describe(warehouse, "tickets", source, reading)
+
+
+def test_a_source_is_described_alike_by_every_engine(load: Loader) -> None:
+    data = rows()
+    data[5] |= {"score": None}
+    data[9] |= {"score": 1.5}
+    for engine, warehouse in load(data).items():
+        found = described(warehouse)
+        zone = "dates with a time zone"
+        assert found.data == f"120 rows, 2 labels, from 2026-11-09 to 2026-11-13, {zone}", engine
+        assert found.window == (
+            "118 rows: billing 60, refund 58; 1 rejected (0.8%) as score_missing (t2); "
+            "1 rejected (0.8%) as score_out_of_range (t4)"
+        ), engine
+        assert found.doubts == ("scores go up to 1.5: if they are in percent, write score_scale: 100",), engine
+
+
+def test_an_empty_table_is_said_to_be_empty(load: Loader) -> None:
+    types = dict(
+        zip(
+            ("item", "label", "score", "actual", "resolved_at"),
+            ("TEXT", "TEXT", "DOUBLE PRECISION", "INTEGER", "TIMESTAMP"),
+            strict=True,
+        )
+    )
+    for engine, warehouse in load([], types=types).items():
+        found = described(warehouse)
+        assert (found.data, found.window) == ("no rows", "0 rows"), engine
+        assert found.doubts == ("there is no row: nothing can be evaluated",), engine
+
+
+def first_doubts(warehouses: dict[str, Warehouse], **settings: Any) -> dict[str, Sequence[str]]:
+    return {engine: described(warehouse, **settings).doubts for engine, warehouse in warehouses.items()}
+
+
+def test_scores_in_percent_and_truths_that_are_null_are_doubted(load: Loader) -> None:
+    data = [row | {"score": 97.0, "actual": None} for row in rows()]
+    for engine, doubts in first_doubts(load(data)).items():
+        assert doubts == (
+            "scores go up to 97: if they are in percent, write score_scale: 100",
+            "no row has a truth (all are NULL or empty): nothing can be evaluated until some have",
+        ), engine
+    for engine, doubts in first_doubts(load(rows()), score_scale=100).items():
+        assert doubts == ("no score is above 0.9, so score_scale: 100 does not fit: leave it out",), engine
+
+
+def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) -> None:
+    data = [row | {"resolved_at": f"{1 + place % 28:02}.11.2026"} for place, row in enumerate(rows())]
+    for engine, (doubt, *_) in first_doubts(
+        load(data, types={"resolved_at": "TEXT"}, engines=["duckdb", "sqlite"])
+    ).items():
+        assert doubt == (
+            "120 of 120 dates (28.11.2026) are no ISO dates, and these rows are rejected: "
+            "cast the column in a view or a SELECT"
+        ), engine
+
+
+def test_one_row_an_item_without_predicted_is_doubted(load: Loader) -> None:
+    data = [row | {"item": f"t{place}"} for place, row in enumerate(rows())]
+    for engine, (doubt,) in first_doubts(load(data)).items():
+        assert doubt.startswith("there is one row an item and no column predicted, so a row with a score below .5"), (
+            engine
+        )
+    for engine, doubts in first_doubts(load([row | {"predicted": 1} for row in data])).items():
+        assert doubts == (), engine
+
+
+def test_truths_of_which_none_is_positive_are_doubted(load: Loader) -> None:
+    data = [row | {"category": row["label"].title()} for row in rows()]
+    config = {"kind": "single_label", "score_is": "confidence_in_prediction"}
+    columns = {"predicted_label": "label", "confidence": "score", "true_label": "category"}
+    for engine, (doubt,) in first_doubts(load(data), **config, columns=columns).items():
+        assert doubt == "no truth of 120 is positive: they may be of another spelling than the labels", engine
+    for engine, (doubt,) in first_doubts(
+        load([row | {"actual": "ja"} for row in data], types={"actual": "TEXT"}), positive=["yes"]
+    ).items():
+        assert (
+            doubt == "no truth of 120 is positive: they may be written in other words: give its words with positive"
+        ), engine
+
+
+def test_a_week_without_rows_is_named_with_the_date_of_the_newest(load: Loader) -> None:
+    data = [row | {"resolved_at": row["resolved_at"] - timedelta(days=21)} for row in rows()]
+    for engine, (doubt,) in first_doubts(load(data)).items():
+        assert doubt == "no row is of 2026-W46; the newest is of 2026-10-23", engine
+
+
+def test_sources_of_numbers_and_of_made_scores_are_described(load: Loader) -> None:
+    numbers = [row | {"predicted": 3.0, "deviation": 1.0, "actual": 2.5} for row in rows()]
+    made = [row | {"token_logprobs": "[-0.1]"} for row in rows()]
+    for engine, warehouse in load(numbers, types={"deviation": "DOUBLE PRECISION"}).items():
+        assert described(warehouse, kind="regression").doubts == (), engine
+    for engine, warehouse in load(made).items():
+        score = {"from": "token_logprobs", "method": "mean_probability"}
+        assert described(warehouse, score=score).doubts == (), engine
+
+
+def test_many_labels_are_shown_by_their_volume(load: Loader) -> None:
+    data = [row | {"label": f"l{place % 30 * (place % 2):02}", "item": f"t{place}"} for place, row in enumerate(rows())]
+    found = described(load(data, engines=["duckdb"])["duckdb"])
+    assert found.window == (
+        "120 rows: l00 60, l01 4, l03 4, l05 4, l07 4, l09 4, l11 4, l13 4, and 8 more labels with 4 to 4 rows"
+    )
+
+
+def test_check_prints_what_it_found_and_where_the_history_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"t{number},refund,{number % 100},1,2026-11-10" for number in range(200)]
+    (tmp_path / "tickets.csv").write_text("\n".join(["item,label,score,actual,resolved_at", *lines]), encoding="utf-8")
+    (tmp_path / "alerts.yaml").write_text(
+        "version: 1\nsources: {tickets: {relation: tickets.csv, score_is: probability_of_label}}\n"
+        "rules: [{id: a, metric: ece, threshold: 0.05}]\nautomation: {when_not_evaluated: keep}\n",
+        encoding="utf-8",
+    )
+    found = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["check"])
+    assert found.exit_code == 0, found.output
+    assert "tickets.csv can be read: 200 rows, 1 label, from 2026-11-10 to 2026-11-10" in found.stdout
+    assert "scores go up to 99: if they are in percent, write score_scale: 100" in found.stdout
+    assert "sqlite:///var/history.sqlite does not exist yet" in found.stdout
