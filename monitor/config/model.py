@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 
 Condition = Literal["increase", "above", "below", "accumulated"]
-MetricName = Literal["ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
 TestName = Literal["ks", "psi", "chi_square"]
