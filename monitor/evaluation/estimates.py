@@ -109,7 +109,7 @@ def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[
     """The metrics of counts beyond the contract's that a source of this ``kind`` has: over all rows, and ``named``.
 
     >>> wanted_of("regression"), wanted_of("multilabel")[0], len(wanted_of("multilabel", [("f1", "predicted")]))
-    ([], ('ace', 'all'), 28)
+    ([], ('ace', 'all'), 29)
     """
     mine = [m.name for m in METRICS.values() if m.needs in {"counts", "bins"} & GIVES[kind] and m.name not in CONTRACT]
     extra = [(name, where) for name, where in named if name in mine and where != "all"]

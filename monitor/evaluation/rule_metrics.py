@@ -288,7 +288,7 @@ def _plain_interval(look: RuleSample, counts: Counts) -> Interval:
     if law is None:
         return Interval(None, None, None, None)
     low, high = law.interval(look.evaluation.confidence)
-    return Interval(law.value, low, high, law.value)
+    return Interval(law.value, low, high, levels.textbook(law))
 
 
 def _levels(looks: Sequence[RuleSample]) -> list[Measurement]:

@@ -54,8 +54,12 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
     if law is None:
         return _NOTHING
     low, high = law.interval(confidence)
-    textbook = law.plug_in if isinstance(law, Spread) and law.plug_in is not None else law.value
-    return Interval(law.value, low, high, textbook)
+    return Interval(law.value, low, high, textbook(law))
+
+
+def textbook(law: Law) -> float:
+    """The plug-in value of a metric: its value, unless that is debiased."""
+    return law.plug_in if isinstance(law, Spread) and law.plug_in is not None else law.value
 
 
 @dataclass(frozen=True, slots=True)

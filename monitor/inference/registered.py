@@ -30,6 +30,7 @@ _SHARES: Mapping[str, Callable[[Counts], Share | None]] = {**classification.SHAR
 _COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
     "misclassification_cost": cost.cost_core,
     "expected_cost": cost.expected_cost_core,
+    "expected_misclassification_cost": cost.expected_misclassification_core,
 }
 
 

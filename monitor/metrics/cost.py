@@ -1,4 +1,4 @@
-"""Cost: what wrong decisions cost, what they should cost by the scores, and the threshold that costs least.
+"""Cost: what wrong decisions cost, what decisions and scores lead one to expect, and the threshold that costs least.
 
 A cost matrix says what a decision costs by its outcome, in any unit (minutes, money, "a wrong alarm"). For tickets a
 missed positive usually costs more than a wrong alarm: five times as much, unless said otherwise.
@@ -65,6 +65,8 @@ def expected_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
     """What the decisions should cost a row if the scores were right: the mean of p c_tp + (1 - p) c_fp where predicted,
     of p c_fn + (1 - p) c_tn where not, p being the probability of the label by the score; None without rows.
 
+    It asks for no truth; :func:`expected_misclassification_cost` asks for no decision.
+
     With ``confidence_in_prediction`` p is 1 - s where the label was not predicted. Less than
     :func:`misclassification_cost`: the scores are overconfident where it is dear. Elkan 2001.
 
@@ -73,6 +75,21 @@ def expected_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
     0.45
     """
     return on_counts(expected_cost_core(costs), counts)
+
+
+def expected_misclassification_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
+    """What deciding at random by the scores would cost a row: the mean of p c_tp + (1 - p) c_fn where the label is
+    true, of p c_fp + (1 - p) c_tn where not, p being the probability of the label by the score; None without rows.
+
+    The sum over y' of P(y' | x) C[y, y'], the mean of which is taken over the rows, with the truth y as the row of the
+    cost matrix: it asks for no decision. COMPSCI 589 (UMass), lecture 14.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> counts = counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1])
+    >>> round(expected_misclassification_cost(counts), 6)  # (.1 x 5 + .8 + .2 + .9 x 5) / 4
+    1.5
+    """
+    return on_counts(expected_misclassification_core(costs), counts)
 
 
 def cost_core(costs: Costs) -> Core:
@@ -95,6 +112,20 @@ def expected_cost_core(costs: Costs) -> Core:
         no = p * costs.false_negative + (1 - p) * costs.true_negative
         held = groups.hit + groups.miss
         return over(held @ np.where(groups.predicted, yes, no), held.sum(axis=-1))
+
+    return mean
+
+
+def expected_misclassification_core(costs: Costs) -> Core:
+    """:func:`expected_misclassification_cost` of groups."""
+
+    def mean(groups: Groups) -> Floats:
+        p = probability_of_label(groups)
+        true = p * costs.true_positive + (1 - p) * costs.false_negative
+        false = p * costs.false_positive + (1 - p) * costs.true_negative
+        hit = np.where(groups.truth_is_outcome, true, false)
+        miss = np.where(groups.truth_is_outcome, false, true)
+        return over(groups.hit @ hit + groups.miss @ miss, (groups.hit + groups.miss).sum(axis=-1))
 
     return mean
 
@@ -155,10 +186,14 @@ def _from_top(index: np.ndarray[tuple[int], np.dtype[np.intp]], values: Floats) 
 ON_GROUPS: Mapping[str, Core] = {
     "misclassification_cost": cost_core(DEFAULT),
     "expected_cost": expected_cost_core(DEFAULT),
+    "expected_misclassification_cost": expected_misclassification_core(DEFAULT),
 }
 """Metrics that a bootstrap may draw many samples of at once, with the default costs."""
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("misclassification_cost", "Misclassification cost", misclassification_cost, "lower"),
-    Metric("expected_cost", "Expected misclassification cost", expected_cost, "lower"),
+    Metric("expected_cost", "Expected cost of the decisions", expected_cost, "lower"),
+    Metric(
+        "expected_misclassification_cost", "Expected misclassification cost", expected_misclassification_cost, "lower"
+    ),
 )

@@ -17,8 +17,8 @@ _NAMES: Mapping[Needs, str] = {
         "brier nll roc_auc pr_auc accuracy shortfall false_negative_rate ace equal_width_ece "
         "brier_uncertainty class_weighted_nll cohens_d point_biserial error_rate precision recall f1 "
         "false_positive_rate specificity balanced_accuracy balanced_error class_weighted_error prevalence "
-        "matthews_correlation misclassification_cost expected_cost aurc e_aurc automated_accuracy "
-        "share_to_people excess_errors mutual_information"
+        "matthews_correlation misclassification_cost expected_cost expected_misclassification_cost aurc e_aurc "
+        "automated_accuracy share_to_people excess_errors mutual_information"
     ),
     "rows": (
         "class_mutual_information class_entropy score_entropy top1_accuracy macro_precision macro_recall "
@@ -88,6 +88,7 @@ ALIASES: Mapping[str, str] = {
     "true_negative_rate": "specificity",
     "tnr": "specificity",
     "mcc": "matthews_correlation",
+    "emc": "expected_misclassification_cost",
 }
 """Words from other tools, and what they are called here."""
 
@@ -118,6 +119,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "matthews_correlation": (-1.0, 1.0),
     "misclassification_cost": (0.0, inf),
     "expected_cost": (0.0, inf),
+    "expected_misclassification_cost": (0.0, inf),
     "excess_errors": (-inf, inf),
 }
 """What values are possible, where that is not [0, 1]. A source may say what its mistakes cost."""

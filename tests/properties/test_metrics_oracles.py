@@ -17,7 +17,13 @@ from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equ
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll
 from monitor.metrics.classification import Share, accuracy, confusion, false_negative_rate
-from monitor.metrics.cost import Costs, cheapest_threshold, expected_cost, misclassification_cost
+from monitor.metrics.cost import (
+    Costs,
+    cheapest_threshold,
+    expected_cost,
+    expected_misclassification_cost,
+    misclassification_cost,
+)
 from monitor.metrics.definition import Metric
 from monitor.metrics.discrimination import cohens_d, point_biserial, pr_auc, precision_recall_curve, roc_auc, roc_curve
 from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number
@@ -208,6 +214,30 @@ def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_ch
     assert found.cost == pytest.approx(min(every), abs=1e-9)
     assert of(s >= found.threshold - 1e-9, y) == pytest.approx(found.cost, abs=1e-9)
     assert found.present_cost == pytest.approx(of(predicted, y), abs=1e-9)
+
+
+@given(table=tables(), costs=COSTS)
+def test_the_expected_misclassification_cost_is_the_mean_over_rows_of_scores_times_the_costs_of_their_truth(
+    table: Table, costs: Costs
+) -> None:
+    score, outcome, weight, _ = table
+    matrix = np.array([[costs.true_negative, costs.false_positive], [costs.false_negative, costs.true_positive]])
+    probability, truth = np.column_stack([1 - score, score]), np.column_stack([1 - outcome, outcome])
+    every = np.einsum("iy,yz,iz->i", truth, matrix, probability)
+    found = expected_misclassification_cost(counted(table), costs)
+    assert found == pytest.approx(np.average(every, weights=weight), abs=1e-9)
+
+
+@given(table=tables())
+def test_the_expected_misclassification_cost_of_confidences_is_that_of_the_probabilities_they_stand_for(
+    table: Table,
+) -> None:
+    score, outcome, weight, predicted = table
+    # what was not predicted has the confidence in "not", and is right where the label is not true
+    confidence, right = np.where(predicted, score, 1 - score), np.where(predicted, outcome, 1 - outcome)
+    counts = counted((confidence, right, weight, predicted), score_is="confidence_in_prediction")
+    found = expected_misclassification_cost(counts)
+    assert found == pytest.approx(expected_misclassification_cost(counted(table)), abs=1e-9)
 
 
 @given(table=tables())

@@ -14,7 +14,7 @@ from scipy import stats
 
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import Reason, ShiftResult, Subject, Window
 from monitor.evaluation.comparisons import RuleInput, compare, pooled
 from monitor.evaluation.estimates import Sample, estimate
@@ -68,6 +68,18 @@ def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -
     assert found.p_value < 1e-6
     assert found.change == pytest.approx((found.value or 0) - (found.baseline or 0))
     assert (found.change_low or 0) < (found.change or 0) < (found.change_high or 0)
+
+
+@pytest.mark.parametrize("part", ["brier_reliability", "brier_resolution"])
+def test_a_level_of_a_part_of_the_brier_score_says_the_textbook_value_too(part: str) -> None:
+    now = rows(900, seed=4)
+    found = compare(Rule(id="part", metric=part, threshold=0.2), material(now), EVALUATION)
+    bins = bin_counts(now, equal_frequency_edges(now, 15)).filled()
+    share, mean = bins.w / bins.w.sum(), bins.wy.sum() / bins.w.sum()
+    against = bins.score if part == "brier_reliability" else mean
+    assert found.plug_in == pytest.approx(float((share * (bins.rate - against) ** 2).sum()), abs=1e-12)
+    assert found.value is not None
+    assert found.value < found.plug_in
 
 
 def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() -> None:
