@@ -116,6 +116,15 @@ class Facts:
             return {"never_set": "never", "off": "off"}[mine.state]
         return "lease" if mine.lease is None or mine.lease <= time else None
 
+    def ends(self, source: str, label: str | None) -> datetime | None:
+        """When automation of a label ends without an evaluation: with its lease, or before it with that of its source.
+
+        The source's own lease counts where a verdict is against it.
+        """
+        whole = self.switch(source, None)
+        leases = [self.switch(source, label).lease, whole.lease if whole.state == "on" and whole.verdict else None]
+        return min((each for each in leases if each is not None), default=None)
+
     def on_share(self, source: str, label: str | None, start: datetime, end: datetime) -> float:
         """Which share of a span automation was on for a label, by its events and those of its source."""
         marks = {start, end}

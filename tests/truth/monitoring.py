@@ -273,7 +273,7 @@ def _stands(
     mine = [key for key in facts.switches if key[1] is not None and source in (None, "", key[0])]
     acting = [key for key in mine if facts.why_off(*key) is None]
     reader.equal("labels that act alone", text, int(on or 0), len(acting))
-    leases = sorted(m for m in (facts.switch(*key).lease for key in acting) if m is not None)
+    leases = sorted(m for m in (facts.ends(*key) for key in acting) if m is not None)
     if first is not None and leases:
         reader.check(same_minute(first, leases[0]) and same_minute(first, leases[-1]), "ends", text, leases)
     if low is not None and leases:
