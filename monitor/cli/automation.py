@@ -44,7 +44,7 @@ NO_THRESHOLD = "the history has no automate_at yet: gates refuse until the next 
 AGAINST = "against the last evaluation"
 
 
-class Commands(OnDemand):
+class SwitchCommands(OnDemand):
     """The commands of ``calmon automation``; those of other modules are imported when they are asked for."""
 
     modules: ClassVar[Mapping[str, str]] = {"token": "monitor.cli.service", "thresholds": "monitor.cli.thresholds"}
@@ -56,7 +56,7 @@ class Commands(OnDemand):
 
 
 automation_app = typer.Typer(
-    cls=Commands, no_args_is_help=True, help="The switch: what may act alone, and who changed it."
+    cls=SwitchCommands, no_args_is_help=True, help="The switch: what may act alone, and who changed it."
 )
 cli.app.add_typer(automation_app, name="automation")
 

@@ -58,7 +58,7 @@ def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class VerdictDecision:
     """What was decided and why, with every question that was asked, in its order."""
 
     outcome: Outcome
@@ -66,10 +66,10 @@ class Decision:
     checks: tuple[DecisionCheck, ...]
 
 
-def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> Decision:
+def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> VerdictDecision:
     """The whole decision table, first match first."""
     if evidence.problem is not None:
-        return Decision("not_evaluated", evidence.problem, evidence.checks)
+        return VerdictDecision("not_evaluated", evidence.problem, evidence.checks)
     rises = rule.test is None and rule.condition == "increase"
     beyond = DecisionCheck("beyond", evidence.beyond, ("change" if rises else "value", "threshold"))
     streak = DecisionCheck("every_window", evidence.streak, ("groups",))
@@ -78,14 +78,14 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     asked = (*evidence.checks, beyond, *running, significant)
     if beyond.passed and streak.passed and significant.passed:
         reason, behaviour = _breach(rule, evidence, rate)
-        return Decision("breach", reason, (*asked, *behaviour))
+        return VerdictDecision("breach", reason, (*asked, *behaviour))
     asked += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
     if not evidence.adequate:
-        return Decision("not_evaluated", Reason.TOO_FEW_ROWS, asked)
+        return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, asked)
     if not beyond.passed:
-        return Decision("ok", Reason.WITHIN_THRESHOLD, asked)
+        return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, asked)
     reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if streak.passed else Reason.STREAK_INCOMPLETE
-    return Decision("unconfirmed", reason, asked)
+    return VerdictDecision("unconfirmed", reason, asked)
 
 
 def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:

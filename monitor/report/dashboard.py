@@ -12,7 +12,7 @@ from monitor.report.html import page
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchRow:
+class DashboardRow:
     """One switch on the page: what holds now, in words, and the score from which it may act.
 
     ``found`` is what its rules say, by the name of the newest window of each schedule.
@@ -26,7 +26,7 @@ class SwitchRow:
 
 
 def dashboard_html(
-    lines: Sequence[SwitchRow],
+    lines: Sequence[DashboardRow],
     weeks: Sequence[str],
     week: str | None,
     *,

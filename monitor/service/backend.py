@@ -38,7 +38,7 @@ from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchCha
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
-from monitor.report.dashboard import SwitchRow, dashboard_html
+from monitor.report.dashboard import DashboardRow, dashboard_html
 from monitor.report.document_page import document_html, index_html
 from monitor.report.html import html_report
 from monitor.report.newest import newest_verdicts
@@ -303,11 +303,11 @@ def _known_sources(store: Store) -> set[str]:
     return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}
 
 
-def _row(board: SwitchSnapshot, key: Key, found: Sequence[tuple[str, LabelState]]) -> SwitchRow:
+def _row(board: SwitchSnapshot, key: Key, found: Sequence[tuple[str, LabelState]]) -> DashboardRow:
     state, (source, label) = board.switches[key], key
     whole = None if label is None else board.switches.get((source, None))
     allowed = effective(state, board.at.astimezone(UTC), whole=whole)
     blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
     words = allowed.detail if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
     threshold = None if label is None else board.threshold(source, label)
-    return SwitchRow(state, allowed.allowed, words, threshold, tuple(found))
+    return DashboardRow(state, allowed.allowed, words, threshold, tuple(found))
