@@ -46,18 +46,25 @@ def check(
 ) -> None:
     """Validate alerts.yaml, reach warehouse, store and Slack, show what would run and where it would go."""
     with cli.plain_errors():
-        settings = cli.settings()
-        config = load_config(settings.config)
-        findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
-        findings += check_schedules(config, SCHEDULES)
-        findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
-        if not offline:
-            findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
+        failed = print_checks(cli.settings(), offline=offline)
+    if failed is not None:
+        raise failed
+
+
+def print_checks(settings: Settings, *, offline: bool = False) -> typer.Exit | None:
+    """What ``calmon check`` prints for these settings, and the exit where something is wrong."""
+    config = load_config(settings.config)
+    findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
+    findings += check_schedules(config, SCHEDULES)
+    findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
+    if not offline:
+        findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
     cli.out.print(_findings_table(findings))
     cli.out.print(_rules_table(config))
     states = {f.state for f in findings}
     if states & {"failed", "wrong"}:
-        raise typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)
+        return typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)
+    return None
 
 
 def check_schedules(config: Config, path: Path) -> list[CheckResult]:

@@ -53,6 +53,7 @@ class Commands(OnDemand):
         "demo": "monitor.cli.demo",
         "examples": "monitor.cli.examples",
         "health": "monitor.cli.health",
+        "init": "monitor.cli.init",
         "history": "monitor.cli.history",
         "report": "monitor.cli.history",
         "explain": "monitor.cli.history",

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.config.model import SourceConfig
-from monitor.core.records import RejectedRows
+from monitor.core.records import RejectedRows, RejectReason
 from monitor.core.wording import clean
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.relation import is_files
 from monitor.warehouse.survey import Survey
 
 SHOWN_LABELS = 8
+_UNDATED = (RejectReason.DATE_MISSING, RejectReason.DATE_MALFORMED, RejectReason.DATE_IN_FUTURE)
 SHOWN_EXAMPLES = 3
 ENOUGH_TRUTHS = 50
 """Truths below which it says nothing that none is positive."""
@@ -67,8 +68,12 @@ def window_in_words(reading: Reading) -> str:
 def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
     for each in (each for each in quality if each.rows):
         items = [clean(str(example.get("item"))) for example in each.examples[:SHOWN_EXAMPLES] if example.get("item")]
-        share = each.rows / (kept + each.rows)
-        yield f"{each.rows:,} rejected ({share:.1%}) as {each.reason}" + (f" ({', '.join(items)})" if items else "")
+        named = f" ({', '.join(items)})" if items else ""
+        if each.reason in _UNDATED:  # such rows are of no window, so there is nothing to have a share of
+            yield f"in all of the relation {each.rows:,} rejected as {each.reason}{named}"
+        else:
+            share = each.rows / (kept + each.rows)
+            yield f"{each.rows:,} rejected ({share:.1%}) as {each.reason}{named}"
 
 
 def doubts_about(source: SourceConfig, survey: Survey) -> Iterator[str]:
@@ -116,7 +121,8 @@ def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:
 
 
 def _empty_window(survey: Survey, reading: Reading) -> Iterator[str]:
-    if survey.last is not None and not reading.rows and not any(each.rows for each in reading.quality):
+    lost = sum(each.rows for each in reading.quality if each.reason not in _UNDATED)
+    if survey.last is not None and not reading.rows and not lost:
         yield f"no row is of {reading.window.name}; the newest is of {_day(survey.last)}"
 
 

@@ -58,6 +58,7 @@ from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.survey import Survey, survey
+from monitor.warehouse.tables import ColumnSample, samples, table_names
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
 if TYPE_CHECKING:
@@ -189,6 +190,24 @@ class Warehouse:
         self._relations.update(source.relations)
         with self._session(name) as connection:
             return survey(connection, source, self._layout(connection, name, source), self._dialect)
+
+    def tables(self) -> list[str]:
+        """The tables and views of the warehouse, as a relation names them. Raises :class:`WarehouseFailed`."""
+        with self._session("") as connection:
+            return table_names(connection, self._dialect)
+
+    def samples(self, relation: str) -> Sequence[ColumnSample]:
+        """The columns of a relation with some of their values.
+
+        Raises :class:`RelationError` and :class:`WarehouseFailed` as :meth:`read` does.
+        """
+        self._relations.add(relation)
+        source = SourceConfig(relation=relation, score_is="probability_of_label")
+        known = parsed("", source, self._dialect)
+        if isinstance(known, RelationProblem):
+            raise RelationError([known])
+        with self._session("") as connection:
+            return samples(connection, known, self._dialect)
 
     def beyond_select(self) -> list[str] | None:
         """What the monitor's role may do beyond reading, in words; None where the engine has no roles.

@@ -125,6 +125,14 @@ def test_a_week_without_rows_is_named_with_the_date_of_the_newest(load: Loader) 
         assert doubt == "no row is of 2026-W46; the newest is of 2026-10-23", engine
 
 
+def test_rows_of_the_future_are_counted_in_the_relation_and_not_in_the_week(load: Loader) -> None:
+    data = rows()
+    data[3] |= {"resolved_at": NOW + timedelta(days=9)}
+    for engine, warehouse in load(data).items():
+        told = "119 rows: billing 60, refund 59; in all of the relation 1 rejected as date_in_future (t1)"
+        assert described(warehouse).window == told, engine
+
+
 def test_sources_of_numbers_and_of_made_scores_are_described(load: Loader) -> None:
     numbers = [row | {"predicted": 3.0, "deviation": 1.0, "actual": 2.5} for row in rows()]
     made = [row | {"token_logprobs": "[-0.1]"} for row in rows()]

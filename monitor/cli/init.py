@@ -1,0 +1,237 @@
+"""``calmon init``: from a warehouse or a file to a first alerts.yaml."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from monitor.cli import common as cli
+from monitor.cli.checks import print_checks
+from monitor.config.load import parse_config
+from monitor.config.settings import Settings, load_settings
+from monitor.context import utc_now
+from monitor.core.redaction import shown_address
+from monitor.core.windows import before, last_ready
+from monitor.operations.propose_source import OURS, Proposal, Unclear, propose
+from monitor.operations.starter_files import starter_config, starter_environment
+from monitor.report.console import plain_table
+from monitor.warehouse.reader import Warehouse
+from monitor.warehouse.relation import is_files
+from monitor.warehouse.tables import ColumnSample
+
+_DATA = re.compile(r"\.(parquet|pq|(csv|tsv)(\.(gz|zst))?)$", re.IGNORECASE)
+_WEEKS = 4
+_IN_MEMORY = "duckdb://"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where data are: the address of a warehouse, and the relation where it is known already."""
+
+    address: str
+    relation: str | None = None
+
+
+@cli.app.command(
+    epilog="Examples:  calmon init  ·  calmon init exports/tickets.csv --yes  ·  "
+    "calmon init postgresql://calmon@db/support --relation tickets --column item=ticket_id --yes"
+)
+def init(
+    data: Annotated[
+        str | None,
+        typer.Argument(help="An address of a warehouse, or a CSV, Parquet, DuckDB or SQLite file, or a folder."),
+    ] = None,
+    relation: Annotated[str | None, typer.Option(help="The table, view, SELECT or files to read.")] = None,
+    source: Annotated[str | None, typer.Option(help="What the source is called; default: as the table.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="A column by name, ours=theirs: item=ticket_id. May be repeated.")
+    ] = None,
+    date_format: Annotated[str | None, typer.Option(help="How dates in files are written: %d.%m.%Y %H:%M.")] = None,
+    timezone: Annotated[str, typer.Option(help="Where weeks begin, such as Europe/Berlin.")] = "UTC",
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is recognised, or fail.")] = False,
+) -> None:
+    """Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites."""
+    with cli.plain_errors():
+        config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
+        place = _place(data, ask=not yes)
+        named = _named(column or [], date_format)
+        with Warehouse.from_url(
+            place.address, relations=[each for each in (relation, place.relation) if each]
+        ) as opened:
+            chosen = relation or place.relation or _table(opened, ask=not yes)
+            columns = opened.samples(chosen)
+            proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes)
+        name = source or _source_name(chosen)
+        text = starter_config(name, chosen, proposal.settings, timezone)
+        parse_config(text)  # what a person gave may be wrong: said before anything is written
+        _show(proposal, columns, text)
+        if not yes and not typer.confirm(f"Write {config_path}?", default=True):
+            raise typer.Exit(cli.FAILED)
+        settings = _write(config_path, text, place.address)
+        failed = print_checks(settings)
+        _next(settings, ask=not yes and failed is None)
+    if failed is not None:
+        raise failed
+
+
+def _free(path: Path) -> Path:
+    if path.exists():
+        raise cli.UsageError(
+            f"{path} is there, and init never overwrites: move it, or set CALMON_CONFIG to another path"
+        )
+    return path
+
+
+def _place(data: str | None, *, ask: bool) -> _Place:
+    known = os.environ.get("CALMON_WAREHOUSE_URL") or None
+    if data is None and (known is None or ask):
+        if not ask:
+            raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv --yes")
+        data = typer.prompt("Where are the data (an address, a file, or a folder)?", default=known)
+    return _place_of(data or known or "")
+
+
+def _place_of(text: str) -> _Place:
+    """What an address, a file, a pattern or a folder stands for."""
+    path = Path(text)
+    if "://" in text:
+        return _Place(text)
+    if path.is_dir():
+        found = sorted(each for each in path.rglob("*") if _DATA.search(each.name))
+        if not found:
+            raise cli.UsageError(f"{text} holds no .csv or .parquet file")
+        deep = "**/" if any(each.parent != path for each in found) else ""
+        ending = _DATA.search(found[0].name)
+        return _Place(_IN_MEMORY, f"{path.as_posix()}/{deep}*{ending[0] if ending else ''}")
+    if not (path.is_file() or glob(text, recursive=True)):  # noqa: PTH207 - a pattern
+        raise cli.UsageError(
+            f"{text} is no file, no folder and no address (postgresql://..., duckdb:///..., sqlite:///...)"
+        )
+    if _DATA.search(text):
+        return _Place(_IN_MEMORY, text)
+    with path.open("rb") as stream:
+        return _Place(f"sqlite:///{text}" if stream.read(6) == b"SQLite" else f"duckdb:///{text}")
+
+
+def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
+    named = {} if date_format is None else {"date_format": date_format}
+    for pair in columns:
+        ours, is_pair, theirs = pair.partition("=")
+        if not is_pair:
+            raise cli.UsageError(f"--column {pair}: write ours=theirs, such as item=ticket_id")
+        named[ours.strip()] = theirs.strip()
+    return named
+
+
+def _table(warehouse: Warehouse, *, ask: bool) -> str:
+    tables = warehouse.tables()
+    if not tables:
+        raise cli.UsageError("the warehouse has no table that can be read: grant SELECT, or give --relation")
+    if len(tables) == 1:
+        return tables[0]
+    if not ask:
+        raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
+    return _chosen("Which table?", tables)
+
+
+def _chosen(question: str, choices: list[str]) -> str:
+    """One of the choices, by its number or as it is written."""
+    for number, choice in enumerate(choices, 1):
+        cli.out.print(Text(f"  {number:>3}  {choice}"))
+    while True:
+        said = str(typer.prompt(question)).strip()
+        if said.isdigit() and 1 <= int(said) <= len(choices):
+            return choices[int(said) - 1]
+        if said in choices:
+            return said
+        cli.out.print(Text(f"write a number from 1 to {len(choices)}"))
+
+
+def _proposal(columns: Sequence[ColumnSample], named: dict[str, str], *, files: bool, ask: bool) -> Proposal:
+    while True:
+        found = propose(columns, named, files=files)
+        if isinstance(found, Proposal):
+            return found
+        if not ask or not found.candidates or found.wanted in named:
+            raise cli.UsageError(_in_words(found))
+        named[found.wanted] = _chosen(found.question, list(found.candidates))
+
+
+def _in_words(unclear: Unclear) -> str:
+    if not unclear.candidates:
+        return unclear.question
+    option = "--date-format" if unclear.wanted == "date_format" else f"--column {unclear.wanted}=NAME"
+    return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}"
+
+
+def _source_name(relation: str) -> str:
+    """A name from the table or the file.
+
+    >>> _source_name("exports/Tickets 2026.csv"), _source_name('marts."Tickets"'), _source_name("select 1")
+    ('tickets_2026', 'tickets', 'tickets')
+    """
+    if re.match(r"\(*\s*(select|with)\s", relation, re.IGNORECASE):
+        return "tickets"
+    last = Path(relation).name.partition(".")[0] if is_files(relation) else relation.rpartition(".")[2]
+    return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_") or "tickets"
+
+
+def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> None:
+    """The columns, what was recognised, and the source as it would be read."""
+    theirs = {name: ours for ours, name in dict(proposal.settings.get("columns", {})).items()}
+    table = plain_table("column", "kind", "read as", "some values", title="What was found")
+    for column in columns:
+        same = column.name if column.name in OURS else ""
+        some = ", ".join(dict.fromkeys(str(value) for value in column.values[:50]))[:60]
+        table.add_row(*cli.cells(column.name, column.kind, theirs.get(column.name, same), some))
+    cli.out.print(table)
+    cli.out.print(Text(f"Recognised: {proposal.shape}"))
+    cli.out.print(Text(text.partition("sources:\n")[2].partition("\n\n")[0]))
+
+
+def _write(path: Path, text: str, address: str) -> Settings:
+    """alerts.yaml, and .env where there is none; the settings that they give."""
+    cli.write(path, text)
+    cli.out.print(Text(f"wrote {path}"))
+    environment = Path(".env")
+    if (os.environ.get("CALMON_WAREHOUSE_URL") or _IN_MEMORY) != address:  # files need no address
+        if environment.exists():
+            line = f".env is there and stays as it is: set CALMON_WAREHOUSE_URL={shown_address(address)} in it"
+            cli.out.print(Text(line))
+        else:
+            cli.write(environment, starter_environment(address))
+            environment.chmod(0o600)  # an address may hold a password
+            cli.out.print(Text("wrote .env; load it with: set -a; . ./.env; set +a"))
+    return load_settings(_environment(path, address))
+
+
+def _environment(path: Path, address: str) -> Mapping[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "CALMON_WAREHOUSE_URL_FILE"}
+    return {**kept, "CALMON_CONFIG": str(path), "CALMON_WAREHOUSE_URL": address}
+
+
+def _next(settings: Settings, *, ask: bool) -> None:
+    """What to do now; where somebody answers, it may be done at once."""
+    zone = parse_config(settings.config.read_text("utf-8")).zone
+    last = last_ready("weekly", utc_now(), zone)
+    first = before(last, _WEEKS - 1, zone)[-1]
+    steps = (
+        (["backfill", "--from", first.name, "--to", last.name], "evaluate the last weeks; it never acts"),
+        (["baseline", "pin"], "keep how the last weeks were, for rules on an increase"),
+    )
+    for words, why in steps:
+        cli.out.print(Text(f"next: calmon {' '.join(words)}    # {why}"))
+        if ask and typer.confirm("Do it now?", default=False):
+            environment = _environment(settings.config, settings.warehouse_url.get_secret_value())
+            command = [sys.executable, "-m", "monitor", *words]
+            subprocess.run(command, env=dict(environment), check=False)  # noqa: S603 - our own command

@@ -1,0 +1,370 @@
+"""Which shape a table has, and which of its columns means what: a proposal from names and values. Pure.
+
+Every column that is needed is found by its name among those that have fitting values; where none has a known name, the
+only column that fits is taken. What cannot be recognised is a question, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from monitor.warehouse.tables import ColumnSample
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "item": (
+        "item", "item_id", "ticket_id", "ticket", "message_id", "email_id", "mail_id", "case_id", "conversation_id",
+        "document_id", "request_id", "uuid", "id", "key",
+    ),
+    "resolved_at": (
+        "resolved_at", "closed_at", "reviewed_at", "labelled_at", "labeled_at", "annotated_at", "resolved", "closed",
+        "corrected_at", "completed_at", "resolution_date", "updated_at", "date", "timestamp", "datum", "day", "ts",
+        "time", "created_at", "created",
+    ),
+    "score": (
+        "score", "confidence", "probability", "prob", "proba", "confidence_score", "model_confidence", "certainty",
+        "conf", "pct", "percent", "percentage", "confidence_pct", "score_pct", "konfidenz", "p",
+    ),
+    "predicted_label": (
+        "predicted_label", "prediction", "predicted_class", "predicted_category", "pred_label", "label_pred", "y_pred",
+        "predicted", "pred", "model_label", "suggested_label", "predicted_intent", "intent", "label", "class", "topic",
+    ),
+    "true_label": (
+        "true_label", "actual_label", "ground_truth", "gold_label", "gold", "correct_label", "final_label",
+        "human_label", "label_true", "y_true", "truth", "true_class", "true_category", "true_intent",
+        "final_category", "actual_category", "resolution", "resolution_category", "category", "actual",
+        "target",
+    ),
+    "actual": (
+        "actual", "is_correct", "correct", "was_correct", "was_right", "outcome", "truth", "is_true", "y_true", "y",
+        "hit", "target", "agreed", "accepted", "verdict", "feedback",
+    ),
+    "model_version": ("model_version", "model", "version"),
+}  # fmt: skip
+OURS = frozenset({*NAMES, "label", "confidence", "predicted"})
+"""What columns are called where they need no other name."""
+_CHANGES = ("updated_at", "corrected_at", "changed_at", "modified_at", "updated", "loaded_at", "inserted_at")
+SEGMENTS = ("channel", "language", "lang", "region", "country", "queue", "team", "product")
+YES = ("yes", "true", "y", "t", "ja", "correct", "right", "positive", "confirmed", "ok")
+NO = ("no", "false", "n", "f", "nein", "incorrect", "wrong", "negative", "rejected")
+PATTERNS = (
+    "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y",
+    "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d",
+)  # fmt: skip
+_OF_SCORES = ("p", "prob", "proba", "probability", "score", "conf", "confidence", "pct")
+_OF_TRUTHS = ("is", "true", "actual", "truth", "y", "label", "gold", "target")
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}.*)?")
+_MOST_LABELS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A source as alerts.yaml would have it, without its relation; ``shape`` says in words what was recognised."""
+
+    shape: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """What cannot be recognised: the column that is missing, in our words, and those that it could be."""
+
+    wanted: str
+    question: str
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What the values of a column look like."""
+
+    sample: ColumnSample
+    texts: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = (str(value).strip() for value in self.sample.values)
+        object.__setattr__(self, "texts", tuple(text for text in found if text))
+
+    @property
+    def name(self) -> str:
+        return self.sample.name
+
+    @cached_property
+    def numbers(self) -> tuple[float, ...]:
+        """All values as numbers; empty where a value is none, but for one in fifty."""
+        if self.sample.kind in ("boolean", "timestamp", "timestamptz", "date"):
+            return ()
+        read = [_number(text) for text in self.texts]
+        found = tuple(number for number in read if number is not None)
+        return found if len(found) >= 0.98 * len(read) else ()
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(self.texts)
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """How dates are written, most likely first: "" for dates and ISO texts; nothing where these are no dates."""
+        if self.sample.kind in ("timestamp", "timestamptz", "date"):
+            return ("",)
+        if not self.texts or self.sample.kind == "number" or self.numbers:
+            return ()
+        few = self.texts[:200]
+        if sum(bool(_ISO.fullmatch(text)) for text in few) >= 0.9 * len(few):
+            return ("",)
+        return tuple(pattern for pattern in PATTERNS if all(_is_date(text, pattern) for text in few))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.texts
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values lie where scores do, in shares or in percent, but for one in fifty."""
+        inside = [0 <= number <= 100 for number in self.numbers]
+        return bool(inside) and sum(inside) >= 0.98 * len(inside)
+
+    @property
+    def is_percent(self) -> bool:
+        return sum(number > 1 for number in self.numbers) > len(self.numbers) / 2
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether all values say yes or no."""
+        if self.sample.kind == "boolean":
+            return True
+        if self.numbers:
+            return set(self.numbers) <= {0.0, 1.0}
+        known = {word.lower() for word in self.words}
+        return bool(known) and len(known) <= 4 and known <= {*YES, *NO} and bool(known & set(YES))
+
+    @property
+    def is_labels(self) -> bool:
+        """Whether values repeat as names do."""
+        few = len(self.words) <= min(_MOST_LABELS, max(2, len(self.texts) // 2))
+        return bool(self.words) and few and not self.patterns and not self.is_truth
+
+    @property
+    def is_distinct(self) -> bool:
+        return len(self.words) == len(self.texts) == self.sample.rows
+
+    @property
+    def is_mostly_distinct(self) -> bool:
+        """Whether few values come again, as items do whose truth was corrected."""
+        return bool(self.words) and len(self.texts) < 1.5 * len(self.words)
+
+
+def propose(columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool) -> Proposal | Unclear:
+    """What a table is. ``files`` says whether columns may be given types.
+
+    ``given`` are columns that somebody named, ours: theirs; "date_format" is how dates are written.
+    """
+    found = [_Column(column) for column in columns]
+    named = {_SAME.get(ours, ours): theirs for ours, theirs in given.items()}
+    pattern = named.pop("date_format", None)
+    unknown = [theirs for theirs in named.values() if theirs not in {column.name for column in found}]
+    if unknown:
+        return Unclear("item", f"there is no column {unknown[0]}", tuple(column.name for column in found))
+    if not found or found[0].sample.rows == 0:
+        return Unclear("rows", "there is no row, so nothing can be recognised")
+    return _Table(found, named, files, pattern).proposal()
+
+
+_SAME = {"label": "predicted_label", "confidence": "score"}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The columns of a table, and what is known of them."""
+
+    columns: list[_Column]
+    given: Mapping[str, str]
+    files: bool
+    pattern: str | None
+
+    def proposal(self) -> Proposal | Unclear:
+        when = self._named("resolved_at", [c for c in self.columns if c.patterns and not c.is_empty])
+        if when is None:
+            return self._unclear("resolved_at", "which column says when the truth became known?", self._dates())
+        patterns = when.patterns if self.pattern is None else (self.pattern,)
+        if len(patterns) > 1 and patterns[1].startswith("%m"):
+            question = f"dates of {when.name} are like {when.texts[0]}: which form is that?"
+            return Unclear("date_format", question, patterns[:2])
+        item = self._item([c for c in self.columns if c is not when and not c.is_empty])
+        if item is None:
+            distinct = [c for c in self.columns if c.is_distinct]
+            return self._unclear("item", "which column identifies the item?", distinct)
+        types = {"types": {"resolved_at": patterns[0]}} if self.files and patterns and patterns[0] else {}
+        mine = {"item": item.name, "resolved_at": when.name}
+        wide = self._wide()
+        if wide is not None:
+            return self._finished(f"one column a label ({_listed(wide[1])})", mine, {**wide[0], **types})
+        latest = {} if item.is_distinct or not item.is_mostly_distinct else {"latest_by": self._latest(when)}
+        rest = [c for c in self.columns if c not in (item, when)]
+        return self._rows(mine, rest, {**latest, **types}, alone=item.is_mostly_distinct)
+
+    def _rows(
+        self, mine: dict[str, str], rest: list[_Column], types: Mapping[str, Any], *, alone: bool
+    ) -> Proposal | Unclear:
+        """Of a table with one label a row; ``alone`` where no item has two."""
+        score = self._named("score", [c for c in rest if c.is_share and not c.is_truth])
+        if score is None:
+            numbers = [c for c in rest if c.numbers]
+            return self._unclear("score", "which column is the score (the confidence)?", numbers)
+        others = [c for c in rest if c is not score]
+        label, truth, actual = self._labels(others)
+        if label is None:
+            return self._unclear("label", "which column is the label?", [c for c in others if c.is_labels])
+        if truth is None and actual is None:
+            question = "which column says what was true: a label (true_label), or yes and no (actual)?"
+            return self._unclear("true_label", question, [c for c in others if c is not label])
+        more: dict[str, Any] = {**_words(actual), **({"score_scale": 100} if score.is_percent else {}), **types}
+        mine |= {"true_label": truth.name} if truth is not None else {}
+        mine |= {"actual": actual.name} if actual is not None else {}
+        if alone:
+            mine |= {"predicted_label": label.name, "confidence": score.name}
+            return self._finished("one row an item", mine, {"kind": "single_label", **more})
+        mine |= {"label": label.name, "score": score.name}
+        decided = [c for c in others if _plain(c.name) in ("predicted", "is_predicted") and c.is_truth]
+        mine |= {"predicted": decided[0].name} if decided else {}
+        kind = {"kind": "multiclass"} if truth is not None else {}
+        settings = {**kind, "score_is": "probability_of_label", **more}
+        return self._finished("one row for each item and label", mine, settings)
+
+    def _labels(self, others: list[_Column]) -> tuple[_Column | None, _Column | None, _Column | None]:
+        """The label that a row is about, the one that was true, and whether that is the same (one of the two)."""
+        aside = (*SEGMENTS, *NAMES["model_version"])
+        names = [c for c in others if c.is_labels and _plain(c.name) not in aside]
+        unknown = [c for c in others if c.is_empty and _plain(c.name) != "actual"]  # no truth yet
+        truth = None if "actual" in self.given else self._named("true_label", [*names, *unknown], only=False)
+        labels = [c for c in names if c is not truth]
+        label = self._named("predicted_label", labels)
+        if label is None and not labels and truth is not None:
+            label, truth = truth, None  # one column of labels: a row is about it, whatever its name
+        if truth is not None:
+            return label, truth, None
+        fitting = [c for c in others if c is not label and (c.is_truth or c.is_empty)]
+        return label, None, self._named("actual", fitting, only=False)
+
+    def _finished(self, shape: str, mine: dict[str, str], more: Mapping[str, Any]) -> Proposal:
+        rest = [c for c in self.columns if c.name not in mine.values() and c.is_labels]
+        version = self._named("model_version", rest, only=False)
+        mine |= {"model_version": version.name} if version is not None else {}
+        columns = {ours: theirs for ours, theirs in mine.items() if ours != theirs} | dict(more.get("columns", {}))
+        segments = [c.name for c in rest if _plain(c.name) in SEGMENTS]
+        settings = {**more, "columns": columns, "segments": segments}
+        return Proposal(shape, {key: value for key, value in settings.items() if value})
+
+    def _dates(self) -> list[_Column]:
+        return [c for c in self.columns if c.patterns]
+
+    def _latest(self, when: _Column) -> str:
+        """The column that says which row of an item is the latest."""
+        changed = [c.name for c in self._dates() if _plain(c.name) in _CHANGES and c is not when]
+        return changed[0] if changed else "resolved_at"
+
+    def _item(self, fitting: list[_Column]) -> _Column | None:
+        """By its name, else the only column whose values are all different and no measurement."""
+        named = self._named("item", [c for c in fitting if not c.is_truth], only=False)
+        if named is not None:
+            return named
+        whole = [c for c in fitting if c.is_distinct and not c.patterns and all(n.is_integer() for n in c.numbers)]
+        return whole[0] if len(whole) == 1 else None
+
+    def _wide(self) -> tuple[dict[str, Any], list[str]] | None:
+        """The settings of a table with one column of scores a label, and its labels."""
+        scores = self._groups(_OF_SCORES, lambda c: c.is_share)
+        if scores is None or len(scores[1]) < 2:
+            return None
+        pattern, labels = scores
+        found: dict[str, Any] = {"score_is": "probability_of_label", "wide": {"score": pattern}}
+        of_scores = {pattern.replace("{label}", label) for label in labels}
+        largest = max(max(c.numbers) for c in self.columns if c.name in of_scores)
+        found |= {"score_scale": 100} if largest > 2 else {}
+        truths = self._groups(_OF_TRUTHS, lambda c: c.is_truth and c.name not in of_scores, labels)
+        if truths is not None and set(labels) <= set(truths[1]):
+            found["wide"]["actual"] = truths[0]
+            return found, labels
+        named = self._named("true_label", [c for c in self.columns if c.is_labels and c.words & set(labels)])
+        if named is None:
+            return None
+        found |= {"kind": "multiclass", "columns": {"true_label": named.name}}
+        return found, labels
+
+    def _groups(
+        self, words: Sequence[str], fits: Callable[[_Column], bool], labels: Sequence[str] = ()
+    ) -> tuple[str, list[str]] | None:
+        """The pattern like ``p_{label}`` that most columns fit, and the labels."""
+        best: tuple[str, list[str]] | None = None
+        for word in words:
+            for before, after in ((f"{word}_", ""), ("", f"_{word}")):
+                members = [
+                    c.name[len(before) : len(c.name) - len(after)]
+                    for c in self.columns
+                    if c.name.lower().startswith(before) and c.name.lower().endswith(after)
+                    and len(c.name) > len(before) + len(after) and fits(c)
+                ]  # fmt: skip
+                members = [member for member in members if not labels or member in labels]
+                if members and (best is None or len(members) > len(best[1])):
+                    best = f"{before}{{label}}{after}", members
+        return best
+
+    def _named(self, ours: str, fitting: Sequence[_Column], *, only: bool = True) -> _Column | None:
+        """The column that was given, else the one with the best name, else the only one that fits (with ``only``)."""
+        if ours in self.given:
+            return next(c for c in self.columns if c.name == self.given[ours])
+        free = [c for c in fitting if c.name not in self.given.values()]
+        by_name = {_plain(c.name): c for c in reversed(free)}
+        known = next((by_name[name] for name in NAMES[ours] if name in by_name), None)
+        return free[0] if known is None and only and len(free) == 1 else known
+
+    def _unclear(self, wanted: str, question: str, fitting: Sequence[_Column]) -> Unclear:
+        return Unclear(wanted, question, tuple(c.name for c in fitting or self.columns))
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = len(labels) - 5
+    return ", ".join(labels[:5]) + (f" and {more} more" if more > 0 else "")
+
+
+def _words(actual: _Column | None) -> dict[str, Any]:
+    """The words of yes and no, where truths are text."""
+    if actual is None or actual.numbers or actual.sample.kind == "boolean" or actual.is_empty:
+        return {}
+    said = sorted({word.lower() for word in actual.words})
+    yes, no = [word for word in said if word in YES], [word for word in said if word in NO]
+    return {"positive": yes, **({"negative": no} if no else {})}
+
+
+def _plain(name: str) -> str:
+    """A name in lower case with underscores.
+
+    >>> _plain("ticketId"), _plain("Closed At"), _plain("Score (%)")
+    ('ticket_id', 'closed_at', 'score')
+    """
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[^a-z0-9]+", "_", split.lower()).strip("_")
+
+
+def _number(text: str) -> float | None:
+    """A number as people write it.
+
+    >>> _number("0,87"), _number("97"), _number("n/a")
+    (0.87, 97.0, None)
+    """
+    try:
+        return float(text.replace(",", ".") if "." not in text else text)
+    except ValueError:
+        return None
+
+
+def _is_date(text: str, pattern: str) -> bool:
+    try:
+        datetime.strptime(text, pattern)  # noqa: DTZ007 - only whether it can be read
+    except ValueError:
+        return False
+    return True

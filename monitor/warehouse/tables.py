@@ -1,0 +1,59 @@
+"""Which tables a warehouse has, and a few rows of one: for people who set a source up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from monitor.warehouse.dialects import Dialect, Kind, everything
+from monitor.warehouse.relation import Relation, from_clause
+
+SAMPLE = 2_000
+_SYSTEM = ("information_schema", "pg_catalog", "pg_toast")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSample:
+    """A column: its name, its kind, and its values in some rows, NULL left out; ``rows`` is how many were looked at."""
+
+    name: str
+    kind: Kind
+    values: tuple[Any, ...]
+    rows: int
+
+
+def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
+    """Tables and views as a relation names them, in the order of their names; without the engine's own."""
+    if dialect.name == "sqlite":
+        master = sa.table("sqlite_master", sa.column("name"), sa.column("type"))
+        kinds = master.c.type.in_(("table", "view"))
+        names = sa.select(master.c.name).where(kinds, sa.not_(master.c.name.startswith("sqlite_", autoescape=True)))
+        return sorted(_quoted(name) for (name,) in connection.execute(names))
+    tables = sa.table(
+        "tables", sa.column("table_schema"), sa.column("table_name"), schema="information_schema"
+    )  # fmt: skip
+    rows = connection.execute(
+        sa.select(tables.c.table_schema, tables.c.table_name).where(tables.c.table_schema.not_in(_SYSTEM))
+    )
+    usual = {"postgresql": "public", "duckdb": "main"}[dialect.name]
+    return sorted(_quoted(name) if schema == usual else f"{_quoted(schema)}.{_quoted(name)}" for schema, name in rows)
+
+
+def samples(connection: sa.Connection, relation: Relation, dialect: Dialect) -> Sequence[ColumnSample]:
+    """The columns of a relation with their values in its first rows, whichever the engine gives."""
+    clause = from_clause(relation)
+    columns = dialect.columns(connection, relation, clause)
+    rows = connection.execute(everything(clause).limit(SAMPLE)).all()
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    return [
+        ColumnSample(name, kind, tuple(value for value in values if value is not None), len(rows))
+        for (name, kind), values in zip(columns, by_column, strict=True)
+    ]
+
+
+def _quoted(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,359 @@
+"""`calmon init`: from a file or a warehouse to a first alerts.yaml, or to the question that is open."""
+
+# ruff: noqa: E501 - a shape beside what it is recognised as
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from click.testing import Result
+from typer.testing import CliRunner
+
+from monitor.cli import app
+from monitor.config.load import load_config
+from monitor.operations.propose_source import Proposal, Unclear, propose
+from monitor.warehouse.reader import Warehouse
+
+LABELS = ("billing", "delivery", "refund")
+Rows = list[dict[str, Any]]
+START = datetime.now(UTC) - timedelta(days=28)
+
+
+def single(n: int = 200, **changed: Any) -> Rows:
+    rng = np.random.default_rng(1)
+    rows = []
+    for number in range(n):
+        given, score = str(rng.choice(LABELS)), round(float(rng.uniform(0.3, 1)), 2)
+        true = given if rng.random() < score else str(rng.choice(LABELS))
+        when = (START + timedelta(hours=3 * number)).isoformat(timespec="seconds")
+        rows.append(
+            {
+                "ticket_id": f"T-{number}",
+                "predicted_label": given,
+                "confidence": score,
+                "true_label": true,
+                "resolved_at": when,
+            }
+            | changed
+        )
+    return rows
+
+
+def long(n: int = 60) -> Rows:
+    rng = np.random.default_rng(2)
+    return [
+        {"item": f"t{number}", "label": label, "score": (score := round(float(rng.random()), 2)), "actual": int(rng.random() < score),
+         "resolved_at": (START + timedelta(hours=number)).isoformat(timespec="seconds")}
+        for number in range(n) for label in LABELS
+    ]  # fmt: skip
+
+
+def renamed(rows: Rows, names: Mapping[str, str], **computed: Callable[[dict[str, Any]], Any]) -> Rows:
+    """The rows with other names, and then some columns computed from the old ones."""
+    return [{names.get(k, k): v for k, v in row.items()} | {k: f(row) for k, f in computed.items()} for row in rows]
+
+
+def wide(rows: Rows, before: str = "p_", scale: int = 1) -> Rows:
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        item = found.setdefault(row["item"], {"item": row["item"], "resolved_at": row["resolved_at"]})
+        item |= {f"{before}{row['label']}": row["score"] * scale, f"is_{row['label']}": row["actual"]}
+    return list(found.values())
+
+
+def written(path: Path, rows: Rows) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def german(row: dict[str, Any]) -> str:
+    return datetime.fromisoformat(row["resolved_at"]).strftime("%d.%m.%Y %H:%M")
+
+
+def slashed(row: dict[str, Any]) -> str:
+    return f"0{1 + int(row['ticket_id'][2:]) % 9}/0{1 + int(row['ticket_id'][2:]) % 8}/2026"
+
+
+SINGLE = {"kind": "single_label", "columns": {"item": "ticket_id"}}
+SHAPES: dict[str, tuple[Rows, dict[str, Any]]] = {
+    "canonical single labels": (single(), SINGLE),
+    "other names": (
+        renamed(single(), {"ticket_id": "id", "predicted_label": "intent", "confidence": "prob", "true_label": "category", "resolved_at": "closed_at"}),
+        {"kind": "single_label", "columns": {"item": "id", "predicted_label": "intent", "confidence": "prob", "true_label": "category", "resolved_at": "closed_at"}},
+    ),
+    "names in capitals and with spaces": (
+        renamed(single(), {"ticket_id": "Ticket ID", "predicted_label": "Prediction", "confidence": "Score (%)", "true_label": "Ground Truth", "resolved_at": "Closed At"}),
+        {"kind": "single_label", "columns": {"item": "Ticket ID", "predicted_label": "Prediction", "confidence": "Score (%)", "true_label": "Ground Truth", "resolved_at": "Closed At"}},
+    ),
+    "camel case": (
+        renamed(single(), {"ticket_id": "ticketId", "predicted_label": "predictedLabel", "true_label": "trueLabel", "resolved_at": "resolvedAt"}),
+        {"kind": "single_label", "columns": {"item": "ticketId", "predicted_label": "predictedLabel", "true_label": "trueLabel", "resolved_at": "resolvedAt"}},
+    ),
+    "percent": (renamed(single(), {}, confidence=lambda r: round(r["confidence"] * 100)), SINGLE | {"score_scale": 100}),
+    "German decimals": (renamed(single(), {}, confidence=lambda r: str(r["confidence"]).replace(".", ",")), SINGLE),
+    "German dates": (renamed(single(), {}, resolved_at=german), SINGLE | {"types": {"resolved_at": "%d.%m.%Y %H:%M"}}),
+    "no truth yet": (renamed(single(), {}, true_label=lambda _: ""), SINGLE),
+    "some truths missing": (renamed(single(), {}, true_label=lambda r: r["true_label"] if r["confidence"] > 0.6 else ""), SINGLE),
+    "some scores broken": (renamed(single(), {}, confidence=lambda r: "n/a" if r["ticket_id"] in ("T-3", "T-40") else r["confidence"]), SINGLE),
+    "segments and a version": (
+        renamed(single(), {}, channel=lambda r: "mail" if r["confidence"] > 0.5 else "chat", model=lambda _: "v1"),
+        {"kind": "single_label", "columns": {"item": "ticket_id", "model_version": "model"}, "segments": ["channel"]},
+    ),
+    "whether it was right": (
+        [{k: v for k, v in row.items() if k != "true_label"} | {"correct": "ja" if row["true_label"] == row["predicted_label"] else "nein"} for row in single()],
+        {"kind": "single_label", "columns": {"actual": "correct", "item": "ticket_id"}, "positive": ["ja"], "negative": ["nein"]},
+    ),
+    "one row an item with 0 and 1": (
+        [{"item": r["ticket_id"], "label": r["predicted_label"], "score": r["confidence"], "actual": int(r["true_label"] == r["predicted_label"]), "resolved_at": r["resolved_at"]} for r in single()],
+        {"kind": "single_label", "columns": {"predicted_label": "label", "confidence": "score"}},
+    ),
+    "corrected later": (
+        renamed([*single(), *single(30, true_label="refund")], {}, updated_at=lambda r: r["resolved_at"]),
+        SINGLE | {"latest_by": "updated_at"},
+    ),
+    "200 columns": (
+        renamed(single(), {}, **{f"x{number}": (lambda _, n=number: f"free text {n}") for number in range(195)}),
+        SINGLE,
+    ),
+    "numbers as labels": (renamed(single(), {}, predicted_label=lambda r: LABELS.index(r["predicted_label"]) + 101, true_label=lambda r: LABELS.index(r["true_label"]) + 101), SINGLE),
+    "canonical long": (long(), {"score_is": "probability_of_label"}),
+    "long with words": (
+        renamed(long(), {"actual": "outcome"}, outcome=lambda r: ("No", "Yes")[r["actual"]]),
+        {"score_is": "probability_of_label", "positive": ["yes"], "negative": ["no"], "columns": {"actual": "outcome"}},
+    ),
+    "long with decisions": (renamed(long(), {}, predicted=lambda r: int(r["score"] > 0.6)), {"score_is": "probability_of_label"}),
+    "long with the true label": (
+        [{k: v for k, v in row.items() if k != "actual"} | {"true_label": LABELS[int(row["item"][1:]) % 3]} for row in long()],
+        {"kind": "multiclass", "score_is": "probability_of_label", "columns": {}},
+    ),
+    "wide": (wide(long()), {"score_is": "probability_of_label", "wide": {"score": "p_{label}", "actual": "is_{label}"}}),
+    "wide in percent": (
+        wide(long(), "score_", 100),
+        {"score_is": "probability_of_label", "wide": {"score": "score_{label}", "actual": "is_{label}"}, "score_scale": 100},
+    ),
+    "wide with the true label": (
+        [{k: v for k, v in row.items() if not k.startswith("is_")} | {"category": LABELS[place % 3]} for place, row in enumerate(wide(long()))],
+        {"score_is": "probability_of_label", "wide": {"score": "p_{label}"}, "kind": "multiclass", "columns": {"true_label": "category"}},
+    ),
+}  # fmt: skip
+
+
+def proposed(path: Path, given: Mapping[str, str] | None = None) -> Proposal | Unclear:
+    with Warehouse.from_url("duckdb://") as warehouse:
+        return propose(warehouse.samples(str(path)), given or {}, files=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_is_recognised(shape: str, tmp_path: Path) -> None:
+    rows, expected = SHAPES[shape]
+    found = proposed(written(tmp_path / "t.csv", rows))
+    assert isinstance(found, Proposal), found
+    assert dict(found.settings) == {key: value for key, value in expected.items() if value}
+
+
+UNCLEAR: dict[str, tuple[Rows, str]] = {
+    "no date": ([{k: v for k, v in row.items() if k != "resolved_at"} for row in single()], "resolved_at"),
+    "no score": ([{k: v for k, v in row.items() if k != "confidence"} for row in single()], "score"),
+    "two scores of unknown names": (renamed(single(), {"confidence": "a"}, b=lambda r: r["confidence"] / 2), "score"),
+    "two dates of unknown names": (
+        renamed(single(), {"resolved_at": "a"}, b=lambda r: r["resolved_at"]),
+        "resolved_at",
+    ),
+    "no label": ([{k: v for k, v in row.items() if "label" not in k} for row in single()], "label"),
+    "labels of unknown names": (renamed(single(), {"predicted_label": "a", "true_label": "b"}), "label"),
+    "no truth": ([{k: v for k, v in row.items() if k != "true_label"} for row in single()], "true_label"),
+    "day or month first": (renamed(single(), {}, resolved_at=slashed), "date_format"),
+    "nothing that is known": ([{"x": f"{number} bla", "y": "same"} for number in range(20)], "resolved_at"),
+}
+
+
+@pytest.mark.parametrize("shape", UNCLEAR)
+def test_what_cannot_be_recognised_is_the_question(shape: str, tmp_path: Path) -> None:
+    rows, wanted = UNCLEAR[shape]
+    found = proposed(written(tmp_path / "t.csv", rows))
+    assert isinstance(found, Unclear), found
+    assert found.wanted == wanted
+
+
+def test_an_answer_is_taken(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", UNCLEAR["labels of unknown names"][0])
+    found = proposed(path, {"label": "a", "true_label": "b"})
+    assert isinstance(found, Proposal)
+    assert found.settings["columns"] == {"item": "ticket_id", "true_label": "b", "predicted_label": "a"}
+    dated = proposed(written(tmp_path / "d.csv", UNCLEAR["day or month first"][0]), {"date_format": "%m/%d/%Y"})
+    assert isinstance(dated, Proposal)
+    assert dated.settings["types"] == {"resolved_at": "%m/%d/%Y"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with nothing configured."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("CALMON_WAREHOUSE_URL", "CALMON_CONFIG", "CALMON_STORE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def calmon(*words: str, said: str | None = None, **environment: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200", **environment}).invoke(app, list(words), input=said)
+
+
+def test_a_csv_file_becomes_a_configuration_that_check_accepts(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    found = calmon("init", "tickets.csv", "--yes")
+    assert found.exit_code == 0, found.output
+    assert "Recognised: one row an item" in found.stdout
+    assert "tickets.csv can be read: 200 rows, 3 labels" in found.stdout
+    assert "next: calmon backfill --from" in found.stdout
+    config = load_config(folder / "alerts.yaml")
+    assert config.sources["tickets"].kind == "single_label"
+    assert not (folder / ".env").exists()  # files need no address
+    assert calmon("check").exit_code == 0
+
+
+def test_what_was_written_can_be_run(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    assert calmon("init", "tickets.csv", "--yes").exit_code == 0
+    found = calmon("run", "weekly", "--json")
+    assert found.exit_code == 0, found.output
+    assert '"source-ece"' in found.stdout
+
+
+def test_nothing_is_ever_overwritten(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    (folder / "alerts.yaml").write_text("mine", encoding="utf-8")
+    found = calmon("init", "tickets.csv", "--yes")
+    assert found.exit_code == 2
+    assert "alerts.yaml is there, and init never overwrites" in found.stderr
+    assert (folder / "alerts.yaml").read_text("utf-8") == "mine"
+    (folder / "alerts.yaml").unlink()
+    (folder / ".env").write_text("MINE=1\n", encoding="utf-8")
+    address = f"duckdb:///{folder}/w.duckdb"
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE TABLE tickets AS SELECT * FROM read_csv('tickets.csv')")
+    found = calmon("init", address, "--yes")
+    assert found.exit_code == 0, found.output
+    assert ".env is there and stays as it is" in found.stdout
+    assert (folder / ".env").read_text("utf-8") == "MINE=1\n"
+
+
+def test_a_database_is_asked_for_its_tables_and_its_address_goes_into_env(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE TABLE tickets AS SELECT * FROM read_csv('tickets.csv')")
+        connection.execute('CREATE VIEW "Other View" AS SELECT 1 AS a')
+        connection.execute("CREATE SCHEMA marts; CREATE TABLE marts.more AS SELECT 1 AS a")
+    several = calmon("init", "w.duckdb", "--yes")
+    assert several.exit_code == 2
+    assert 'Give --relation with one of: "Other View", marts.more, tickets' in several.stderr
+    found = calmon("init", "w.duckdb", "--relation", "tickets", "--source", "mail", "--yes")
+    assert found.exit_code == 0, found.output
+    assert "CALMON_WAREHOUSE_URL='duckdb:///w.duckdb'" in (folder / ".env").read_text("utf-8")
+    assert (folder / ".env").stat().st_mode & 0o777 == 0o600
+    assert list(load_config(folder / "alerts.yaml").sources) == ["mail"]
+
+
+def test_a_question_is_answered_by_a_number_and_nothing_is_written_without_a_yes(folder: Path) -> None:
+    written(folder / "tickets.csv", UNCLEAR["two scores of unknown names"][0])
+    refused = calmon("init", "tickets.csv", said="1\nn\n")
+    assert refused.exit_code == 1, refused.output
+    assert not (folder / "alerts.yaml").exists()
+    found = calmon("init", said="tickets.csv\nnine\n1\ny\nn\nn\n")
+    assert found.exit_code == 0, found.output
+    assert "which column is the score" in found.stdout
+    assert load_config(folder / "alerts.yaml").sources["tickets"].columns["confidence"] == "a"
+
+
+def test_without_answers_a_question_is_an_error_that_says_what_to_give(folder: Path) -> None:
+    written(folder / "tickets.csv", UNCLEAR["no truth"][0])
+    found = calmon("init", "tickets.csv", "--yes")
+    assert found.exit_code == 2
+    assert "Give --column true_label=NAME; it could be:" in found.stderr
+    wrong = calmon("init", "tickets.csv", "--yes", "--column", "score=nothing")
+    assert wrong.exit_code == 2
+    assert "there is no column nothing" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "missing.csv",
+        "empty",
+        "text.txt",
+        "sqlite://history.sqlite",
+        "mysql://a/b",
+        "duckdb:///none.duckdb",
+        "postgresql://nobody:secret@127.0.0.1:1/x",
+    ],
+)
+def test_no_place_is_a_traceback(given: str, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    (folder / "text.txt").write_text("no database", encoding="utf-8")
+    found = calmon("init", given, "--yes")
+    assert found.exit_code in (1, 2), found.output
+    assert found.stderr.startswith("error: ")
+    assert "Traceback" not in found.output
+    assert "secret" not in found.output
+
+
+def test_an_empty_table_is_said_to_be_empty(folder: Path) -> None:
+    (folder / "t.csv").write_text("item,label,score,actual,resolved_at\n", encoding="utf-8")
+    found = calmon("init", "t.csv", "--yes")
+    assert found.exit_code == 2
+    assert "there is no row" in found.stderr
+
+
+def test_a_folder_of_parquet_files_is_read_as_one(folder: Path) -> None:
+    written(folder / "t.csv", single())
+    for region in ("eu", "us"):
+        (folder / "data" / f"region={region}").mkdir(parents=True)
+        duckdb.sql(
+            f"COPY (SELECT * FROM read_csv('{folder}/t.csv') WHERE hash(ticket_id) % 2 = {int(region == 'eu')}) TO '{folder}/data/region={region}/a.parquet'"
+        )
+    found = calmon("init", "data", "--yes")
+    assert found.exit_code == 0, found.output
+    source = load_config(folder / "alerts.yaml").sources
+    assert [each.relation for each in source.values()] == ["data/**/*.parquet"]
+    assert "200 rows" in found.stdout
+
+
+@pytest.mark.postgres
+def test_tables_of_postgresql_and_sqlite_are_found(folder: Path, fresh_postgres_url: str) -> None:
+    engine = sa.create_engine(fresh_postgres_url)
+    rows = [row | {"resolved_at": datetime.fromisoformat(row["resolved_at"])} for row in single()]
+    table = sa.Table(
+        "Resolved", sa.MetaData(schema="support"), sa.Column("ticket_id", sa.Text), sa.Column("predicted_label", sa.Text),
+        sa.Column("confidence", sa.Double), sa.Column("true_label", sa.Text), sa.Column("resolved_at", sa.TIMESTAMP(timezone=True)),
+    )  # fmt: skip
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE SCHEMA support")
+        table.create(connection)
+        connection.execute(table.insert(), rows)
+    engine.dispose()
+    found = calmon("init", fresh_postgres_url, "--yes")
+    assert found.exit_code == 0, found.output
+    (source,) = load_config(folder / "alerts.yaml").sources.values()
+    assert (source.relation, source.kind) == ('support."Resolved"', "single_label")
+    (folder / "alerts.yaml").unlink()
+    local = sa.create_engine(f"sqlite:///{folder}/w.db")
+    with local.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TABLE tickets (ticket_id TEXT, predicted_label TEXT, confidence REAL, true_label TEXT, resolved_at TEXT)"
+        )
+        for row in single():
+            connection.exec_driver_sql("INSERT INTO tickets VALUES (?, ?, ?, ?, ?)", tuple(row.values()))
+    local.dispose()
+    found = calmon("init", "w.db", "--yes")
+    assert found.exit_code == 0, found.output
+    assert "sqlite:///w.db" in found.stdout or ".env is there" in found.stdout
