@@ -15,7 +15,7 @@ from monitor.automation.evidence import breaches_of, is_against, lease_bound
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
 from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
-from monitor.core.wording import clean
+from monitor.core.wording import FLOORS, clean
 
 HOLD = timedelta(hours=24)
 # One date is kept for both schedules. A week that is evaluated some days late is still the newest
@@ -417,7 +417,7 @@ def _after_ok(change: _Change) -> SwitchDecision:
 def _after_unconfirmed(change: _Change) -> SwitchDecision:
     """Evaluated, so the lease is renewed; but neither a good nor a bad window, so nothing else moves."""
     unconfirmed = [verdict for verdict in change.evidence.verdicts if verdict.outcome == "unconfirmed"]
-    is_below = all(verdict.detail.get("condition") == "below" for verdict in unconfirmed)
+    is_below = all(verdict.detail.get("condition") in FLOORS for verdict in unconfirmed)
     words = f"{'below' if is_below else 'above'} the limit, not confirmed"
     if change.before.state != "on":
         return change.nothing(words)

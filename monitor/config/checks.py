@@ -212,7 +212,7 @@ def _keys_of_whole(document: Document) -> Found:
         if not total and NEEDS.get(name) not in WHOLE:
             continue
         why = "adds up with the rows" if total else "is of the whole rows of the window, which are not kept"
-        if document.get(*path, "condition") == "increase":
+        if document.get(*path, "condition") in ("increase", "decrease"):
             summary = f"{name} has no baseline: it {why}"
             yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or condition: below")
         if document.get(*path, "for") not in (None, 1):
@@ -305,7 +305,7 @@ def _fitting_keys(document: Document) -> Found:
 
 
 def _keys_of_test(document: Document, path: Path) -> Found:
-    if document.get(*path, "condition") in {"increase", "below", "accumulated"}:
+    if document.get(*path, "condition") in {"increase", "decrease", "below", "accumulated"}:
         summary = "a shift test compares with the baseline already: it fires above its threshold"
         yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or leave the key out")
     if document.get(*path, "where") in {"predicted", "automated"}:
@@ -332,17 +332,31 @@ def _column_of_test(document: Document, path: Path) -> Found:
         yield document.problem("CAL027", (*path, "scope"), summary, "scope: source, or leave the key out")
 
 
+_CHANGES = {"increase": "an increase", "decrease": "a decrease"}
+_FALLING = ("roc_auc", "pr_auc", "accuracy")
+
+
+def _falling_metrics(document: Document) -> Found:
+    """A fall is tested of metrics of which more is better, and whose laws are exact on both sides."""
+    for path, _ in document.listed("rules"):
+        metric = document.get(*path, "metric")
+        known = isinstance(metric, str) and NEEDS.get(metric) not in (None, *WHOLE) and metric not in TOTALS
+        if document.get(*path, "condition") == "decrease" and known and metric not in _FALLING:
+            summary = f"condition: decrease is about {', '.join(_FALLING[:-1])} and {_FALLING[-1]}, not about {metric}"
+            yield document.problem("CAL024", (*path, "condition"), summary, "condition: increase, or metric: roc_auc")
+
+
 def _thresholds(document: Document) -> Found:
     for path, rule in document.listed("rules"):
         threshold = document.get(*path, "threshold")
         if not isinstance(rule, dict) or not isinstance(threshold, int | float) or isinstance(threshold, bool):
             continue
         name = rule.get("metric") or rule.get("test")
-        rises = rule.get("condition") == "increase"
         low, high = (0.0, math.inf) if name == "psi" else range_of(str(name))
-        low, high = (0.0, high - low) if rises else (low, high)
+        low, high = (0.0, high - low) if rule.get("condition") in _CHANGES else (low, high)
         if not low <= threshold <= high or math.isinf(threshold):
-            kind = f"an increase of {name}" if rises else str(name or "the value")
+            change = _CHANGES.get(str(rule.get("condition")))
+            kind = f"{change} of {name}" if change else str(name or "the value")
             span = _span(low, high)
             percent = 2 <= threshold <= 100
             remedy = f"threshold: {threshold / 100:g}" if percent else f"threshold: a number {span}".strip()
@@ -427,6 +441,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _metrics_of_kinds,
     _keys_of_whole,
     _keys_of_accumulated,
+    _falling_metrics,
     _repeated_entries,
     _rule_ids,
     _measures,

@@ -29,7 +29,8 @@ NO_DEFAULT = (
 _SYNONYMS = MappingProxyType(
     {
         "chi2": "chi_square",
-        ">": "above", "gt": "above", "<": "below", "lt": "below", "rises": "increase", "page": "critical",
+        ">": "above", "gt": "above", "<": "below", "lt": "below", "rises": "increase", "falls": "decrease",
+        "page": "critical",
         "error": "critical", "hourly": "daily", "monthly": "weekly", "disable": "disable_automation",
         "block": "block_scores", "quantile": "equal_frequency", "uniform": "equal_width",
     }

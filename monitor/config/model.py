@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 
-Condition = Literal["increase", "above", "below", "accumulated"]
+Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
 TestName = Literal["ks", "psi", "chi_square"]
@@ -209,6 +209,11 @@ class Rule(Later, Strict):
     scope: Literal["labels", "source"] = "labels"
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is about a change since the baseline."""
+        return self.condition in ("increase", "decrease")
 
     @property
     def accumulates(self) -> bool:

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     NOT_SIGNIFICANT_IN_FAMILY = "not_significant_in_family"
     STREAK_INCOMPLETE = "streak_incomplete"
     INCREASED = "increased"
+    DECREASED = "decreased"
     TRAFFIC_MIX = "traffic_mix"
     ABOVE_THRESHOLD = "above_threshold"
     BELOW_THRESHOLD = "below_threshold"

@@ -35,6 +35,8 @@ _TITLES = {
 #: What the rules' metric ``shortfall`` is; every page says so where it first names it.
 SHORTFALL = "overconfidence: mean score minus accuracy"
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
+#: Conditions of rules whose limit is the least that is allowed.
+FLOORS = frozenset({"below", "decrease"})
 UNCONFIRMED = "above the limit, not confirmed"
 _HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
 _R = IncidentReason
@@ -280,6 +282,8 @@ def _breach(verdict: Verdict) -> str:
             f"has more traffic where scores were already wrong: {_now_and_then(verdict)}; "
             "at equal scores no change was found"
         )
+    if verdict.reason == Reason.DECREASED:
+        return _fall(verdict)
     rose = verdict.reason == Reason.INCREASED
     return _rise(verdict) if rose else _level(verdict) + _streak(verdict.detail, verdict)
 
@@ -307,6 +311,12 @@ def _rise(verdict: Verdict) -> str:
         "false_negative_rate": f"misses more than before: {now} of true items not found, was {then} in the baseline",
     }
     return told.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
+
+
+def _fall(verdict: Verdict) -> str:
+    if verdict.metric == "accuracy":
+        return f"is correct less often than before: {_now_and_then(verdict)}"
+    return f"separates right from wrong worse than before: {_now_and_then(verdict)}"
 
 
 def _worst(verdict: Verdict) -> str:
@@ -362,7 +372,7 @@ def _shifted(verdict: Verdict) -> str:
 def _beyond(verdict: Verdict) -> str:
     """The number that the rule looks at, and its limit."""
     now, is_share = _named(verdict, verdict.value), verdict.metric == "shortfall"
-    if verdict.detail.get("condition") == "increase" and verdict.change is not None:
+    if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
         change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
         limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
         return f"{now}, {change} from the baseline (limit {limit})"
@@ -461,7 +471,7 @@ _FINE: dict[Reason, Callable[[Verdict], str]] = {Reason.WITHIN_THRESHOLD: _withi
 
 def unconfirmed_words(verdict: Verdict) -> str:
     """The outcome ``unconfirmed`` for people: on which side of its limit the value is, and that this is no proof."""
-    side = "below" if verdict.detail.get("condition") == "below" else "above"
+    side = "below" if verdict.detail.get("condition") in FLOORS else "above"
     return f"{side} the limit, not confirmed"
 
 
@@ -499,6 +509,8 @@ _ADVICE = {
     Reason.BELOW_THRESHOLD: _LOOK,
     Reason.INCREASED: "Find what changed since the baseline: a model version, a prompt, a channel. "
     "Roll that back, or recalibrate and pin a new baseline.",
+    Reason.DECREASED: "Find what changed since the baseline: a model version, a prompt, a channel, the label's "
+    "meaning. Recalibration cannot fix this: go back, or retrain and pin a new baseline.",
     Reason.TRAFFIC_MIX: "Compare model versions, channels and languages with the baseline's. "
     "Recalibrate where scores were already wrong.",
     Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well. "

@@ -153,7 +153,7 @@ def _gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> Iterator[tuple
     yield DecisionCheck("rows", has_rows, ("n",)), Reason.NO_ROWS
     yield DecisionCheck("outside_baseline", not material.in_baseline, version), Reason.IN_BASELINE
     # Only comparisons need a baseline: a level rule goes on protecting people without one.
-    if rule.condition == "increase" or rule.test is not None:
+    if rule.compares or rule.test is not None:
         yield DecisionCheck("baseline", material.baseline is not None, version), Reason.NO_BASELINE
 
 

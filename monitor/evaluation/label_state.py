@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from monitor.core.records import Outcome, Severity, Subject, Verdict
+from monitor.core.wording import FLOORS
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 
@@ -124,7 +125,7 @@ def counts_text(states: Sequence[LabelState]) -> str:
 
 def not_confirmed(verdict: Verdict) -> str:
     """What an unconfirmed verdict says of its value: rules with ``below`` have a lower limit."""
-    side = "below" if verdict.detail.get("condition") == "below" else "above"
+    side = "below" if verdict.detail.get("condition") in FLOORS else "above"
     return f"{side} the limit, not confirmed"
 
 

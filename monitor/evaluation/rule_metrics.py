@@ -107,7 +107,7 @@ class RuleSample:
     def largest_allowed(self) -> float:
         """The largest detectable change with which "nothing was found" still says something (docs/statistics.md)."""
         rule = self.rule
-        return 2 * rule.threshold if rule.condition == "increase" else level_allowed(rule.measure, rule.threshold)
+        return 2 * rule.threshold if rule.compares else level_allowed(rule.measure, rule.threshold)
 
     @property
     def adequate(self) -> bool:
@@ -153,9 +153,9 @@ def see(looks: Sequence[RuleSample]) -> list[Measurement]:
     """What one rule measures of several labels; the aligned windows, if it needs them, must be usable."""
     if not looks:
         return []
-    if looks[0].rule.condition != "increase":
+    if not looks[0].rule.compares:
         return _levels(looks)
-    return (_binned_increases if looks[0].rule.measure in BINNED else _plain_increases)(looks)
+    return (_binned_increases if looks[0].rule.measure in BINNED else _plain_changes)(looks)
 
 
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
@@ -172,7 +172,7 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
         return found
     rule = alone[asked[0]].rule
     looks = [alone[place] for place in asked]
-    compared = rule.condition == "increase"
+    compared = rule.compares
     frozen = [then for then, _ in _intervals(looks, BASELINE)] if compared else [None] * len(looks)
     for place, (now, _), then in zip(asked, _intervals(looks, WINDOW), frozen, strict=True):
         found[place] |= {"value": _found(rule, now, then), "beyond": exceeds_threshold(rule, now, then)}
@@ -180,10 +180,12 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
 
 
 def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
-    """Whether the debiased value, or its increase over the baseline, is past the threshold."""
+    """Whether the debiased value, or its change since the baseline, is past the threshold."""
     found = _found(rule, now, then)
     if found is None:
         return False
+    if rule.condition == "decrease":
+        return -found > rule.threshold
     return found < rule.threshold if rule.condition == "below" else found > rule.threshold
 
 
@@ -200,7 +202,7 @@ def rows_of(rule: Rule, counts: Counts) -> Counts:
 
 
 def _found(rule: Rule, now: Interval, then: Interval | None) -> float | None:
-    return _increase(now, then) if rule.condition == "increase" else now.value
+    return _increase(now, then) if rule.compares else now.value
 
 
 def _increase(now: Interval, then: Interval | None) -> float | None:
@@ -339,10 +341,11 @@ def _increased(look: RuleSample, now: Interval, worst: dict[str, Any], then: Int
     return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned)
 
 
-def _plain_increases(looks: Sequence[RuleSample]) -> list[Measurement]:
+def _plain_changes(looks: Sequence[RuleSample]) -> list[Measurement]:
+    change_test = levels.decrease_test if looks[0].rule.condition == "decrease" else levels.increase_test
     found = []
     for look, (now, _), (then, _) in zip(looks, _intervals(looks, WINDOW), _intervals(looks, BASELINE), strict=True):
-        test = levels.increase_test(look.metric, look.sample, look.frozen, look.evaluation.confidence)
+        test = change_test(look.metric, look.sample, look.frozen, look.evaluation.confidence)
         found.append(Measurement(now, test.p_value, then, (test.low, test.high)))
     return found
 
@@ -360,7 +363,9 @@ def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | No
         if measure == "ece":
             pairs, confidence = [look.pair for look in looks], evaluation.confidence
             return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence, within=within)
-        return [levels.increase_detectable(look.metric, look.sample, look.frozen, rate) for look in looks]
+    if rule.compares:
+        smallest = levels.decrease_detectable if rule.condition == "decrease" else levels.increase_detectable
+        return [smallest(look.metric, look.sample, look.frozen, rate) for look in looks]
     side = _side(rule)
     if measure == "mce":
         return mce_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side)

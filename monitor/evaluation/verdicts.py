@@ -70,8 +70,8 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     """The whole decision table, first match first."""
     if evidence.problem is not None:
         return VerdictDecision("not_evaluated", evidence.problem, evidence.checks)
-    rises = rule.test is None and rule.condition == "increase"
-    beyond = DecisionCheck("beyond", evidence.beyond, ("change" if rises else "value", "threshold"))
+    compares = rule.test is None and rule.compares
+    beyond = DecisionCheck("beyond", evidence.beyond, ("change" if compares else "value", "threshold"))
     streak = DecisionCheck("every_window", evidence.streak, ("groups",))
     running = () if rule.for_windows == 1 and evidence.streak else (streak,)
     significant = _significant(rule, evidence, p_adjusted, rate)
@@ -100,6 +100,8 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     """The reason of a breach; of an increase, where it is known, whether the label changed or its traffic."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
+    if rule.condition == "decrease":
+        return Reason.DECREASED, ()
     if rule.condition != "increase":
         return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
     if evidence.p_rate is None:

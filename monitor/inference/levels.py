@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from scipy.special import ndtr, ndtri, stdtrit
@@ -63,11 +63,12 @@ def textbook(law: Law) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class IncreaseTest:
+class ChangeTest:
     """The evidence on the change of one metric from a baseline to a window; None where undefined.
 
     ``value0`` and ``value1`` are the points of the baseline and of the window, ``change`` is ``value1 - value0`` and
-    ``[low, high]`` its MOVER interval (Zou & Donner 2008). ``p_value`` is one-sided for "the metric got larger".
+    ``[low, high]`` its MOVER interval (Zou & Donner 2008). ``p_value`` is one-sided for "the metric got larger", or
+    for "it got smaller" of :func:`decrease_test`.
     """
 
     value0: float | None
@@ -78,19 +79,37 @@ class IncreaseTest:
     p_value: float | None
 
 
-def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> IncreaseTest:
+def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> ChangeTest:
     """Has the metric grown from the baseline to the window? ``p_value`` is for "it has", whatever its direction.
 
     z of the change with both standard errors; shares take the larger of the variance found and of the one under no
     change, losses keep the skewness of both windows. The interval is MOVER's (Zou & Donner 2008).
     """
+    return _change_test(metric, window, baseline, confidence, _increase_p)
+
+
+def decrease_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> ChangeTest:
+    """Has the metric fallen from the baseline to the window? ``p_value`` is for "it has", whatever its direction.
+
+    That is :func:`increase_test` from the window to the baseline; ``change`` is negative where it fell.
+    """
+    return _change_test(metric, window, baseline, confidence, lambda found, frozen: _increase_p(frozen, found))
+
+
+def _change_test(
+    metric: str | MetricSpec,
+    window: Counts,
+    baseline: Counts,
+    confidence: float,
+    p_value: Callable[[Law, Law], float],
+) -> ChangeTest:
     found, frozen = law_of(metric, window), law_of(metric, baseline)
     if found is None or frozen is None:
         values = [None if law is None else law.value for law in (frozen, found)]
-        return IncreaseTest(values[0], values[1], None, None, None, None)
+        return ChangeTest(values[0], values[1], None, None, None, None)
     low, high = mover(interval(metric, baseline, confidence), interval(metric, window, confidence))
     change = found.value - frozen.value
-    return IncreaseTest(frozen.value, found.value, change, low, high, _increase_p(found, frozen))
+    return ChangeTest(frozen.value, found.value, change, low, high, p_value(found, frozen))
 
 
 def increase_detectable(
@@ -108,6 +127,27 @@ def increase_detectable(
     increase = _seen_increase(found, frozen, rate, power)
     most = found.most if isinstance(found, Mean | Spread) else 1.0
     return increase if frozen.value + increase <= most else None
+
+
+def decrease_detectable(
+    metric: str | MetricSpec, window: Counts, baseline: Counts, rate: float, *, power: float = 0.8
+) -> float | None:
+    """The smallest fall that :func:`decrease_test` would show with ``power`` at the unadjusted rate.
+
+    None where the metric is undefined or not even a fall to 0 would be seen.
+    """
+    found, frozen = law_of(metric, window), law_of(metric, baseline)
+    if found is None or frozen is None:
+        return None
+    if isinstance(found, Proportion) and isinstance(frozen, Proportion):
+        return _share_increase(_negated(found), _negated(frozen), float(ndtri(power) - ndtri(rate)))
+    fall = _seen_increase(frozen, found, rate, power)
+    return fall if fall <= frozen.value else None
+
+
+def _negated(law: Proportion) -> Proportion:
+    """The law of minus the metric: a fall of one is a rise of the other."""
+    return replace(law, offset=-law.offset, scale=-law.scale)
 
 
 def law_of(metric: str | MetricSpec, counts: Counts) -> Law | None:

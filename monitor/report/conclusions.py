@@ -193,7 +193,7 @@ ADVICE: tuple[AdviceRow, ...] = (
     _row("scores_off", "breach", "recalibrate", "recalibrate", _by_metric(_CALIBRATION)),
     _row("something_changed", "breach", "investigate",
          "find out what changed since the baseline: a model version, a prompt, a channel",
-         _by_reason(Reason.INCREASED)),
+         _by_reason(Reason.INCREASED, Reason.DECREASED)),
     _row("version_changed", "breach", "investigate", "compare the model versions", _mix(new_version=True)),
     _row("traffic_moved", "breach", "investigate",
          "find the segment that grew, and recalibrate where its scores were wrong before", _mix(new_version=False)),

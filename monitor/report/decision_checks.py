@@ -93,6 +93,21 @@ def rises(verdict: Verdict) -> bool:
     return verdict.metric not in TESTS and verdict.detail.get("condition") == "increase"
 
 
+def falls(verdict: Verdict) -> bool:
+    """Whether the rule asks for a decrease below the baseline."""
+    return verdict.metric not in TESTS and verdict.detail.get("condition") == "decrease"
+
+
+def compares(verdict: Verdict) -> bool:
+    """Whether the rule is about a change since the baseline."""
+    return rises(verdict) or falls(verdict)
+
+
+def what_is_measured(verdict: Verdict) -> str:
+    """What was compared with the threshold, as a sentence names it."""
+    return "the change" if rises(verdict) else "the fall" if falls(verdict) else title(verdict.metric)
+
+
 def is_accumulated(verdict: Verdict) -> bool:
     """Whether the rule is about evidence over many windows."""
     return verdict.detail.get("condition") == "accumulated"
@@ -108,7 +123,9 @@ def size(evidence: float) -> str:
 
 
 def measured(verdict: Verdict) -> float | None:
-    """What was compared with the threshold: the change for an increase, else the value."""
+    """What was compared with the threshold: the change for an increase, minus it for a decrease, else the value."""
+    if falls(verdict):
+        return None if verdict.change is None else -verdict.change
     return verdict.change if rises(verdict) else verdict.value
 
 
@@ -124,7 +141,7 @@ def beyond_words(verdict: Verdict) -> str:
 
 def smallest_seen(verdict: Verdict) -> str:
     """The detectable change in words: of a level, how far beyond the threshold the truth would have to be."""
-    what = "a rise of" if rises(verdict) else "a truth beyond the threshold by"
+    what = "a rise of" if rises(verdict) else "a fall of" if falls(verdict) else "a truth beyond the threshold by"
     return f"{what} {number(verdict.detectable)}"
 
 
@@ -191,7 +208,7 @@ def _test_result(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 def _beyond(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    seen, what = measured(verdict), "the change" if rises(verdict) else title(verdict.metric)
+    seen, what = measured(verdict), what_is_measured(verdict)
     answer = f"{what} is undefined for these rows"
     if seen is not None:
         which = f"{'' if check.passed else 'not '}{beyond_words(verdict)}"
@@ -289,7 +306,7 @@ def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
         **({"accepted": ("rejected",)} if stopped == "accepted" else {}),
         "rows": ("n",),
         "outside_baseline": ("baseline_version",),
-        **({"baseline": ("baseline_version",)} if test or rises(verdict) else {}),
+        **({"baseline": ("baseline_version",)} if test or compares(verdict) else {}),
         **({"comparable": ("moved_share", "comparable")} if rises(verdict) and verdict.metric in BINNED else {}),
         **({"test_result": ("value",)} if test else {}),
     }
@@ -304,7 +321,7 @@ def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
     detail, reason, breach = verdict.detail, verdict.reason, verdict.outcome == "breach"
     seen, incomplete = measured(verdict), reason == Reason.STREAK_INCOMPLETE
     past = seen is not None and (seen < verdict.threshold if is_floor(verdict) else seen > verdict.threshold)
-    yield DecisionCheck("beyond", detail.get("beyond", past), ("change" if rises(verdict) else "value", "threshold"))
+    yield DecisionCheck("beyond", detail.get("beyond", past), ("change" if compares(verdict) else "value", "threshold"))
     if detail.get("asks", 1) > 1 or incomplete:
         yield DecisionCheck("every_window", detail.get("streak", _known(yes=breach, no=incomplete)), ("groups",))
     unsure = reason == Reason.NOT_SIGNIFICANT_IN_FAMILY

@@ -21,7 +21,9 @@ from monitor.report.decision_checks import (
     beyond_words,
     chance,
     checks_of,
+    compares,
     equals,
+    falls,
     has_checks,
     is_accumulated,
     is_floor,
@@ -32,6 +34,7 @@ from monitor.report.decision_checks import (
     size,
     smallest_seen,
     text_of,
+    what_is_measured,
 )
 from monitor.report.run_document import verdict_row
 
@@ -148,6 +151,8 @@ def _rule(known: VerdictContext) -> Step:
         asks = f"is the distribution farther from the baseline's than {name} {limit}?"
     elif condition == "increase":
         asks = f"has {name} risen by more than {limit} over the baseline's?"
+    elif condition == "decrease":
+        asks = f"has {name} fallen by more than {limit} below the baseline's?"
     elif condition == "accumulated":
         asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}?"
     else:
@@ -292,7 +297,7 @@ def _worst(known: VerdictContext) -> Step | None:
 
 def _against(known: VerdictContext) -> Step | None:
     verdict, baseline = known.verdict, known.baseline
-    if verdict.baseline_version is None or not (rises(verdict) or verdict.metric in TESTS):
+    if verdict.baseline_version is None or not (compares(verdict) or verdict.metric in TESTS):
         return None
     text = f"Against baseline version {verdict.baseline_version}"
     numbers: dict[str, Any] = {"version": verdict.baseline_version, "value": verdict.baseline}
@@ -313,7 +318,11 @@ def _change(known: VerdictContext) -> Step | None:
     if verdict.change_low is not None and verdict.change_high is not None:
         text += f" (interval {verdict.change_low:+.4g} to {verdict.change_high:+.4g})"
     numbers = {"change": verdict.change, "low": verdict.change_low, "high": verdict.change_high}
-    return Step("change", f"{text}; what counts is more than {number(verdict.threshold)}.", numbers)
+    return Step(
+        "change",
+        f"{text}; what counts is {'a fall of ' if falls(verdict) else ''}more than {number(verdict.threshold)}.",
+        numbers,
+    )
 
 
 def _chance(known: VerdictContext) -> Step | None:
@@ -322,7 +331,7 @@ def _chance(known: VerdictContext) -> Step | None:
         return None
     if verdict.metric in TESTS:
         if_so = "if nothing had shifted"
-    elif rises(verdict):
+    elif compares(verdict):
         if_so = "if nothing had changed"
     elif verdict.metric == "mce" and not is_floor(verdict):
         if_so = f"if every score range were off by {number(verdict.threshold)}"
@@ -416,7 +425,7 @@ def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> s
 
 def _measured_words(verdict: Verdict) -> str:
     seen = measured(verdict)
-    what = "the change" if rises(verdict) else title(verdict.metric)
+    what = what_is_measured(verdict)
     return what if seen is None else f"{what} {number(seen)}"
 
 
@@ -442,11 +451,23 @@ def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...
         few = verdict.detail.get("adequate") is False
         return "and not left unjudged because what is significant needs no more rows, few as they are" if few else ""
     text = "and not left unjudged because the rows could have shown a change that matters"
-    limit = verdict.change_high if rises(verdict) else verdict.low if is_floor(verdict) else verdict.high
+    limit = (
+        _fall_at_most(verdict)
+        if falls(verdict)
+        else verdict.change_high
+        if rises(verdict)
+        else verdict.low
+        if is_floor(verdict)
+        else verdict.high
+    )
     past = limit is not None and (limit < verdict.threshold if is_floor(verdict) else limit > verdict.threshold)
     if verdict.reason == Reason.WITHIN_THRESHOLD and past:
         text += f" (its interval still reaches to {number(limit)}: that it is beyond is not ruled out)"
     return text
+
+
+def _fall_at_most(verdict: Verdict) -> float | None:
+    return None if verdict.change_low is None else -verdict.change_low
 
 
 _INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[DecisionCheck, ...]], str]] = {

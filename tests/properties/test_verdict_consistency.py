@@ -28,7 +28,8 @@ MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 WINDOW = Window(MONDAY, MONDAY + timedelta(weeks=1), "2026-W46", "weekly")
 RANGES = dict.fromkeys(CONTRACT, (0.0, 1.0)) | {"nll": (0.0, 35.0), "shortfall": (-1.0, 1.0)}
 BREACHES = {"increase": {Reason.INCREASED, Reason.TRAFFIC_MIX}, "above": {Reason.ABOVE_THRESHOLD}}
-BREACHES |= {"below": {Reason.BELOW_THRESHOLD}}
+BREACHES |= {"below": {Reason.BELOW_THRESHOLD}, "decrease": {Reason.DECREASED}}
+FALLING = ("roc_auc", "pr_auc", "accuracy")  # of which a decrease is asked
 CONDITIONS = [each for each in get_args(Condition) if each != "accumulated"]  # its evidence is of many windows
 Family = tuple[Rule, list[Comparison], list[Verdict]]
 
@@ -83,7 +84,9 @@ def pinned(label: str, frozen: Counts) -> Baseline:
 def judged(seed: int, metric: str, condition: Condition, labels: int) -> Family:
     """A rule of this kind on a family of random labels, through the functions that a run uses."""
     rng = np.random.default_rng(seed)
-    low, high = (0.0, 0.5) if condition == "increase" else (-0.1, 1.0)
+    if condition == "decrease":
+        metric = metric if metric in FALLING else FALLING[seed % 3]
+    low, high = (0.0, 0.5) if condition in ("increase", "decrease") else (-0.1, 1.0)
     rule = Rule(
         id="rule", metric=metric, condition=condition, threshold=float(np.round(rng.uniform(low, high) ** 2, 3)),
         where=WHERES[rng.integers(3)], for_windows=int(rng.choice([1, 1, 2, 3])),
@@ -110,6 +113,8 @@ def exceeds(rule: Rule, found: float | None) -> bool:
 
 def sought(rule: Rule, verdict: Verdict) -> float | None:
     """What the rule holds against its threshold."""
+    if rule.condition == "decrease":
+        return None if verdict.change is None else -verdict.change
     return verdict.change if rule.condition == "increase" else verdict.value
 
 
@@ -145,7 +150,8 @@ def test_ok_beside_an_interval_beyond_the_threshold_says_that_it_was_not_signifi
     for found, verdict in zip(evidence, verdicts, strict=True):
         if verdict.outcome != "ok":
             continue
-        ends = {"increase": verdict.change_low, "above": verdict.low, "below": verdict.high}
+        fall = None if verdict.change_high is None else -verdict.change_high
+        ends = {"increase": verdict.change_low, "decrease": fall, "above": verdict.low, "below": verdict.high}
         if exceeds(rule, ends[rule.condition]):
             # with `for: k` one of the k windows may lie within although all of them together do not
             expected = Reason.NOT_SIGNIFICANT_IN_FAMILY if found.streak else Reason.STREAK_INCOMPLETE
@@ -164,7 +170,7 @@ def test_ok_beside_an_interval_beyond_the_threshold_says_that_it_was_not_signifi
 @given(family=families)
 def test_ok_was_said_only_of_rows_that_could_have_shown_a_change_that_matters(family: Family) -> None:
     rule, _, verdicts = family
-    largest = 2 * rule.threshold if rule.condition == "increase" else max(rule.threshold, 1 - rule.threshold) / 4
+    largest = 2 * rule.threshold if rule.compares else max(rule.threshold, 1 - rule.threshold) / 4
     for verdict in verdicts:
         if verdict.outcome == "ok":
             assert verdict.n >= (rule.min_samples or 0)
@@ -181,12 +187,10 @@ def test_what_was_not_evaluated_says_why_and_what_could_have_been_seen(family: F
             continue
         assert verdict.reason is (found.problem or Reason.TOO_FEW_ROWS)
         if verdict.reason is Reason.TOO_FEW_ROWS and verdict.detectable is not None:
-            too_much = (
-                2 * rule.threshold if rule.condition == "increase" else max(rule.threshold, 1 - rule.threshold) / 4
-            )
+            too_much = 2 * rule.threshold if rule.compares else max(rule.threshold, 1 - rule.threshold) / 4
             assert verdict.n < (rule.min_samples or 0) or verdict.detectable > too_much
         if verdict.reason is Reason.TOO_FEW_ROWS and verdict.detectable is None and rule.metric == "accuracy":
-            assert rule.condition == "increase" or not most_extreme_is_seen(rule, found)
+            assert rule.compares or not most_extreme_is_seen(rule, found)
 
 
 def most_extreme_is_seen(rule: Rule, found: Comparison) -> bool:
@@ -228,8 +232,9 @@ def reasons(families: Sequence[Family]) -> Counter[Reason]:
 
 
 def test_these_tables_reach_every_outcome_that_rows_can_have() -> None:
-    metrics, conditions = CONTRACT, CONDITIONS
+    metrics, conditions = CONTRACT, [each for each in CONDITIONS if each != "decrease"]
     drawn = [judged(seed, metrics[seed % 9], conditions[seed // 9 % 3], 3) for seed in range(270)]
+    drawn += [judged(seed, "roc_auc", "decrease", 3) for seed in range(30)]
     reached = reasons(drawn)
     assert {reason for reason in Reason if reached[reason] == 0} == {
         Reason.DISTRIBUTION_SHIFTED, Reason.IN_BASELINE, Reason.REJECTED_ROWS, Reason.RELATION_ERROR,

@@ -29,7 +29,10 @@ def _limit(reader: Reader, text: str, row: Row, limit: str | None) -> None:
 
 def _of(row: Row) -> float | None:
     """What is held against the threshold."""
-    found: float | None = row["change"] if row["detail"].get("condition") == "increase" else row["value"]
+    condition = row["detail"].get("condition")
+    if condition == "decrease":
+        return None if row["change"] is None else -row["change"]
+    found: float | None = row["change"] if condition == "increase" else row["value"]
     return found
 
 
@@ -136,7 +139,7 @@ def _against(
 
 
 @EXPLAINED.add(
-    rf"Change: (?P<change>{N})(?: \(interval (?P<low>{N}) to (?P<high>{N})\))?; what counts is more than (?P<limit>{N})\."
+    rf"Change: (?P<change>{N})(?: \(interval (?P<low>{N}) to (?P<high>{N})\))?; what counts is (?:a fall of )?more than (?P<limit>{N})\."
 )
 def _change(reader: Reader, text: str, row: Row, change: str, low: Any, high: Any, limit: str) -> None:
     reader.number("change", text, change, row["change"])

@@ -73,6 +73,20 @@ def _worse(reader: Reader, text: str, row: Row, who: str, title: str, now: str, 
 
 
 @VERDICT.add(
+    rf"{_WHO}(?:separates right from wrong worse|is correct less often) than before: "
+    rf"(?P<title>{TITLE}|PR AUC|accuracy) (?P<now>{NUMBER}%?), was (?P<then>{NUMBER}%?) in the baseline{_POOLED}"
+)
+def _fell(reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, pooled: Any) -> None:
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("metric", text, {**TITLES, "PR AUC": "pr_auc", "accuracy": "accuracy"}[title], row["metric"])
+    reader.equal("reason", text, "decreased", row["reason"])
+    scale = 100 if now.endswith("%") else 1
+    reader.number("value", text, now, row["value"], scale=scale)
+    reader.number("baseline", text, then, row["baseline"], scale=scale)
+    reader.check(row["value"] < row["baseline"], "direction", text, row["change"])
+
+
+@VERDICT.add(
     rf"{_WHO}is worst in scores (?P<low>[\d.]+) to (?P<high>[\d.]+): (?P<off>{NUMBER}) points too (?P<way>high|low)"
     rf"(?: \(baseline (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_POOLED}"
 )

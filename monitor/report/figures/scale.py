@@ -58,7 +58,8 @@ def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float
 
 
 def level_of(verdict: Verdict) -> float | None:
-    """The threshold of a verdict as a level of its metric: for ``increase`` above the baseline it compared with."""
-    if verdict.detail.get("condition") != "increase":
+    """The threshold of a verdict as a level of its metric; that of a change is above or below the baseline."""
+    sign = {"increase": 1.0, "decrease": -1.0}.get(verdict.detail.get("condition", ""))
+    if sign is None:
         return verdict.threshold
-    return None if verdict.baseline is None else verdict.baseline + verdict.threshold
+    return None if verdict.baseline is None else verdict.baseline + sign * verdict.threshold

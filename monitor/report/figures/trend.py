@@ -34,7 +34,7 @@ class TrendPoint:
 class ThresholdLine:
     """One rule's threshold as a level on the metric's own axis.
 
-    For ``increase`` the level is baseline + threshold, and None without a baseline.
+    For ``increase`` the level is baseline + threshold, for ``decrease`` baseline - threshold; None without a baseline.
     """
 
     rule: str
@@ -97,7 +97,8 @@ def trend_data(
         points.append(TrendPoint(window.name, window.start, seen.value, seen.low, seen.high, n, bool(ids), ids))
     thresholds = []
     for rule in (rule for rule in rules if (rule.metric, rule.where) == (metric, where)):
-        above = None if baseline is None else baseline + rule.threshold
-        level = above if rule.condition == "increase" else rule.threshold
+        change = rule.threshold if rule.condition == "increase" else -rule.threshold
+        moved = None if baseline is None else baseline + change
+        level = moved if rule.compares else rule.threshold
         thresholds.append(ThresholdLine(rule.id, rule.condition, rule.threshold, level))
     return Trend(metric, where, tuple(points), baseline, tuple(thresholds))

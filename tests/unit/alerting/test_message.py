@@ -422,7 +422,7 @@ OUTCOMES: dict[Reason, Outcome] = {
     Reason.WITHIN_THRESHOLD: "ok",
     **dict.fromkeys((Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE), "unconfirmed"),
     **dict.fromkeys(
-        (Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
+        (Reason.INCREASED, Reason.DECREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
          Reason.DISTRIBUTION_SHIFTED),
         "breach",
     ),

@@ -56,7 +56,8 @@ def advised(*verdicts: Verdict, **facts: object) -> list[tuple[str, str]]:
 OK = verdict("ok", reason=Reason.WITHIN_THRESHOLD)
 TOO_FEW = verdict("not_evaluated", reason=Reason.TOO_FEW_ROWS, rule="few", condition="increase")
 BREACHES = (
-    Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD, Reason.DISTRIBUTION_SHIFTED,
+    Reason.INCREASED, Reason.DECREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
+    Reason.DISTRIBUTION_SHIFTED,
 )  # fmt: skip
 UNCONFIRMED = (Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE)
 

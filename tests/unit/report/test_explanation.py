@@ -46,6 +46,15 @@ TWO_DAYS = Rule.model_validate(
      "severity": "critical", "actions": ("slack", "disable_automation")}
 )  # fmt: skip
 AUC = Rule(id="auc-floor", metric="roc_auc", condition="below", threshold=0.8)
+FALL = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
+LASTING = Rule(
+    id="lasting-shortfall",
+    metric="shortfall",
+    where="automated",
+    condition="accumulated",
+    threshold=0.02,
+    min_samples=30,
+)
 KS = Rule(id="score-shift", test="ks", column="score", threshold=0.1, severity="info")
 PSI = Rule(id="score-psi", test="psi", column="score", threshold=0.25, severity="info")
 
@@ -126,6 +135,18 @@ ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in"
 OLD = judged(RISE, risen(detail={}))
 
 MINUS_ONE = Rejection(Why.SHARE, RejectionCause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
+
+
+def accumulated(evidence: float, *, sure: bool) -> dict[str, Any]:
+    """What a verdict on accumulated evidence has beside what others have."""
+    before = [["2026-W44", 20, 0.9, 0.8, 24.6], ["2026-W45", 21, 0.91, 0.762, 73.2]]
+    return {
+        "needed": 10_400.0, "average_run_length": 520, "labels": 20, "since": "2026-W38", "suspected": True,
+        "seen_at_most": 0.245, "rows_needed": 30, "evidence": evidence, "sure": sure,
+        "path": [*before, ["2026-W46", 20, 0.9, 0.7, evidence]],
+    }  # fmt: skip
+
+
 KNOWN: dict[str, VerdictContext] = {
     "within_threshold": known(
         RISE,
@@ -150,7 +171,29 @@ KNOWN: dict[str, VerdictContext] = {
             "n": 613, "value": 0.004, "beyond": False, "too_few": False})),
         alone=of_window(0.023, 0.0, 0.06, 613),
     ),
+    "decreased": known(
+        FALL,
+        risen(value=0.851, low=0.83, high=0.871, plug_in=0.851, baseline=0.947, change=-0.096, change_low=-0.118,
+              change_high=-0.075, p_rate=None, p_value=3e-9, detectable=0.026,
+              detail=behind(2104, 0.412, 0.404, seen_at_most=0.06)),
+    ),
+    "not_significant_in_family--of_a_fall": known(
+        FALL,
+        risen(value=0.901, low=0.87, high=0.93, plug_in=0.901, baseline=0.947, change=-0.046, change_low=-0.081,
+              change_high=-0.016, p_rate=None, p_value=0.004, detectable=0.041,
+              detail=behind(612, 0.412, 0.404, seen_at_most=0.06), n=612),
+    ),
     "traffic_mix": known(RISE, risen(p_rate=0.4)),
+    "above_threshold--accumulated": known(
+        LASTING,
+        level(LASTING, value=0.148, low=0.093, high=0.21, plug_in=0.148, detectable=0.16, n=181, windows=9,
+              detail=behind(181.0, 0.903, 0.755, **accumulated(23150.0, sure=True))),
+    ),
+    "not_significant_in_family--accumulated": known(
+        LASTING,
+        level(LASTING, value=0.133, low=0.054, high=0.231, plug_in=0.133, detectable=0.21, n=93, windows=5,
+              detail=behind(93.0, 0.903, 0.77, **accumulated(312.4, sure=False))),
+    ),
     "above_threshold": known(
         SHORTFALL,
         level(SHORTFALL, value=0.32, low=0.22, high=0.42, plug_in=0.32, p_value=1e-7, detectable=0.11, n=118, windows=2,
@@ -321,7 +364,7 @@ def test_of_a_metric_that_no_baseline_keeps_nobody_says_that_there_is_none() -> 
 
 # --- the chain is the decision
 
-RULES = (SHORTFALL, RISE, MCE_RISE, BLOCKS, TWO_DAYS, AUC, KS, PSI)
+RULES = (SHORTFALL, RISE, FALL, MCE_RISE, BLOCKS, TWO_DAYS, AUC, KS, PSI)
 SMALL = st.floats(1e-9, 1.0)
 
 
@@ -331,8 +374,8 @@ def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
     problems: list[Reason | None] = [
         Reason.NO_ROWS, Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS
     ]  # fmt: skip
-    if rule.condition == "increase":
-        problems += [Reason.NO_BASELINE, Reason.SCORES_MOVED]
+    if rule.compares:
+        problems += [Reason.NO_BASELINE, *([Reason.SCORES_MOVED] if rule.condition == "increase" else [])]
     if rule.test is not None:
         problems += [Reason.NO_BASELINE, Reason.TOO_FEW_ROWS]
     problem = draw(st.sampled_from([None] * 12 + problems))
@@ -340,7 +383,8 @@ def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
         return rule, nothing(problem, n=draw(st.integers(0, 500)))
     value = draw(st.floats(0, 1)) if rule.test else draw(st.none() | st.floats(0, 1))
     past = value is not None and (value < rule.threshold if rule.condition == "below" else value > rule.threshold)
-    measured = {"change": value, "value": 0.1} if rule.condition == "increase" else {"value": value}
+    change = value if value is None or rule.condition == "increase" else -value
+    measured = {"change": change, "value": 0.1} if rule.compares else {"value": value}
     streak = draw(st.booleans()) if rule.for_windows > 1 else True
     p_value = None if rule.test == "psi" or value is None else draw(SMALL)
     detail = behind(900, 0.5, 0.4, seen_at_most=0.1, asks=rule.for_windows)
@@ -375,7 +419,12 @@ def leads_to(rule: Rule, checks: tuple[DecisionCheck, ...]) -> Reason | None:
         return next(reason for name, reason in STOPS.items() if name in failed)
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED
-    breach = {"increase": Reason.INCREASED, "above": Reason.ABOVE_THRESHOLD, "below": Reason.BELOW_THRESHOLD}
+    breach = {
+        "increase": Reason.INCREASED,
+        "decrease": Reason.DECREASED,
+        "above": Reason.ABOVE_THRESHOLD,
+        "below": Reason.BELOW_THRESHOLD,
+    }
     return breach[rule.condition]
 
 

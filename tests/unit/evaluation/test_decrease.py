@@ -1,0 +1,207 @@
+"""A fall since the baseline: its p-value by other ways, the outcomes, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.wording import plain_words, unconfirmed_words
+from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.verdicts import decide
+from monitor.inference.change import mover
+from monitor.inference.levels import decrease_detectable, decrease_test, increase_test, interval
+from monitor.report.explanation import VerdictContext, explain, sentences
+from monitor.report.figures.scale import level_of
+from monitor.report.figures.trend import trend_data
+from tests.truth.claims import Reader
+from tests.truth.explained import EXPLAINED
+from tests.truth.sentences import VERDICT
+
+FALLING = ("roc_auc", "pr_auc", "accuracy")
+WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+EVALUATION = EvaluationConfig(resamples=100, min_samples=200)
+
+
+def rule_of(metric: str, threshold: float = 0.03) -> Rule:
+    return Rule(id="fall", metric=metric, condition="decrease", threshold=threshold)
+
+
+def rows(rng: np.random.Generator, n: int, blur: float = 0.0) -> Counts:
+    """Rows whose outcome is as likely as the score, of a share of them (``blur``) as likely as one half."""
+    score = rng.beta(0.6, 0.9, n).round(4)
+    truth = np.where(rng.random(n) < blur, 0.5, score)
+    return counts_from_rows(score, (rng.random(n) < truth).astype(float))
+
+
+def at_most(tries: int, chance: float) -> float:
+    return float(stats.binom.ppf(0.9995, tries, chance))
+
+
+@pytest.mark.parametrize("metric", FALLING)
+def test_without_a_change_a_fall_is_seldom_found(metric: str) -> None:
+    rng = np.random.default_rng(21)
+    tests = [decrease_test(metric, rows(rng, 300), rows(rng, 1500), 0.95) for _ in range(250)]
+    assert sum((test.p_value or 0.0) <= 0.02 for test in tests) <= at_most(250, 0.02)
+    assert sum((test.low or 0.0) <= 0 <= (test.high or 0.0) for test in tests) >= 250 - at_most(250, 0.05)
+
+
+@pytest.mark.parametrize("metric", FALLING)
+def test_a_fall_of_the_detectable_size_is_seen_about_four_times_in_five(metric: str) -> None:
+    rng, large = np.random.default_rng(22), np.random.default_rng(220)
+    needed = decrease_detectable(metric, rows(rng, 800), rows(rng, 4000), 0.05)
+    assert needed is not None
+    blurs = np.linspace(0.0, 0.5, 6)
+    values = [interval(metric, rows(large, 150_000, blur), 0.95).value or 0.0 for blur in blurs]
+    blur = float(np.interp(-(values[0] - needed), [-value for value in values], blurs))
+    tests = [decrease_test(metric, rows(rng, 800, blur), rows(rng, 4000), 0.95) for _ in range(150)]
+    seen = sum((test.p_value or 1.0) <= 0.05 for test in tests)
+    assert stats.binom.ppf(0.001, 150, 0.7) <= seen <= stats.binom.ppf(0.999, 150, 0.9)
+
+
+def placements(score: np.ndarray, outcome: np.ndarray) -> tuple[float, float]:
+    """AUC and its variance by DeLong's placements, on rows."""
+    hits, misses = score[outcome == 1], score[outcome == 0]
+    wins = (hits[:, None] > misses[None, :]) + 0.5 * (hits[:, None] == misses[None, :])
+    variance = wins.mean(1).var(ddof=1) / len(hits) + wins.mean(0).var(ddof=1) / len(misses)
+    return float(wins.mean()), float(variance)
+
+
+def test_the_p_value_of_a_fallen_area_is_near_that_of_delong_on_rows() -> None:
+    rng = np.random.default_rng(23)
+    drawn = []
+    for n, blur in ((1500, 0.12), (4000, 0.0)):
+        score = rng.beta(0.6, 0.9, n).round(4)
+        outcome = (rng.random(n) < np.where(rng.random(n) < blur, 0.5, score)).astype(int)
+        drawn.append((score, outcome))
+    (now, var_now), (then, var_then) = (placements(*each) for each in drawn)
+    assert now == pytest.approx(roc_auc_score(drawn[0][1], drawn[0][0]))
+    textbook = stats.norm.sf((then - now) / math.sqrt(var_now + var_then))
+    window, baseline = (counts_from_rows(*each) for each in drawn)
+    found = decrease_test("roc_auc", window, baseline, 0.95)
+    assert found.change == pytest.approx(now - then, abs=2e-4)
+    assert stats.norm.isf(found.p_value) == pytest.approx(stats.norm.isf(textbook), rel=0.1)
+
+
+def test_the_p_value_of_a_fallen_accuracy_is_near_that_of_two_proportions() -> None:
+    window = counts_from_rows([0.9] * 400, [1] * 328 + [0] * 72)
+    baseline = counts_from_rows([0.9] * 3000, [1] * 2700 + [0] * 300)
+    pooled = (328 + 2700) / 3400
+    z = (0.9 - 0.82) / math.sqrt(pooled * (1 - pooled) * (1 / 400 + 1 / 3000))
+    found = decrease_test("accuracy", window, baseline, 0.95)
+    assert found.change == pytest.approx(-0.08)
+    assert stats.norm.isf(found.p_value) == pytest.approx(z, rel=0.1)
+
+
+@pytest.mark.parametrize("metric", FALLING)
+def test_a_fall_is_a_rise_from_the_window_to_the_baseline(metric: str) -> None:
+    rng = np.random.default_rng(24)
+    window, baseline = rows(rng, 400, 0.1), rows(rng, 2000)
+    fall, rise = decrease_test(metric, window, baseline, 0.95), increase_test(metric, baseline, window, 0.95)
+    assert fall.p_value == rise.p_value
+    assert fall.change == pytest.approx(-(rise.change or 0.0))
+    assert (fall.low, fall.high) == mover(interval(metric, baseline, 0.95), interval(metric, window, 0.95))
+    up = increase_test(metric, window, baseline, 0.95)
+    assert (fall.p_value or 0) + (up.p_value or 0) >= 0.95  # two sides of one question, each on the safe side
+
+
+def pinned(counts: Counts) -> Baseline:
+    end = WEEK.start - timedelta(weeks=4)
+    return Baseline(
+        "tickets", "billing", 1, end - timedelta(weeks=8), end, "2026-W34", "2026-W41", counts,
+        edges_of(counts, EVALUATION), end, "ada", "first",
+    )  # fmt: skip
+
+
+def judged(metric: str, window: Counts, baseline: Counts | None, threshold: float = 0.03) -> Verdict:
+    frozen = None if baseline is None else pinned(baseline)
+    found = compare(
+        rule_of(metric, threshold), RuleInput(Subject("tickets", "billing"), WEEK, (window,), frozen), EVALUATION
+    )
+    return decide(rule_of(metric, threshold), [found], rate=0.01, decision_rules=7, revision="r")[0]
+
+
+@pytest.mark.parametrize("metric", FALLING)
+def test_a_fall_that_matters_and_is_significant_is_a_breach(metric: str) -> None:
+    rng = np.random.default_rng(25)
+    found = judged(metric, rows(rng, 4000, 0.4), rows(rng, 20_000))
+    assert (found.outcome, found.reason) == ("breach", Reason.DECREASED)
+    assert found.change is not None
+    assert found.change < -0.03
+    assert found.change_high is not None
+    assert found.change_high < 0
+
+
+@pytest.mark.parametrize("metric", FALLING)
+def test_a_rise_and_a_small_fall_are_ok(metric: str) -> None:
+    rng = np.random.default_rng(26)
+    blurred = rows(rng, 20_000, 0.3)
+    assert judged(metric, rows(rng, 10_000), blurred).outcome == "ok"
+    assert judged(metric, rows(rng, 10_000, 0.3), blurred).outcome == "ok"
+
+
+def test_a_fall_in_few_rows_is_not_confirmed_and_in_hardly_any_not_evaluated() -> None:
+    baseline = counts_from_rows([0.9] * 3000, [1] * 2700 + [0] * 300)
+    unsure = judged("accuracy", counts_from_rows([0.9] * 700, [1] * 607 + [0] * 93), baseline)
+    assert (unsure.outcome, unsure.reason) == ("unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY)
+    assert unconfirmed_words(unsure) == "below the limit, not confirmed"
+    few = judged("accuracy", counts_from_rows([0.9] * 40, [1] * 34 + [0] * 6), baseline)
+    assert (few.outcome, few.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
+    assert judged("accuracy", counts_from_rows([0.9] * 700, [1] * 600 + [0] * 100), None).reason == Reason.NO_BASELINE
+
+
+def row_of(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "rule": "fall", "severity": "warning", "source": "tickets", "label": "billing", "window_name": "2026-W46",
+        "schedule": "weekly", "metric": verdict.metric, "population": "all", "outcome": verdict.outcome,
+        "reason": verdict.reason.value, "threshold": 0.03, "value": verdict.value, "low": verdict.low,
+        "high": verdict.high, "plug_in": verdict.plug_in, "change": verdict.change, "baseline": verdict.baseline,
+        "change_low": verdict.change_low, "change_high": verdict.change_high, "p_value": verdict.p_value,
+        "p_adjusted": verdict.p_adjusted, "detectable": verdict.detectable, "n": verdict.n, "windows": 1,
+        "baseline_version": 1, "detail": verdict.detail, "actions": verdict.actions,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", FALLING)
+@pytest.mark.parametrize("blur", [0.0, 0.05, 0.4])
+def test_every_sentence_is_true(metric: str, blur: float) -> None:
+    rng = np.random.default_rng(27)
+    verdict = judged(metric, rows(rng, 3000, blur), rows(rng, 20_000))
+    if metric == "roc_auc":
+        reader = Reader(facts=None)  # type: ignore[arg-type]
+        VERDICT.read(reader, plain_words(verdict), row_of(verdict))
+        assert [str(claim) for claim in reader.false] == []
+    told = list(sentences(explain(VerdictContext(verdict, "r"))))
+    reader = Reader(facts=None)  # type: ignore[arg-type]
+    for line in told[1:]:
+        if "Against baseline" not in line and metric == "roc_auc":
+            EXPLAINED.read(reader, line.strip().split(". ", 1)[-1] if line.startswith("  ") else line, row_of(verdict))
+    assert [str(claim) for claim in reader.false] == []
+    assert any("fallen by more than 0.03 below the baseline's?" in line for line in told)
+    assert any("the fall " in line for line in told)
+
+
+def test_a_breach_says_how_it_was_and_how_it_is() -> None:
+    rng = np.random.default_rng(28)
+    verdict = judged("accuracy", rows(rng, 4000, 0.4), rows(rng, 20_000))
+    assert plain_words(verdict).startswith("billing is correct less often than before: accuracy ")
+    assert "in the baseline" in plain_words(verdict)
+    area = judged("roc_auc", rows(rng, 4000, 0.4), rows(rng, 20_000))
+    assert plain_words(area).startswith("billing separates right from wrong worse than before: ROC AUC ")
+
+
+def test_the_threshold_is_drawn_below_the_baseline() -> None:
+    rng = np.random.default_rng(29)
+    verdict = judged("roc_auc", rows(rng, 4000, 0.4), rows(rng, 20_000))
+    assert level_of(verdict) == pytest.approx((verdict.baseline or 0) - 0.03)
+    trend = trend_data("roc_auc", "all", [], [], windows=[WEEK], baseline=0.9, rules=[rule_of("roc_auc")])
+    assert [line.level for line in trend.thresholds] == [pytest.approx(0.87)]
