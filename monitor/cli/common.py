@@ -67,6 +67,8 @@ class Commands(OnDemand):
         "baseline": "monitor.cli.baseline",
         "db": "monitor.cli.database",
         "incidents": "monitor.cli.incidents",
+        "serve": "monitor.cli.serve",
+        "version": "monitor.cli.version",
     }
 
     @classmethod
