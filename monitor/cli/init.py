@@ -22,7 +22,7 @@ from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
 from monitor.core.windows import before, last_ready
-from monitor.operations.propose_source import OURS, Proposal, Unclear, propose
+from monitor.operations.propose_source import OURS, Proposal, Unclear, propose, with_truth
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
 from monitor.warehouse.reader import Warehouse
@@ -52,6 +52,12 @@ def init(
         typer.Argument(help="An address of a warehouse, or a CSV, Parquet, DuckDB or SQLite file, or a folder."),
     ] = None,
     relation: Annotated[str | None, typer.Option(help="The table, view, SELECT or files to read.")] = None,
+    truth: Annotated[
+        str | None, typer.Option(help="A second table (or files) with what came true, where predictions have none.")
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="The column that both have, or theirs=its; default: the one that both have.")
+    ] = None,
     source: Annotated[str | None, typer.Option(help="What the source is called; default: as the table.")] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="A column by name, ours=theirs: item=ticket_id. May be repeated.")
@@ -66,22 +72,26 @@ def init(
         place = _place(data, ask=not yes)
         named = _named(column or [], date_format)
         with Warehouse.from_url(
-            place.address, relations=[each for each in (relation, place.relation) if each]
+            place.address, relations=[each for each in (relation, place.relation, truth) if each]
         ) as opened:
             chosen = relation or place.relation or _table(opened, ask=not yes)
             columns = opened.samples(chosen)
+            joined = (
+                {} if truth is None else {"truth": {"relation": truth, "on": _keys(columns, opened.samples(truth), on)}}
+            )
+            columns = columns if truth is None else with_truth(columns, opened.samples(truth))
             proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes)
         name = source or _source_name(chosen)
-        text = starter_config(name, chosen, proposal.settings, timezone)
+        text = starter_config(name, chosen, {**proposal.settings, **joined}, timezone)
         parse_config(text)  # what a person gave may be wrong: said before anything is written
         _show(proposal, columns, text)
         if not yes and not typer.confirm(f"Write {config_path}?", default=True):
             raise typer.Exit(cli.FAILED)
         settings = _write(config_path, text, place.address)
         failed = print_checks(settings)
-        _next(settings, ask=not yes and failed is None)
-    if failed is not None:
-        raise failed
+        if failed is not None:
+            raise failed
+        _next(settings, ask=not yes)
 
 
 def _free(path: Path) -> Path:
@@ -142,6 +152,21 @@ def _table(warehouse: Warehouse, *, ask: bool) -> str:
     if not ask:
         raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
     return _chosen("Which table?", tables)
+
+
+def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], on: str | None) -> dict[str, str]:
+    """The columns by which two tables are joined, theirs: its."""
+    its = [column.name for column in truths]
+    if on is not None:
+        mine, _, other = on.partition("=")
+        return {mine.strip(): (other or mine).strip()}
+    shared = [column.name for column in predictions if column.name in its]
+    if len(shared) != 1:
+        raise cli.UsageError(
+            f"by which column are the two joined? Give --on COLUMN, or --on theirs=its; both have: "
+            f"{', '.join(shared) or 'none'}; the truth's are: {', '.join(its)}"
+        )
+    return {shared[0]: shared[0]}
 
 
 def _chosen(question: str, choices: list[str]) -> str:

@@ -174,6 +174,17 @@ def propose(columns: Sequence[ColumnSample], given: Mapping[str, str], *, files:
     return _Table(found, named, files, pattern).proposal()
 
 
+def with_truth(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample]) -> list[ColumnSample]:
+    """The columns of a table whose truths are in another one, as if they were one table.
+
+    A column that both have is taken from the predictions, but for the date on which the truth became known.
+    """
+    mine, its = ({column.name: column for column in table} for table in (predictions, truths))
+    dates = {name: column for name, column in its.items() if _plain(name) in NAMES["resolved_at"]}
+    undated = {name: column for name, column in mine.items() if not dates or not _Column(column).patterns}
+    return [*{**its, **undated, **dates}.values()]
+
+
 _SAME = {"label": "predicted_label", "confidence": "score"}
 
 

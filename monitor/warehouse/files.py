@@ -38,7 +38,7 @@ def typed(source: SourceConfig, relation: Relation, clause: FromClause, there: C
         meant = (column, kind) if wanted is None or kind != "text" else _as(column, wanted)
         columns.append(meant[0].label(name))
         kinds.append((name, meant[1]))
-    return sa.select(*columns).subquery("typed"), kinds
+    return sa.select(*columns).subquery(), kinds  # of two files both may be typed: no name of its own
 
 
 def _numbers(source: SourceConfig, there: Columns) -> Iterator[str]:

@@ -328,6 +328,49 @@ def test_a_folder_of_parquet_files_is_read_as_one(folder: Path) -> None:
     assert "200 rows" in found.stdout
 
 
+def two_tables(folder: Path) -> None:
+    predictions = [
+        {k: v for k, v in row.items() if k not in ("true_label", "resolved_at")} | {"created_at": row["resolved_at"]}
+        for row in single()
+    ]
+    written(folder / "predictions.csv", predictions)
+    written(
+        folder / "resolutions.csv",
+        [
+            {"ticket_id": row["ticket_id"], "category": row["true_label"], "closed_at": row["resolved_at"]}
+            for row in single()
+        ],
+    )
+
+
+def test_predictions_and_resolutions_apart_are_joined_by_the_column_that_both_have(folder: Path) -> None:
+    two_tables(folder)
+    found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--yes")
+    assert found.exit_code == 0, found.output
+    source = load_config(folder / "alerts.yaml").sources["predictions"]
+    assert source.truth is not None
+    assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
+    assert dict(source.columns) == {"item": "ticket_id", "true_label": "category", "resolved_at": "closed_at"}
+    assert "200 rows, 3 labels" in found.stdout
+
+
+def test_two_tables_without_a_shared_column_need_to_know_by_which_they_are_joined(folder: Path) -> None:
+    two_tables(folder)
+    written(
+        folder / "resolutions.csv",
+        [{"nr": row["ticket_id"], "category": row["true_label"], "closed_at": row["resolved_at"]} for row in single()],
+    )
+    unclear = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--yes")
+    assert unclear.exit_code == 2
+    assert (
+        "Give --on COLUMN, or --on theirs=its; both have: none; the truth's are: nr, category, closed_at"
+        in unclear.stderr
+    )
+    found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--on", "ticket_id=nr", "--yes")
+    assert found.exit_code == 0, found.output
+    assert "200 rows, 3 labels" in found.stdout
+
+
 @pytest.mark.postgres
 def test_tables_of_postgresql_and_sqlite_are_found(folder: Path, fresh_postgres_url: str) -> None:
     engine = sa.create_engine(fresh_postgres_url)

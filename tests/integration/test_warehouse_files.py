@@ -117,6 +117,19 @@ def test_wide_files_and_truths_in_a_second_file_are_read(tmp_path: Path) -> None
     assert found(reading) == {"refund": (2, pytest.approx(1.3), 1.0), "delivery": (2, pytest.approx(0.9), 1.0)}
 
 
+def test_predictions_and_truths_may_both_be_files_with_numbers_and_dates(tmp_path: Path) -> None:
+    scores = written(tmp_path / "scores.csv", ["t1,refund,97", "t2,delivery,n/a"], "ticket,intent,percent")
+    truths = written(tmp_path / "truths.csv", ["t1,1,10.11.2026", "t2,1,11.11.2026"], "ticket,correct,closed_at")
+    reading = read(
+        scores, kind="single_label", score_is="confidence_in_prediction", score_scale=100,
+        truth={"relation": str(truths), "on": {"ticket": "ticket"}}, types={"resolved_at": "%d.%m.%Y"},
+        columns={"item": "ticket", "predicted_label": "intent", "confidence": "percent", "actual": "correct",
+                 "resolved_at": "closed_at"},
+    )  # fmt: skip
+    assert found(reading) == {"refund": (1, pytest.approx(0.97), 1.0)}
+    assert bad(reading) == {"score_not_a_number": 1}
+
+
 def test_features_are_text_unless_types_says_number(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", [f"{row},{place}" for place, row in enumerate(ROWS)], HEAD + ",length")
     for types, kind in (({}, "object"), ({"length": "number"}, "float64")):
