@@ -17,6 +17,7 @@ from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.cli.checks import print_checks
+from monitor.config.environment import database_address
 from monitor.config.load import parse_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
@@ -115,7 +116,10 @@ def _place_of(text: str) -> _Place:
     """What an address, a file, a pattern or a folder stands for."""
     path = Path(text)
     if "://" in text:
-        return _Place(text)
+        try:
+            return _Place(database_address(text))
+        except ValueError as error:
+            raise cli.UsageError(f"this address {error}") from None
     if path.is_dir():
         found = sorted(each for each in path.rglob("*") if _DATA.search(each.name))
         if not found:

@@ -90,6 +90,9 @@ def whole_seconds(value: object, longest: int, example: str) -> int:
     return seconds
 
 
+_IN_FILES = re.compile(r"(?:sqlite|duckdb)(?:\+\w+)?://")
+
+
 def database_address(value: str) -> str:
     """An SQLAlchemy address. One whose password is not percent-encoded would be read with half of it as the host.
 
@@ -100,7 +103,10 @@ def database_address(value: str) -> str:
         raise ValueError(
             "is not a database address; write it like sqlite:///var/history.sqlite or postgresql://user@host/database"
         )
-    if not _has_plain_host(value[found.end() :]):
+    rest = value[found.end() :]
+    if _IN_FILES.match(value) and rest and not rest.startswith(("/", "?")):
+        raise ValueError("names a file, so it needs three slashes (sqlite:///var/history.sqlite)")
+    if not _has_plain_host(rest):
         raise ValueError(
             "cannot be read: percent-encode the user and password in it (@ as %40, : as %3A, / as %2F, ? as %3F, "
             "% as %25), and write the port as a number"

@@ -103,6 +103,8 @@ def test_a_secret_file_that_cannot_be_used_is_named(content: bytes | None, said:
     [
         ("CALMON_WAREHOUSE_URL", "/var/hunter2.duckdb", "is not a database address"),
         ("CALMON_STORE_URL", "hunter2", "is not a database address"),
+        ("CALMON_STORE_URL", "sqlite://hunter2.sqlite", "names a file, so it needs three slashes"),
+        ("CALMON_WAREHOUSE_URL", "duckdb://hunter2.duckdb", "names a file, so it needs three slashes"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "hunter2", "is not a whole number of seconds"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "0", "is not a whole number of seconds"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "1e3", "is not a whole number of seconds"),
