@@ -20,6 +20,7 @@ from monitor.inference.change import mover
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
+from monitor.inference.weighted_shares import WeightedShare, unequal_share
 from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, shortfall, squared_losses
 from monitor.metrics.classification import agreed, missed, right
 from monitor.metrics.definition import MetricSpec
@@ -33,7 +34,7 @@ from monitor.metrics.discrimination import (
     with_unseen_pair,
 )
 
-Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread
+Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread | WeightedShare
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 _NOTHING = Interval(None, None, None, None)
@@ -154,7 +155,11 @@ def law_of(metric: str | MetricSpec, counts: Counts) -> Law | None:
     """The law by which this metric of these counts varies; None where the metric is undefined."""
     if not len(counts.cell):
         return None
-    made = _LAWS.get(MetricSpec.of(metric).name)
+    name = MetricSpec.of(metric).name
+    unequal = unequal_share(name, counts)
+    if unequal is not None:
+        return FScore(unequal) if name == "f1" else unequal
+    made = _LAWS.get(name)
     return registered_law(metric, counts) if made is None else made(counts)
 
 

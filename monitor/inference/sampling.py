@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scipy.special import (
     betainc,
@@ -27,6 +28,9 @@ from scipy.special import (
 
 from monitor.inference.change import Side
 from monitor.metrics.classification import Share, f1_of, jaccard_of
+
+if TYPE_CHECKING:
+    from monitor.inference.weighted_shares import WeightedShare
 
 _STRAIGHT = 1e7  # a gamma of this shape is normal to the last digit that matters
 _HALVINGS = 60
@@ -120,7 +124,7 @@ class FScore:
     F1 rises with J, so that limits and p-values are the exact ones of J.
     """
 
-    jaccard: Proportion
+    jaccard: Proportion | WeightedShare
 
     @property
     def value(self) -> float:

@@ -70,7 +70,7 @@ def right(counts: Counts) -> Share | None:
 
 def missed(counts: Counts) -> Share | None:
     """The share of missed positives with the effective number of positives; None without one."""
-    actual = _actual(counts)
+    actual = actual_weights(counts)
     return _share_among(counts, actual, actual[~counts.predicted])
 
 
@@ -91,14 +91,14 @@ def agreed(counts: Counts) -> Share | None:
     F1 is 2 J / (1 + J) of this share, so that F1 has the exact limits of a share.
     """
     counts = counts.take(counts.w > 0)
-    actual = _actual(counts)
+    actual = actual_weights(counts)
     return _share_among(counts, np.where(counts.predicted, counts.w, actual), actual[counts.predicted])
 
 
 def alarmed(counts: Counts) -> Share | None:
     """The share of predicted ones among the actual negatives, with their effective number; None without one."""
     counts = counts.take(counts.w > 0)
-    negative = counts.w - np.minimum(_actual(counts), counts.w)
+    negative = counts.w - np.minimum(actual_weights(counts), counts.w)
     return _share_among(counts, negative, negative[counts.predicted])
 
 
@@ -125,7 +125,7 @@ def _share_among(counts: Counts, among: Floats, part: Floats) -> Share | None:
     return Share(_within_one(float(part.sum()) / total), total**2 / squares / counts.design_effect)
 
 
-def _actual(counts: Counts) -> Floats:
+def actual_weights(counts: Counts) -> Floats:
     """The weight of actual positives in each group, shape (K,)."""
     return counts.wy if counts.score_is == "probability_of_label" else _where_predicted(counts)
 
@@ -276,7 +276,7 @@ SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
     "recall": positives_found,
     "false_positive_rate": alarmed,
     "specificity": lambda counts: others(alarmed(counts)),
-    "prevalence": lambda counts: share_of(counts, _actual(counts)),
+    "prevalence": lambda counts: share_of(counts, actual_weights(counts)),
 }
 """Metrics that are a share of rows: they have exact binomial limits."""
 
