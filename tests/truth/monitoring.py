@@ -117,27 +117,27 @@ def _no_row(reader: Reader, text: str, _: Any, source: str, window: str, since: 
         _since(reader, text, source, window, since, lambda r: r["state"] == "ok" and r["rows"] == 0)
 
 
-def _usual(reader: Reader, text: str, found: Row, usual: str) -> None:
+def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) -> None:
     before = [
         r for r in reader.facts.readings
         if (r["source"], r["schedule"]) == (found["source"], found["schedule"]) and r["state"] == "ok"
         and r["window_start"] < found["window_start"]
         and r["window_start"].weekday() == found["window_start"].weekday()
     ]  # fmt: skip
-    known = {round(median([r["rows"] for r in before[-8:]] or [0]))}
+    known = {round(median([r["rows"] for r in before[-windows:]] or [0]))}
     with_rows = [r["rows"] for r in before if r["rows"]]
-    known.add(round(median(with_rows[-8:] or [0])))
+    known.add(round(median(with_rows[-windows:] or [0])))
     reader.check(any(abs(int(usual.replace(",", "")) - k) <= 1 for k in known), "usual rows", text, known)
 
 
 @FINDING.add(
-    rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the \d+ (?:windows|days of this weekday) before\)\."
+    rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the (?P<count>\d+) (?:windows|days of this weekday) before\)\."
 )
-def _few_rows(reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str) -> None:
+def _few_rows(reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str, count: str) -> None:
     found = _newest_reading(reader, text, source, window)
     if found is not None:
         reader.number("rows", text, rows, found["rows"])
-        _usual(reader, text, found, usual)
+        _usual(reader, text, found, usual, int(count))
 
 
 @FINDING.add(
