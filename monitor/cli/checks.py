@@ -177,12 +177,15 @@ def asks(rule: Rule) -> str:
 
     >>> asks(Rule(id="x", metric="ece", condition="increase", threshold=0.02))
     'ece increase 0.02'
+    >>> asks(Rule(id="x", metric="ece", threshold=0.05, scope="source"))
+    'ece above 0.05, all labels together'
     """
+    scope = ", all labels together" if rule.scope == "source" else ""
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())
     condition = "accumulated above" if rule.accumulates else rule.condition
-    return f"{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}" + (f" ({match})" if match else "")
+    return f"{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{scope}" + (f" ({match})" if match else "")
 
 
 def destination(rule: Rule, config: Config) -> str:
