@@ -33,3 +33,4 @@ def test_a_quick_look_prints_both_tables(capsys: pytest.CaptureFixture[str]) -> 
     printed = capsys.readouterr().out
     assert "A lasting fall of precision" in printed
     assert "False alarms a year" in printed
+    assert "The plain e-process" in printed

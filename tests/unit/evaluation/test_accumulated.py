@@ -12,7 +12,7 @@ import pytest
 
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.promises import PastWindow, Promise, promises_of
 from monitor.core.records import Reason, Verdict, Window
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
@@ -192,3 +192,27 @@ def test_a_decade_of_labels_that_keep_their_promise_opens_nothing(rows: int) -> 
     kept = rng.binomial(rows, 0.9, size=(20, 520)) / rows
     paths = [restarted([Promise(rows, float(rows), 0.9, k) for k in label], 0.02) for label in kept.tolist()]
     assert max(path.max() for path in paths) < math.log(520 * 20)
+
+
+def test_labels_too_small_to_be_judged_alone_are_found_as_a_source() -> None:
+    """Sixty labels of two automated rows a week, each overconfident: none alone, all together."""
+    rng = np.random.default_rng(4)
+    names = [f"small {i}" for i in range(60)]
+
+    def drawn() -> dict[str | None, Counts]:
+        labels: dict[str | None, Counts] = {
+            name: counts_from_rows([0.9] * 2, (rng.random(2) < 0.75).astype(float), automate_at=0.8) for name in names
+        }
+        return {**labels, None: pool(labels.values())}
+
+    weeks = [drawn() for _ in range(8)]
+    past = tuple(
+        PastWindow(window(back), {label: promises_of(found) for label, found in labels.items()})
+        for back, labels in enumerate(weeks)
+        if back
+    )
+    known = SourceData("tickets", WindowCounts(window(), weeks[0]), past=past)
+    alone = verdicts_of(RULE, known, CONFIG, ())
+    assert {verdict.outcome for verdict in alone if verdict.subject.label in names} <= {"not_evaluated", "unconfirmed"}
+    (whole,) = verdicts_of(RULE.model_copy(update={"scope": "source"}), known, CONFIG, ())
+    assert (whole.subject.label, whole.outcome, whole.n) == (None, "breach", 960)
