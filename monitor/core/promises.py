@@ -57,8 +57,8 @@ def promise_of(counts: Counts) -> Promise | None:
     weight of a cell: one heavy row among many light ones says less than Kish's size allows for.
 
     >>> from monitor.core.counts import counts_from_rows
-    >>> promise_of(counts_from_rows([0.9, 0.9, 0.8, 0.8], [1, 0, 1, 1]))
-    Promise(rows=4, effective=4.0, promised=0.85, kept=0.75)
+    >>> promise_of(counts_from_rows([1.0, 1.0, 0.75, 0.75], [1, 0, 1, 1]))
+    Promise(rows=4, effective=4.0, promised=0.875, kept=0.75)
     """
     total = float(counts.w.sum())
     if not total > 0:

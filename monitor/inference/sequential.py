@@ -50,7 +50,7 @@ evidence needed grows with the logarithm only; and the cost of a run must not gr
 def log_e_values(windows: Sequence[Promise], margin: float) -> Floats:
     """The log e-value of every window at every size, shape (T, K).
 
-    >>> log_e_values([Promise(100, 100.0, 0.9, 0.88)], 0.02).max() <= 0
+    >>> bool(log_e_values([Promise(100, 100.0, 0.9, 0.88)], 0.02).max() <= 0)
     True
     """
     rows, promised, kept = np.array([(w.effective, w.promised, w.kept) for w in windows]).reshape(-1, 3).T[:, :, None]

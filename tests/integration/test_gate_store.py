@@ -230,12 +230,12 @@ def test_a_history_that_is_locked_closes_it_and_opens_it_again(file: Path) -> No
         ("UPDATE calmon_revision SET version_num = '0001'", "is at schema revision 0001"),
         ("DROP TABLE calmon_revision", "no tables of a history"),
         ("DROP TABLE thresholds", "no such table"),
-        ("UPDATE switches SET state = 'paused'", "holds what is no board"),
-        ("UPDATE switches SET lease_until = 'soon'", "holds what is no board"),
-        ("UPDATE switches SET blocked = '[[0.9, 0.1]]'", "holds what is no board"),
-        ("UPDATE switches SET blocked = '{nonsense'", "holds what is no board"),
-        ("UPDATE thresholds SET automate_at = -1", "holds what is no board"),
-        ("UPDATE thresholds SET automate_at = 'NaN'", "holds what is no board"),
+        ("UPDATE switches SET state = 'paused'", "holds what is no snapshot"),
+        ("UPDATE switches SET lease_until = 'soon'", "holds what is no snapshot"),
+        ("UPDATE switches SET blocked = '[[0.9, 0.1]]'", "holds what is no snapshot"),
+        ("UPDATE switches SET blocked = '{nonsense'", "holds what is no snapshot"),
+        ("UPDATE thresholds SET automate_at = -1", "holds what is no snapshot"),
+        ("UPDATE thresholds SET automate_at = 'NaN'", "holds what is no snapshot"),
     ],
 )
 def test_a_history_that_holds_what_means_nothing_closes_it(file: Path, statement: str, said: str) -> None:

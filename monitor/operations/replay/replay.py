@@ -132,9 +132,9 @@ def _verdicts(
         if rule.id in already:
             found += already[rule.id]
         elif not needs_whole_rows(rule):
-            for each in verdicts_of(rule, data, config, shifts, outcomes_only=True):
-                kept = {name: each.detail[name] for name in _NEEDED if name in each.detail}
-                found.append(replace(each, detail=kept))
+            for verdict in verdicts_of(rule, data, config, shifts, outcomes_only=True):
+                kept = {name: verdict.detail[name] for name in _NEEDED if name in verdict.detail}
+                found.append(replace(verdict, detail=kept))
     return tuple(found)
 
 
