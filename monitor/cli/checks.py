@@ -185,7 +185,10 @@ def asks(rule: Rule) -> str:
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())
     condition = "accumulated above" if rule.accumulates else rule.condition
-    return f"{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{scope}" + (f" ({match})" if match else "")
+    textbook = "textbook " if rule.value == "plug_in" else ""
+    plain = ", not tested" if rule.is_plain else ""
+    asked = f"{textbook}{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{plain}{scope}"
+    return asked + (f" ({match})" if match else "")
 
 
 def destination(rule: Rule, config: Config) -> str:

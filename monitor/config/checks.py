@@ -240,6 +240,18 @@ def _keys_of_accumulated(document: Document) -> Found:
             yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
 
 
+def _keys_of_plain(document: Document) -> Found:
+    """Which value is judged, and how certain it must be, are said of metrics that are compared with a threshold."""
+    for path, _ in document.listed("rules"):
+        test, accumulates = document.get(*path, "test"), document.get(*path, "condition") == "accumulated"
+        for key in ("certainty", "value"):
+            if document.get(*path, key) is None or not (test or accumulates):
+                continue
+            why = "a shift test" if test else "evidence that accumulates"
+            summary = f"{key} is of a metric that is compared with a threshold, and this rule is about {why}"
+            yield document.problem("CAL024", (*path, key), summary, f"no {key}", at_key=True)
+
+
 def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
     if document.get(*path, "where") in {"predicted", "automated"}:
         yield document.problem("CAL024", (*path, "where"), f"{name} is of all rows", "where: all, or leave the key out")
@@ -441,6 +453,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _metrics_of_kinds,
     _keys_of_whole,
     _keys_of_accumulated,
+    _keys_of_plain,
     _falling_metrics,
     _repeated_entries,
     _rule_ids,

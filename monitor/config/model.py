@@ -15,6 +15,8 @@ from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
+Certainty = Literal["none", "significant"]
+JudgedValue = Literal["debiased", "plug_in"]
 TestName = Literal["ks", "psi", "chi_square"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
@@ -189,10 +191,11 @@ class Rule(Later, Strict):
     """One rule. Exactly one of ``metric`` and ``test`` is set.
 
     ``average_run_length`` is how many weeks evidence that accumulates is quiet in the mean where nothing is wrong, for
-    all labels of a source together.
+    all labels of a source together. ``certainty`` "none" asks for no p-value, ``value`` "plug_in" compares the textbook
+    value with the threshold: both together are the decision of textbooks.
     """
 
-    _ADDED = frozenset({"average_run_length"})
+    _ADDED = frozenset({"average_run_length", "certainty", "value"})
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -209,6 +212,13 @@ class Rule(Later, Strict):
     scope: Literal["labels", "source"] = "labels"
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
+    certainty: Certainty = "significant"
+    value: JudgedValue = "debiased"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether being beyond the threshold is enough, significant or not."""
+        return self.certainty == "none"
 
     @property
     def compares(self) -> bool:
@@ -311,8 +321,9 @@ class Config(Strict):
         return tuple(rule for rule in self.rules if rule.schedule == schedule)
 
     def decision_rules(self, schedule: Schedule) -> int:
-        """How many rules of a schedule share the false discovery rate; those that accumulate have their own."""
-        return sum(rule.metric is not None and not rule.accumulates for rule in self.rules_for(schedule))
+        """How many rules of a schedule share the false discovery rate: not those that accumulate, or ask for none."""
+        sharing = (rule for rule in self.rules_for(schedule) if not (rule.accumulates or rule.is_plain))
+        return sum(rule.metric is not None for rule in sharing)
 
     @property
     def critical_route(self) -> Route | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -242,6 +243,25 @@ def plain_words(verdict: Verdict) -> str:
 
 def ending(verdict: Verdict) -> str:
     """The same sentence without its subject, and without how many windows were pooled."""
+    judged = as_judged(verdict)
+    asked = ["textbook value"] if judged is not verdict else []
+    asked += ["no significance asked for"] if verdict.detail.get("certainty") == "none" else []
+    said = verdict.outcome != "not_evaluated" and asked
+    return _ending(judged) + (f" ({', '.join(asked)})" if said else "")
+
+
+def as_judged(verdict: Verdict) -> Verdict:
+    """The verdict with the numbers that its rule judges: the textbook ones, without limits, where it asks for these."""
+    if verdict.detail.get("judged") != "plug_in":
+        return verdict
+    then, change = (verdict.detail.get(f"textbook_{name}") for name in ("baseline", "change"))
+    return replace(
+        verdict, value=verdict.plug_in, low=None, high=None,
+        baseline=then, change=change, change_low=None, change_high=None,
+    )  # fmt: skip
+
+
+def _ending(verdict: Verdict) -> str:
     if verdict.outcome == "breach":
         return _breach(verdict)
     told = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)

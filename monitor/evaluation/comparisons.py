@@ -25,6 +25,7 @@ from monitor.evaluation.rule_metrics import (
     rows_needed,
     rows_of,
     see,
+    textbook_detail,
     with_detectability,
 )
 from monitor.inference.memory import kept_with
@@ -93,7 +94,7 @@ def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: Evalu
 
 def _looks(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample | None]:
     """The rows that were measured of each subject in the end: as few windows as suffice, or all; None: no rows."""
-    deepest = [max(1, len(material.counts) // rule.for_windows) for material in materials]
+    deepest = [1 if rule.is_plain else max(1, len(each.counts) // rule.for_windows) for each in materials]
     found: list[RuleSample | None] = [None] * len(materials)
     open_ = set(range(len(materials)))
     for depth in range(1, max(deepest, default=0) + 1):
@@ -117,9 +118,9 @@ def _tried(
 ) -> RuleSample | None:
     """``depth`` pooled windows for each one that the rule asks for; None where they are not worth measuring.
 
-    Rows without weight say nothing, and too few rows nothing where more of them can be had.
+    Rows without weight say nothing, and too few rows nothing where more of them can be had. A plain rule pools none.
     """
-    sample = rows_of(rule, pooled(material.counts[: depth * rule.for_windows]))
+    sample = rows_of(rule, pooled(material.counts[: 1 if rule.is_plain else depth * rule.for_windows]))
     look = RuleSample(
         sample, rule, material.subject, material.window, material.baseline, evaluation, depth, material.parameters
     )
@@ -218,14 +219,14 @@ def _seen_evidence(
         baseline=then.value if then is not None else None,
         change=seen.change, change_low=seen.limits[0], change_high=seen.limits[1],
         p_value=seen.p_value, p_rate=seen.p_rate, detectable=look.detectable,
-        n=look.sample.rows, windows=len(used), beyond=exceeds_threshold(rule, now, then),
+        n=look.sample.rows, windows=1 if rule.is_plain else len(used), beyond=exceeds_threshold(rule, now, then),
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
         adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(used),
         detail={
             **seen.detail, "confidence": look.evaluation.confidence, "rows_needed": look.minimum,
             "seen_at_most": look.largest_allowed, **_behind(look.sample, rule.measure),
-            "asks": rule.for_windows, **parts,
+            "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),
         },
         checks=_comparable(look),
     )  # fmt: skip

@@ -231,7 +231,7 @@ def verdicts_of(
     if rule.accumulates:
         runs = [dated_promises(rule, data, material.subject.label) for material in materials]
         return _decided(rule, accumulate(rule, materials, runs, config.evaluation), data, config)
-    if outcomes_only and rule.metric == "ece" and config.evaluation.interval != "analytic":
+    if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
         return _outcomes(rule, materials, data, config)
     return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
 

@@ -22,7 +22,7 @@ from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
-from monitor.evaluation.rule_metrics import POWER, rows_needed
+from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed
@@ -144,15 +144,15 @@ def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: Ev
     if spread is None:
         return replace(found, n=rows.items, detail=asked)
     side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
-    low, high = spread.interval(evaluation.confidence)
+    now = _interval(spread, evaluation)
     detectable = spread.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
     allowed = largest_allowed(rule.measure, rule.threshold)
     return replace(
-        found, value=spread.value, low=low, high=high, plug_in=spread.plug_in, n=rows.items,
+        found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, n=rows.items,
         p_value=spread.p_value(rule.threshold, side), detectable=detectable,
-        beyond=spread.value < rule.threshold if side == "below" else spread.value > rule.threshold,
-        adequate=rows.items >= minimum and detectable is not None and detectable <= allowed,
-        detail=asked | {"seen_at_most": allowed, "asks": 1, "groups": []},
+        beyond=exceeds_threshold(rule, now, None),
+        adequate=rows.items >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
+        detail=asked | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
@@ -111,8 +113,15 @@ class RuleSample:
 
     @property
     def adequate(self) -> bool:
-        """Whether there are rows enough, and a change that matters would have been seen with 80% power."""
-        return self.enough and self.detectable is not None and self.detectable <= self.largest_allowed
+        """Whether there are rows enough, and a change that matters would have been seen with 80% power.
+
+        A plain rule asks for rows only.
+        """
+        return self.enough and (self.rule.is_plain or self._could_be_seen)
+
+    @property
+    def _could_be_seen(self) -> bool:
+        return self.detectable is not None and self.detectable <= self.largest_allowed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +149,7 @@ def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> lis
     """
     found = [_in_bins(look) for look in looks]
     asked = [place for place, look in enumerate(found) if look.usable]
-    if not asked:
+    if not asked or found[asked[0]].rule.is_plain:
         return found
     within = [None if last[place] else found[place].largest_allowed for place in asked]
     could = _detectables([found[place] for place in asked], within)
@@ -159,7 +168,10 @@ def see(looks: Sequence[RuleSample]) -> list[Measurement]:
 
 
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
-    """Other rows by themselves: ``n``, the debiased ``value`` (or increase), and if it is ``beyond`` the threshold."""
+    """Other rows by themselves: ``n``, the judged ``value`` (or increase), and if it is ``beyond`` the threshold.
+
+    Of a plain rule fewer rows than it asks for are never beyond: nothing else keeps chance out.
+    """
     samples = [rows_of(look.rule, group) for look, group in groups]
     found: list[dict[str, Any]] = [{"n": sample.rows, "value": None, "beyond": False} for sample in samples]
     alone = {
@@ -175,12 +187,13 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
     compared = rule.compares
     frozen = [then for then, _ in _intervals(looks, BASELINE)] if compared else [None] * len(looks)
     for place, (now, _), then in zip(asked, _intervals(looks, WINDOW), frozen, strict=True):
-        found[place] |= {"value": _found(rule, now, then), "beyond": exceeds_threshold(rule, now, then)}
+        enough = alone[place].enough or not rule.is_plain
+        found[place] |= {"value": _found(rule, now, then), "beyond": enough and exceeds_threshold(rule, now, then)}
     return found
 
 
 def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
-    """Whether the debiased value, or its change since the baseline, is past the threshold."""
+    """Whether the value that the rule judges, or its change since the baseline, is past the threshold."""
     found = _found(rule, now, then)
     if found is None:
         return False
@@ -202,7 +215,19 @@ def rows_of(rule: Rule, counts: Counts) -> Counts:
 
 
 def _found(rule: Rule, now: Interval, then: Interval | None) -> float | None:
+    if rule.value == "plug_in":
+        now = replace(now, value=now.plug_in)
+        then = None if then is None else replace(then, value=then.plug_in)
     return _increase(now, then) if rule.compares else now.value
+
+
+def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[str, Any]:
+    """What is stored of a rule that judges textbook values: that it does, and those of baseline and change."""
+    if rule.value != "plug_in":
+        return {}
+    then_value = {} if then is None else {"textbook_baseline": then.plug_in}
+    change = {} if then is None else {"textbook_change": _found(rule, now, then)}
+    return {"judged": rule.value, **then_value, **change}
 
 
 def _increase(now: Interval, then: Interval | None) -> float | None:
@@ -276,8 +301,20 @@ def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[s
     found = []
     for look, result in zip(looks, results, strict=True):
         textbook = largest_gap(stack([look.tables[side]])) if result.interval.value is not None else None
-        found.append((replace(result.interval, plug_in=textbook), worst_bin(result)))
+        worst = worst_bin(result) if look.rule.value == "debiased" else _textbook_worst(look.tables[side])
+        found.append((replace(result.interval, plug_in=textbook), worst))
     return found
+
+
+def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
+    """The bin of the textbook MCE: the largest gap of the bins as they are; empty without rows."""
+    gap = np.where(bins.w > 0, bins.rate - bins.score, 0.0)
+    worst = int(np.abs(gap).argmax())
+    if not bins.w.any():
+        return {}
+    return {
+        "worst_range": list(bins.range_of(worst)), "worst_n": int(bins.n[worst]), "worst_gap": float(gap[worst]),
+    }  # fmt: skip
 
 
 def _law(look: RuleSample, counts: Counts) -> levels.Law | None:
@@ -313,9 +350,16 @@ def _tested(looks: Sequence[RuleSample]) -> list[BinCounts]:
 
 
 def _blocked(look: RuleSample) -> dict[str, Any]:
-    """The score ranges that are significantly beyond the threshold, for a rule that blocks them."""
+    """The score ranges that are significantly beyond the threshold, for a rule that blocks them.
+
+    Of a plain rule those whose gap in the bins as they are is beyond it.
+    """
     if "block_scores" not in look.rule.actions or not look.tables:
         return {}
+    if look.rule.is_plain:
+        bins = look.tables[WINDOW]
+        far = np.flatnonzero((bins.w > 0) & (np.abs(bins.rate - bins.score) > look.rule.threshold))
+        return {"blocked": [list(bins.range_of(int(index))) for index in far]}
     ranges = breaching_bins(look.tables[WINDOW], look.rule.threshold, look.evaluation.confidence)
     return {"blocked": [list(each) for each in ranges]}
 

@@ -3,7 +3,8 @@
 A breach needs two things: the debiased value (or change) past the threshold, *and* an adjusted
 p-value below the false discovery rate. What has only the first is "unconfirmed", and "ok" says that
 the value is within the threshold and that the rows could have shown otherwise. "Not enough
-evidence" is an outcome of its own.
+evidence" is an outcome of its own. A rule with ``certainty: none`` asks for the first only, in
+enough rows: the decision of textbooks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def decide(
     of `metric:` rules of the schedule. Shift tests are families of their own. ``acts_from`` gives the
     score from which a label acts alone: blocking below it stops nothing, and is not critical.
     """
-    tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None]
+    tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None and not rule.is_plain]
     rules = 1 if rule.test is not None else decision_rules
     values = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
     adjusted = dict(zip(tested, adjust(values, rules), strict=True)) if values else {}
@@ -52,7 +53,7 @@ def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
     if evidence.problem is not None:
         return {}
     p_value = evidence.p_value
-    rank = None if p_value is None else sum(p <= p_value for p in values)
+    rank = None if p_value is None or not values else sum(p <= p_value for p in values)
     flags = {"beyond": evidence.beyond, "streak": evidence.streak, "adequate": evidence.adequate}
     return {**flags, "p_rate": evidence.p_rate, "rank": rank}
 
@@ -74,6 +75,8 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     beyond = DecisionCheck("beyond", evidence.beyond, ("change" if compares else "value", "threshold"))
     streak = DecisionCheck("every_window", evidence.streak, ("groups",))
     running = () if rule.for_windows == 1 and evidence.streak else (streak,)
+    if rule.is_plain:
+        return _plain(rule, evidence, (beyond, *running))
     significant = _significant(rule, evidence, p_adjusted, rate)
     asked = (*evidence.checks, beyond, *running, significant)
     if beyond.passed and streak.passed and significant.passed:
@@ -86,6 +89,20 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
         return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, asked)
     reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if streak.passed else Reason.STREAK_INCOMPLETE
     return VerdictDecision("unconfirmed", reason, asked)
+
+
+def _plain(rule: Rule, evidence: Comparison, asked: tuple[DecisionCheck, ...]) -> VerdictDecision:
+    """The decision without a p-value: enough rows, and beyond the threshold in every window."""
+    rows = DecisionCheck("enough_rows", evidence.adequate, ("n", "rows_needed"))
+    checks = (*evidence.checks, rows, *asked)
+    if not rows.passed or evidence.plug_in is None:
+        return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
+    if not evidence.beyond:
+        return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, checks)
+    if not evidence.streak:
+        return VerdictDecision("unconfirmed", Reason.STREAK_INCOMPLETE, checks)
+    level = {"increase": Reason.INCREASED, "decrease": Reason.DECREASED, "below": Reason.BELOW_THRESHOLD}
+    return VerdictDecision("breach", level.get(rule.condition, Reason.ABOVE_THRESHOLD), checks)
 
 
 def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
@@ -142,6 +159,7 @@ def verdict_id(rule: Rule, evidence: Comparison, revision: str) -> str:
 def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, revision: str) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed, list(check.numbers)] for check in found.checks]
+    certainty = {"certainty": rule.certainty} if rule.is_plain else {}
     return Verdict(
         id=verdict_id(rule, evidence, revision), rule=rule.id, subject=evidence.subject, window=evidence.window,
         metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
@@ -151,5 +169,5 @@ def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: f
         p_adjusted=p_adjusted, detectable=evidence.detectable, n=evidence.n, windows=evidence.windows,
         baseline_version=evidence.baseline_version, rules_revision=revision, data_digest=evidence.data_digest,
         actions=rule.actions if found.outcome == "breach" else (),
-        detail=dict(evidence.detail) | {"condition": rule.condition, "checks": checks},
+        detail=dict(evidence.detail) | certainty | {"condition": rule.condition, "checks": checks},
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import title
+from monitor.core.wording import as_judged, title
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS = ("ks", "psi", "chi_square")
@@ -49,7 +49,8 @@ def numbers_of(verdict: Verdict, check: DecisionCheck) -> dict[str, Any]:
     names = {"baseline_version": "version"}
     if check.name == "beyond":
         names |= {"value": "measured", "change": "measured"}
-    stored = {name: getattr(verdict, name, verdict.detail.get(name)) for name in check.numbers}
+    judged = as_judged(verdict)
+    stored = {name: getattr(judged, name, judged.detail.get(name)) for name in check.numbers}
     return {names.get(name, name): number for name, number in stored.items()}
 
 
@@ -124,9 +125,10 @@ def size(evidence: float) -> str:
 
 def measured(verdict: Verdict) -> float | None:
     """What was compared with the threshold: the change for an increase, minus it for a decrease, else the value."""
+    judged = as_judged(verdict)
     if falls(verdict):
-        return None if verdict.change is None else -verdict.change
-    return verdict.change if rises(verdict) else verdict.value
+        return None if judged.change is None else -judged.change
+    return judged.change if rises(verdict) else judged.value
 
 
 def is_floor(verdict: Verdict) -> bool:
@@ -276,8 +278,14 @@ def _rows_words(verdict: Verdict) -> str:
     return rows if needed is None else f"{rows} ({needed:,} are needed)"
 
 
+def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
+    """Asked of rules that ask for no p-value."""
+    answer = _rows_words(verdict)
+    return "Are there enough rows?", answer if measured(verdict) is not None else f"{answer}, and it is undefined"
+
+
 _GATES = (_readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result)
-_DECISIONS = (_beyond, _every_window, _sure, _enough_evidence, _behaviour, _could_be_seen)
+_DECISIONS = (_enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _could_be_seen)
 _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
     words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from monitor.core.baseline import Baseline
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
-from monitor.core.wording import SHORTFALL, advice, clean, plain_words, title, unconfirmed_words
+from monitor.core.wording import SHORTFALL, advice, as_judged, clean, plain_words, title, unconfirmed_words
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
 from monitor.report.decision_checks import (
@@ -157,10 +157,20 @@ def _rule(known: VerdictContext) -> Step:
         asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}?"
     else:
         asks = f"is {name} {condition or 'beyond'} {limit}?"
+    asks = f"{asks}{_certainty(verdict)}"
     running = verdict.detail.get("asks", 1)
     more = f" In each of {running} windows or groups of windows in a row." if running > 1 else ""
     numbers = {"threshold": verdict.threshold, "condition": condition, "for": running, "severity": verdict.severity}
     return Step("rule", f"Asked by {verdict.rule} ({verdict.severity}): {asks}{more}", numbers)
+
+
+def _certainty(verdict: Verdict) -> str:
+    """What a rule with ``certainty`` or ``value`` asks for; "" for any other."""
+    textbook = verdict.detail.get("judged") == "plug_in"
+    plain = verdict.detail.get("certainty") == "none"
+    return (" It judges the textbook value." if textbook else "") + (
+        " Being beyond the threshold is enough, significant or not (certainty: none)." if plain else ""
+    )
 
 
 def _population(known: VerdictContext) -> Step:
@@ -276,6 +286,7 @@ def _textbook(known: VerdictContext) -> Step | None:
         "value above has thin bins merged and would show as much in half of all samples",
     }
     text = f"Textbook value: {number(plug_in)}. {why.get(verdict.metric, 'The value above is debiased').capitalize()}."
+    text += " This rule judges the textbook value." if as_judged(verdict) is not verdict else ""
     return Step("textbook", text, {"plug_in": plug_in, "value": value})
 
 
@@ -296,7 +307,7 @@ def _worst(known: VerdictContext) -> Step | None:
 
 
 def _against(known: VerdictContext) -> Step | None:
-    verdict, baseline = known.verdict, known.baseline
+    verdict, baseline = as_judged(known.verdict), known.baseline
     if verdict.baseline_version is None or not (compares(verdict) or verdict.metric in TESTS):
         return None
     text = f"Against baseline version {verdict.baseline_version}"
@@ -311,7 +322,7 @@ def _against(known: VerdictContext) -> Step | None:
 
 
 def _change(known: VerdictContext) -> Step | None:
-    verdict = known.verdict
+    verdict = as_judged(known.verdict)
     if verdict.change is None:
         return None
     text = f"Change: {verdict.change:+.4g}"
@@ -410,6 +421,8 @@ def _failed(checks: tuple[DecisionCheck, ...], *names: str) -> DecisionCheck | N
 def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.reason in _JUDGED_NOTHING or _failed(checks, "test_result"):
         return "and not breach because nothing was measured"
+    if _failed(checks, "enough_rows"):
+        return "and not breach because there are too few rows"
     stop = _failed(checks, "beyond", "every_window", "sure", "enough_evidence")
     if measured(verdict) is None:
         return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
@@ -431,22 +444,26 @@ def _measured_words(verdict: Verdict) -> str:
 
 def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.outcome == "breach":
-        sure = "there were enough rows" if verdict.metric == "psi" else "chance could hardly have done it"
+        plain = verdict.detail.get("certainty") == "none"
+        sure = "there were enough rows" if verdict.metric == "psi" or plain else "chance could hardly have done it"
         return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {sure}"
     if verdict.outcome == "unconfirmed":
         return f"and not ok because {_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
-    if _failed(checks, "could_be_seen") is None:
+    if _failed(checks, "could_be_seen", "enough_rows") is None:
         return "and not ok because silence would look like an all-clear"
     if measured(verdict) is None:
         return "and not ok because nothing that could be defined was seen: this is no all-clear"
     most, needed = verdict.detail.get("seen_at_most"), verdict.detail.get("rows_needed")
     sharp = most is not None and verdict.detectable is not None and verdict.detectable <= most
-    if needed is not None and verdict.n < needed and (sharp or verdict.metric in TESTS):
+    plain = verdict.detail.get("certainty") == "none"
+    if needed is not None and verdict.n < needed and (sharp or plain or verdict.metric in TESTS):
         return f"and not ok because the rule asks for {needed:,} rows: this is no all-clear"
     return "and not ok because a change that matters could have gone unseen: this is no all-clear"
 
 
 def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
+    if verdict.detail.get("certainty") == "none":
+        return "and not left unjudged because there were the rows that the rule asks for"
     if verdict.outcome == "breach":
         few = verdict.detail.get("adequate") is False
         return "and not left unjudged because what is significant needs no more rows, few as they are" if few else ""
@@ -478,6 +495,8 @@ _INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[DecisionCheck, ...]], str]] 
 
 
 def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
+    if verdict.detail.get("certainty") == "none":
+        return "and whether chance or the traffic alone did it was not asked"
     p_rate = verdict.detail.get("p_rate")
     if verdict.reason == Reason.TRAFFIC_MIX:
         return "and not increased because at equal scores no other behaviour shows: traffic moved to where it was wrong"

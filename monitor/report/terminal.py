@@ -16,7 +16,7 @@ from monitor.config.model import Config
 from monitor.core.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
-from monitor.core.wording import clean
+from monitor.core.wording import as_judged, clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
 from monitor.report import words
@@ -191,8 +191,9 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     for v in sorted(verdicts, key=lambda v: (order[v.outcome], v.subject.name, v.rule)):
         rule = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
         label = _name(v.subject).append(f"\n{v.id[:12]}", style="dim")
-        value = f"{words.number(v.value)}\n{words.pooled(v.windows, UNITS[v.window.schedule])}".rstrip()
-        limits = words.number(v.change, sign=True), words.number(v.threshold)
+        judged = as_judged(v)
+        value = f"{words.number(judged.value)}\n{words.pooled(v.windows, UNITS[v.window.schedule])}".rstrip()
+        limits = words.number(judged.change, sign=True), words.number(v.threshold)
         table.add_row(rule, label, value, *limits, words.p_text(v.p_adjusted), f"{v.n:,}")
     return table
 

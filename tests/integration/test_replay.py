@@ -139,6 +139,20 @@ def test_a_rule_that_one_file_has_alone_shows_first(world: World) -> None:
         assert sides == (["present", "proposed"] if each["in"] == "both" else [each["in"]])
 
 
+def test_a_textbook_rule_is_tried_on_the_days_that_were_run(world: World) -> None:
+    plain = (
+        "  - {id: plain-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2,\n"
+        "     certainty: none, value: plug_in, min_samples: 30, severity: info, actions: [slack]}\n"
+    )
+    found = replayed(world, CONFIG.replace(SHORTFALL, plain + SHORTFALL))
+    opened = {each.incident.label for each in found.proposed.incidents if each.incident.rule == "plain-days"}
+    by_ours = {each.incident.label for each in found.proposed.incidents if each.incident.rule == "ece-two-days"}
+    assert by_ours < opened  # days of few rows: the plain rule fires at healthy labels too
+    others = {i.incident.id for i in found.proposed.incidents if i.incident.rule != "plain-days"}
+    assert {i.incident.id for i in found.present.incidents} == others
+    assert found.agreement.differences == ()
+
+
 def test_a_rule_that_acts_no_more_turns_nothing_off_and_its_incidents_are_the_same_trouble(world: World) -> None:
     acts = "[slack, disable_automation]"
     rules = CONFIG.replace(acts, "[slack]").replace("severity: critical", "severity: info")

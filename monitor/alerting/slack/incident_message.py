@@ -52,6 +52,7 @@ from monitor.core.records import IncidentReason, Verdict, Window
 from monitor.core.wording import (
     LABEL_LENGTH,
     amount,
+    as_judged,
     by_whom,
     clean,
     count_of,
@@ -433,7 +434,9 @@ def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
     """Value with interval, limit, rows and adjusted p of one verdict."""
     overconfidence = "overconfidence" if defined else _DEFINED
     name = overconfidence if verdict.metric == "shortfall" else title(verdict.metric)
-    parts = [f"{name} {_measured(verdict.value, verdict.low, verdict.high)}", f"limit {verdict.threshold:g}"]
+    textbook = [f"textbook {_measured(verdict.plug_in, None, None)}"] if as_judged(verdict) is not verdict else []
+    found = f"{name} {_measured(verdict.value, verdict.low, verdict.high)}"
+    parts = [found, *textbook, f"limit {verdict.threshold:g}"]
     parts.append(f"n = {verdict.n:,}{f' of {verdict.windows} windows' if verdict.windows > 1 else ''}")
     if verdict.p_adjusted is not None:
         parts.append(f"adjusted p {verdict.p_adjusted:.2g}")

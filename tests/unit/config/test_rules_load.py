@@ -403,3 +403,17 @@ def test_every_mapping_of_the_file_refuses_keys_it_does_not_know(data: st.DataOb
 
 def test_every_kind_of_mapping_is_known_to_the_sections() -> None:
     assert set(SECTIONS.values()) == set(Strict.__subclasses__())
+
+
+def test_a_plain_rule_takes_no_share_of_the_false_discovery_rate_and_rules_without_the_keys_are_as_before() -> None:
+    text = (
+        "version: 1\nsources: {t: {relation: t, score_is: probability_of_label}}\nrules:\n"
+        "  - {id: a, metric: ece, threshold: 0.2%s}\n  - {id: b, metric: mce, threshold: 0.3}\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+    without, said = parse_config(text % ""), parse_config(text % ", certainty: significant, value: debiased")
+    plain = parse_config(text % ", certainty: none, value: plug_in")
+    assert "certainty" not in without.rules[0].model_dump_json()
+    assert without.revision == said.revision
+    assert plain.revision != without.revision
+    assert (without.decision_rules("weekly"), plain.decision_rules("weekly")) == (2, 1)

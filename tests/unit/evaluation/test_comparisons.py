@@ -19,6 +19,7 @@ from monitor.core.records import Reason, ShiftResult, Subject, Window
 from monitor.evaluation.comparisons import RuleInput, compare, pooled
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import SourceData, WindowCounts, material_of, poolable, windows_needed
+from monitor.evaluation.verdicts import decide
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 EVALUATION = EvaluationConfig(resamples=200)
@@ -68,6 +69,89 @@ def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -
     assert found.p_value < 1e-6
     assert found.change == pytest.approx((found.value or 0) - (found.baseline or 0))
     assert (found.change_low or 0) < (found.change or 0) < (found.change_high or 0)
+
+
+def textbook_ece(counts: Counts, edges: tuple[int, ...]) -> float:
+    """The ECE of the textbook, bin by bin."""
+    found, bins = 0.0, np.searchsorted(edges, counts.cell, side="left")
+    for bin_ in np.unique(bins):
+        mine = bins == bin_
+        found += abs(counts.wy[mine].sum() - counts.ws[mine].sum()) / counts.w.sum()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("n", [300, 700])
+def test_the_plain_two_day_rule_looks_at_the_textbook_ece_of_each_day_by_itself(seed: int, n: int) -> None:
+    rule = Rule.model_validate(
+        {"id": "two", "metric": "ece", "threshold": 0.085, "schedule": "daily", "for": 2, "certainty": "none",
+         "value": "plug_in", "min_samples": 300}
+    )  # fmt: skip
+    days = [rows(n, over=0.15, seed=100 * seed + back) for back in range(4)]
+    edges = [equal_frequency_edges(each, 15) for each in days]
+    first, second = (textbook_ece(each, of) for each, of in zip(days[:2], edges, strict=False))
+    found = compare(rule, material(*days, at=day()), EVALUATION)
+    (verdict,) = decide(rule, [found], rate=0.01, decision_rules=9, revision="r")
+    assert found.plug_in == pytest.approx(first, abs=1e-12)
+    assert [group["value"] for group in found.detail["groups"]] == pytest.approx([first, second], abs=1e-12)
+    assert (found.n, found.windows) == (n, 1)
+    expected = "ok" if first <= 0.085 else "breach" if second > 0.085 else "unconfirmed"
+    assert verdict.outcome == expected
+
+
+@pytest.mark.parametrize(("n", "off", "page"), [(150, 0.0, 0.80), (300, 0.0, 0.12), (700, 0.0, 0.0), (700, 0.12, 1.0)])
+def test_the_plain_two_day_rule_fires_as_often_as_its_page_says(n: int, off: float, page: float) -> None:
+    rng, fired, pairs = np.random.default_rng(17), 0, 150
+    for _ in range(pairs):
+        eces = []
+        for _ in range(2):
+            score = rng.beta(1.2, 1.8, n)
+            outcome = rng.random(n) < np.clip(score - off, 0, 1)
+            counts = counts_from_rows(score, outcome)
+            eces.append(textbook_ece(counts, equal_frequency_edges(counts, 15)))
+        fired += min(eces) > 0.08
+    assert abs(fired / pairs - page) < 0.1
+
+
+def test_a_plain_day_of_too_few_rows_is_not_judged_and_makes_no_streak() -> None:
+    rule = Rule.model_validate(
+        {"id": "two", "metric": "ece", "threshold": 0.05, "schedule": "daily", "for": 2, "certainty": "none"}
+    )
+    bad, few = rows(700, over=0.5), rows(100, over=0.5, seed=2)
+    outcomes = []
+    for days in ((bad, bad), (bad, few), (few, bad), (bad,)):
+        (verdict,) = decide(
+            rule, [compare(rule, material(*days, at=day()), EVALUATION)], rate=0.01, decision_rules=1, revision="r"
+        )
+        outcomes.append(verdict.outcome)
+    assert outcomes == ["breach", "unconfirmed", "not_evaluated", "unconfirmed"]
+
+
+@pytest.mark.parametrize("value", ["plug_in", "debiased"])
+def test_a_rise_of_the_value_that_is_asked_for_is_what_is_compared(value: str) -> None:
+    base, now = pinned(rows(20_000)), rows(700, over=0.02, seed=3)
+    rule = RISE.model_copy(update={"value": value, "certainty": "none"})
+    found = compare(rule, material(now, baseline=base), EVALUATION)
+    rise = textbook_ece(now, base.edges["all"]) - textbook_ece(base.counts, base.edges["all"])
+    judged = rise if value == "plug_in" else (found.change or 0.0)
+    assert found.beyond == (judged > RISE.threshold)
+    assert found.adequate
+    if value == "plug_in":
+        assert found.detail["textbook_change"] == pytest.approx(rise, abs=1e-12)
+        assert (found.change or 0.0) < rise
+
+
+def test_a_plain_rule_blocks_the_ranges_whose_gap_as_it_is_exceeds_the_threshold() -> None:
+    blocks = ("slack", "block_scores")
+    rule = Rule(id="b", metric="mce", threshold=0.1, certainty="none", value="plug_in", actions=blocks)  # type: ignore[arg-type]
+    now = rows(700, over=0.3, seed=5)
+    found = compare(rule, material(now), EVALUATION)
+    bins = bin_counts(now, equal_frequency_edges(now, 15))
+    gaps = {bins.range_of(k): abs(bins.rate[k] - bins.score[k]) for k in range(len(bins.n)) if bins.n[k]}
+    assert {tuple(each) for each in found.detail["blocked"]} == {at for at, gap in gaps.items() if gap > 0.1}
+    assert found.plug_in == pytest.approx(max(gaps.values()), abs=1e-12)
+    assert abs(found.detail["worst_gap"]) == pytest.approx(found.plug_in, abs=1e-12)
+    assert tuple(found.detail["worst_range"]) in gaps
 
 
 @pytest.mark.parametrize("part", ["brier_reliability", "brier_resolution"])

@@ -54,6 +54,30 @@ def test_the_decision_table(
     assert (decision.outcome, decision.reason) == (outcome, reason)
 
 
+PLAIN = ABOVE.model_copy(update={"certainty": "none"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "outcome", "reason"),
+    [
+        (PLAIN, evidence(plug_in=0.3, p_value=0.9), "breach", Reason.ABOVE_THRESHOLD),
+        (PLAIN, evidence(plug_in=0.1, p_value=1e-9, beyond=False), "ok", Reason.WITHIN_THRESHOLD),
+        (PLAIN, evidence(plug_in=0.3, streak=False), "unconfirmed", Reason.STREAK_INCOMPLETE),
+        (PLAIN, evidence(plug_in=0.3, adequate=False), "not_evaluated", Reason.TOO_FEW_ROWS),
+        (PLAIN, evidence(), "not_evaluated", Reason.TOO_FEW_ROWS),
+        (PLAIN, evidence(problem=Reason.NO_ROWS), "not_evaluated", Reason.NO_ROWS),
+        (RISE.model_copy(update={"certainty": "none"}), evidence(plug_in=0.3), "breach", Reason.INCREASED),
+        (BELOW.model_copy(update={"certainty": "none"}), evidence(plug_in=0.3), "breach", Reason.BELOW_THRESHOLD),
+    ],
+)
+def test_a_rule_that_asks_for_no_certainty_asks_for_rows_and_the_threshold_only(
+    rule: Rule, found: Comparison, outcome: Outcome, reason: Reason
+) -> None:
+    (verdict,) = decide(rule, [found], rate=RATE, decision_rules=6, revision="r")
+    assert (verdict.outcome, verdict.reason, verdict.p_adjusted) == (outcome, reason, None)
+    assert verdict.detail["certainty"] == "none"
+
+
 def test_a_breach_of_few_rows_stays_a_breach() -> None:
     assert decision_of(RISE, evidence(adequate=False), 1e-9, RATE).outcome == "breach"
 

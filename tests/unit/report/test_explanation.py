@@ -45,6 +45,9 @@ TWO_DAYS = Rule.model_validate(
     {"id": "ece-two-days", "metric": "ece", "condition": "above", "threshold": 0.08, "schedule": "daily", "for": 2,
      "severity": "critical", "actions": ("slack", "disable_automation")}
 )  # fmt: skip
+TEXTBOOK = TWO_DAYS.model_copy(update={"id": "ece-two-plain-days", "certainty": "none", "value": "plug_in"})
+TEXTBOOK_DAYS = [{"windows": 1, "n": 702, "value": 0.104, "beyond": True},
+                 {"windows": 1, "n": 688, "value": 0.097, "beyond": True}]  # fmt: skip
 AUC = Rule(id="auc-floor", metric="roc_auc", condition="below", threshold=0.8)
 FALL = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
 LASTING = Rule(
@@ -203,6 +206,16 @@ KNOWN: dict[str, VerdictContext] = {
         SHORTFALL,
         level(SHORTFALL, value=0.62, low=0.3, high=0.85, plug_in=0.62, p_value=1e-6, detectable=0.31, n=21, windows=4,
               adequate=False, detail=behind(4.2, 0.91, 0.29, rows_needed=30, seen_at_most=0.2375, design_effect=5.0)),
+    ),
+    "above_threshold--textbook": known(
+        TEXTBOOK,
+        level(TEXTBOOK, value=0.078, low=0.041, high=0.112, plug_in=0.104, p_value=0.21, n=702,
+              detail=behind(702, 0.44, 0.38, asks=2, groups=TEXTBOOK_DAYS, judged="plug_in")),
+    ),
+    "too_few_rows--textbook": known(
+        TEXTBOOK,
+        level(TEXTBOOK, value=0.078, low=0.0, high=0.212, plug_in=0.144, p_value=0.21, n=302, adequate=False,
+              detail=behind(302, 0.44, 0.38, asks=2, groups=TEXTBOOK_DAYS, judged="plug_in")),
     ),
     "above_threshold--blocked": known(
         BLOCKS,
