@@ -403,3 +403,41 @@ def test_tables_of_postgresql_and_sqlite_are_found(folder: Path, fresh_postgres_
     found = calmon("init", "w.db", "--yes")
     assert found.exit_code == 0, found.output
     assert "sqlite:///w.db" in found.stdout or ".env is there" in found.stdout
+
+
+@pytest.mark.postgres
+def test_two_tables_of_postgresql_give_a_first_week_in_three_commands(folder: Path, fresh_postgres_url: str) -> None:
+    engine = sa.create_engine(fresh_postgres_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TABLE predictions (ticket_id int, intent text, confidence numeric, created_at timestamp)"
+        )
+        connection.exec_driver_sql("CREATE TABLE resolutions (ticket text, category text, closed_at timestamptz)")
+        for number, row in enumerate(single(400)):
+            when = datetime.fromisoformat(row["resolved_at"]) - timedelta(days=14)
+            connection.exec_driver_sql(
+                "INSERT INTO predictions VALUES (%s, %s, %s, %s)",
+                (number, row["predicted_label"], row["confidence"], when.replace(tzinfo=None)),
+            )
+            connection.exec_driver_sql(
+                "INSERT INTO resolutions VALUES (%s, %s, %s)", (str(number), row["true_label"], when)
+            )
+    engine.dispose()
+    found = calmon(
+        "init",
+        fresh_postgres_url,
+        "--relation",
+        "predictions",
+        "--truth",
+        "resolutions",
+        "--on",
+        "ticket_id=ticket",
+        "--yes",
+    )
+    assert found.exit_code == 0, found.output
+    assert "predictions can be read: 400 rows, 3 labels" in found.stdout
+    environment = {"CALMON_WAREHOUSE_URL": fresh_postgres_url}
+    assert calmon("check", **environment).exit_code == 0
+    week = calmon("run", "weekly", "--json", **environment)
+    assert week.exit_code == 0, week.output
+    assert '"source-ece"' in week.stdout
