@@ -108,7 +108,10 @@ def _place(data: str | None, *, ask: bool) -> _Place:
     if data is None and (known is None or ask):
         if not ask:
             raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv --yes")
-        data = typer.prompt("Where are the data (an address, a file, or a folder)?", default=known)
+        try:
+            data = typer.prompt("Where are the data (an address, a file, or a folder)?", default=known)
+        except typer.Abort:  # nobody is there to answer
+            raise cli.UsageError("no answer: give an address or a file, such as calmon init tickets.csv") from None
     return _place_of(data or known or "")
 
 

@@ -18,6 +18,8 @@ def serve() -> None:
 
     Where PREFECT_API_URL is not set, a Prefect server is started for as long as this runs. Ends with Ctrl-C.
     """
+    with cli.plain_errors():
+        cli.configuration()  # a broken one starts nothing, and needs no other process to say so
     spec = find_spec(_SERVING.partition(".")[0])
     if spec is None or find_spec("prefect") is None or spec.submodule_search_locations is None:
         raise cli.fail("the schedules are not installed here: install calibration-monitor with its flows and Prefect")

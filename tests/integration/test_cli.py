@@ -390,9 +390,14 @@ READ_THE_HISTORY_ONLY = {
     ("incidents", "show"), ("db", "upgrade"), ("db", "check"), ("automation", "thresholds", "list"),
 }  # fmt: skip
 MAKES_A_HISTORY = {("db", "init")}
+NEEDS_NO_CONFIGURATION = {("version",)}
 
 
-@pytest.mark.parametrize("words", [w for w in LEAVES if w not in READ_THE_HISTORY_ONLY | MAKES_A_HISTORY], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [w for w in LEAVES if w not in READ_THE_HISTORY_ONLY | MAKES_A_HISTORY | NEEDS_NO_CONFIGURATION],
+    ids=" ".join,
+)
 @pytest.mark.parametrize("config", [None, "version: 2"], ids=["no alerts.yaml", "a broken one"])
 def test_without_a_configuration_no_command_leaves_a_file_behind(
     words: tuple[str, ...], config: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

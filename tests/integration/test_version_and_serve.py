@@ -45,12 +45,14 @@ def test_serving_starts_nothing_with_a_broken_configuration(tmp_path: Path) -> N
 
 def test_it_runs_in_the_place_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
+    monkeypatch.chdir(ROOT)
     monkeypatch.setattr(os, "execv", lambda _, words: called.append(words))
     assert CliRunner().invoke(app, ["serve"]).exit_code == 0
     assert called == [[sys.executable, "-m", "flows.serve"]]
 
 
 def test_without_prefect_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     monkeypatch.setattr(serving, "find_spec", lambda _: None)
     found = CliRunner().invoke(app, ["serve"])
     assert found.exit_code == 1
