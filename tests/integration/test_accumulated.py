@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from monitor.config.load import parse_config
 from monitor.core.promises import promises_of
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
-from monitor.core.wording import plain_words
+from monitor.core.wording import evidence_words, plain_words
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.plan import plan_of
@@ -26,6 +27,7 @@ from monitor.run import run_window
 from tests.fakes.world import BROKEN_FROM, CONFIG, WEEKS, World, pinned_world
 from tests.truth.claims import Reader
 from tests.truth.explained import EXPLAINED
+from tests.truth.messages import NUMBERS
 from tests.truth.sentences import VERDICT
 
 LASTING = (
@@ -213,3 +215,18 @@ def test_what_is_not_confirmed_says_how_much_evidence_there_is() -> None:
         "billing is above the limit, not confirmed: overconfident by 6.1 points (limit 2.0 points), "
         "evidence 831 of the 10,400 needed (3 weeks pooled)"
     )
+
+
+def test_the_numbers_in_the_thread_say_how_much_evidence_there_is(
+    world: World, found: dict[tuple[str, str | None], Verdict]
+) -> None:
+    with world.opened() as monitor:
+        told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"]) if d.operation == "reply"])
+    first = next(v for (_, label), v in sorted(found.items(), key=str) if v.outcome == "breach")
+    words = evidence_words(first)
+    assert words in told
+    reader = Reader(facts=None)
+    NUMBERS.read(reader, words, row_of(first))
+    assert reader.false == []
+    NUMBERS.read(reader, words, {**row_of(first), "detail": {**first.detail, "needed": 1.0}})
+    assert len(reader.false) == 1

@@ -880,6 +880,12 @@ def _p(reader: Reader, text: str, row: Row, p: str) -> None:
     reader.number("adjusted p", text, p, row["p_adjusted"])
 
 
+@NUMBERS.add(rf"evidence (?P<found>{N}) of the (?P<needed>{N}) needed")
+def _evidence(reader: Reader, text: str, row: Row, found: str, needed: str) -> None:
+    reader.number("evidence", text, found, row["detail"]["evidence"])
+    reader.number("evidence needed", text, needed, row["detail"]["needed"])
+
+
 @NUMBERS.add(rf"baseline {_MEASURED}")
 def _baseline(reader: Reader, text: str, row: Row, value: str, low: Any, high: Any) -> None:
     reader.number("baseline", text, value, row["baseline"])

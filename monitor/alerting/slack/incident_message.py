@@ -57,6 +57,7 @@ from monitor.core.wording import (
     clean,
     count_of,
     ending,
+    evidence_words,
     in_breach,
     incident_state,
     news,
@@ -440,6 +441,8 @@ def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
     parts.append(f"n = {verdict.n:,}{f' of {verdict.windows} windows' if verdict.windows > 1 else ''}")
     if verdict.p_adjusted is not None:
         parts.append(f"adjusted p {verdict.p_adjusted:.2g}")
+    if "evidence" in verdict.detail:
+        parts.append(evidence_words(verdict))
     return "; ".join(parts)
 
 
