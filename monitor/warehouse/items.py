@@ -121,9 +121,19 @@ class WholeStatements(RankedStatements):
         return sa.select(*told, chosen.c.truth, chosen.c.frequency).select_from(joined)
 
     def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
-        """The rows of the items of which exactly one label is true."""
+        """The rows of the items of which exactly one label is true.
+
+        Where no column says what was decided, the label with the item's largest score was; of equal ones the first.
+        """
         rows = self._with_truth(latest=latest, features=features)
-        return sa.select(rows).where(_one_truth(rows)).subquery("whole")
+        if self.layout.has("predicted"):
+            return sa.select(rows).where(_one_truth(rows)).subquery("whole")
+        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
+        place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
+        kept = [column for column in rows.c if column.name != "predicted"]
+        placed = sa.select(*kept, place).where(_one_truth(rows)).subquery("placed_scores")
+        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
+        return sa.select(*(placed.c[column.name] for column in kept), largest).subquery("whole")
 
     def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows with the largest outcome of their item (``top``) and the sum of its outcomes (``total``)."""

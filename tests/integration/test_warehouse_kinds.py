@@ -75,10 +75,39 @@ def test_the_labels_of_an_item_are_ranked_by_score_and_then_by_name_alike_in_eve
         assert sorted(reading.ranked) == [1, 3, 5], engine
         for rank, found in reading.ranked.items():
             kept = [row for each in by_item(rows) for row in each[:rank]]
-            expected = counts_from_rows([r["score"] for r in kept], [r["actual"] for r in kept], automate_at=0.8)
+            largest = [place == 0 for each in by_item(rows) for place in range(min(rank, len(each)))]
+            expected = counts_from_rows(
+                [r["score"] for r in kept], [r["actual"] for r in kept], automate_at=0.8,
+                predicted=largest if kind == "multiclass" else None,
+            )  # fmt: skip
             assert np.array_equal(found.cell, expected.cell), (engine, rank)
             for name in ("n", "w", "ws", "wy", "wsy", "ws2"):
                 assert np.allclose(getattr(found, name), getattr(expected, name), atol=1e-9), (engine, rank, name)
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_of_a_multiclass_item_the_label_with_the_largest_score_was_decided_unless_a_column_says_another(
+    load: Loader, decided: bool
+) -> None:
+    rows = items(80, seed=3)
+    for each in by_item(rows):
+        for place, row in enumerate(each):
+            row["expected"] = int(place == 1 if decided else place == 0)
+    told = [{k: v for k, v in row.items() if k != "expected"} for row in rows]
+    given = [row | {"predicted": full["expected"]} for row, full in zip(told, rows, strict=True)] if decided else told
+    ties = sum(each[0]["score"] == each[1]["score"] for each in by_item(rows))
+    below = sum(each[0]["score"] < 0.5 for each in by_item(rows))
+    assert ties > 3
+    assert below > 10
+    for engine, reading in read_all(load(given), source(kind="multiclass")).items():
+        for label in LABELS:
+            mine = [row for row in rows if row["label"] == label and row["expected"]]
+            found = reading.labels[label]
+            chosen = found.take(found.predicted)
+            assert int(chosen.n.sum()) == len(mine), (engine, label)
+            assert float(chosen.wy.sum()) == sum(row["actual"] for row in mine), (engine, label)
+            assert float(chosen.ws.sum()) == pytest.approx(sum(row["score"] for row in mine)), (engine, label)
+        assert sum(int(c.n[c.predicted].sum()) for label, c in reading.labels.items() if label is not None) == 80
 
 
 def test_rows_of_one_item_within_a_rank_are_dependent(load: Loader) -> None:
