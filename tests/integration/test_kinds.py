@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,18 @@ import pytest
 import sqlalchemy as sa
 from scipy import stats
 from sklearn import metrics as sk
+from typer.testing import CliRunner
 
+from monitor.cli import app
 from monitor.core.records import Estimate, Verdict
 from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
 from monitor.metrics.names import can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
+from monitor.operations.write_report import report_of
+from monitor.report.html import html_report
+from monitor.report.markdown import report_markdown
+from monitor.report.words import metric_name
 from monitor.run import RunResult, run_window
 from tests.conftest import new_postgres_database
 from tests.fakes.world import make_world
@@ -166,6 +173,21 @@ def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_nam
         shown = next(e for e in found if e.subject == verdict.subject)
         assert verdict.value == pytest.approx(shown.interval.value, abs=1e-12)
         assert verdict.p_value is not None
+
+
+def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(tmp_path: Path) -> None:
+    world = make_world(tmp_path, config=config(), warehouse_url=write_duckdb(tmp_path / "warehouse.duckdb"))
+    with world.opened(clock=lambda: NOW) as monitor:
+        run_window(monitor, week(WEEK, monitor.config.zone))
+        data = report_of(monitor, week(WEEK, monitor.config.zone))
+    lines = {cells[1].strip() for line in report_markdown(data).splitlines() if len(cells := line.split("|")) > 2}
+    page = unescape(html_report(data))
+    for name in METRICS:
+        assert metric_name(name) in lines, name
+        assert metric_name(name) in page, name
+        found = CliRunner(env=world.environment).invoke(app, ["history", "--metric", name, "--format", "csv"])
+        assert found.exit_code == 0, found.stderr
+        assert f",{name},all," in found.stdout, name
 
 
 def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None:
