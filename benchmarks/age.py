@@ -29,6 +29,7 @@ from benchmarks.timing import fresh, number, times
 from benchmarks.weeks import DAYS, SOURCE, ByLabel, Setting, drawn, setting, shipped
 from monitor import run
 from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.incidents import RECALL
 from monitor.config.model import Config
 from monitor.config.settings import load_settings
 from monitor.context import Monitor, Sent
@@ -77,6 +78,10 @@ class _FromMemory:
         index = self.year.windows.index(window) if window in self.year.windows else 0
         labels = {label: rows.counts(index) for label, rows in self.rows.items()}
         return Reading(name, window, labels, {}, 1.0, {}, (), sum(counts.rows for counts in labels.values()))
+
+    def newest(self, _name: str, _config: object, *, near: datetime, **_: object) -> datetime:
+        """There is a row."""
+        return near
 
 
 class _Nowhere:
@@ -233,7 +238,8 @@ def age(monitor: Monitor, engine: sa.Engine, newest: Window, weeks: int) -> None
                 _copy_window(connection, newest, window)
     verdicts = monitor.store.verdicts(window_start=newest.start)
     by_label = {each.subject.label: each for each in verdicts if each.rule == verdicts[0].rule}
-    for week in past[::INCIDENT_EVERY]:
+    # older than what a new breach reopens: messages of late are edited as switches change, however old the history is
+    for week in past[RECALL["weekly"] + 1 :: INCIDENT_EVERY]:
         for verdict in by_label.values():
             _incident(monitor.store, verdict, week)
 
@@ -272,6 +278,8 @@ def _copy(connection: sa.Connection, table: sa.Table, newest: Window, changed: M
         sa.literal(changed[c.name], c.type).label(c.name) if isinstance(changed.get(c.name), str | datetime)
         else changed.get(c.name, c) for c in table.c
     ]  # fmt: skip
+    there = table.c.schedule == changed["schedule"], table.c.window_start == changed["window_start"]
+    connection.execute(table.delete().where(*there))  # the run of ``newest`` has read windows before it, to pool them
     connection.execute(table.insert().from_select([c.name for c in table.c], sa.select(*columns).where(*own, *where)))
 
 
