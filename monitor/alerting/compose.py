@@ -82,8 +82,11 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
     """
     try:
         for _ in range(SHOW_TRIES):
+            now = monitor.clock()
             with monitor.store.one_moment():
-                made = switch_edits(monitor, source=source, label=label)
+                made, alike = switch_edits(monitor, source=source, label=label)
+            if alike:  # else each drain would compose them anew, as long as the label has no newer message
+                monitor.store.note_compared(alike, now)
             if not made or monitor.store.apply_incidents([], [], made) == "applied":
                 return made
     except Exception:  # the switch has changed already: a message that cannot be written must not undo or hide that
@@ -91,10 +94,14 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
     return []
 
 
-def switch_edits(monitor: Monitor, *, source: str | None = None, label: str | None = None) -> list[Delivery]:
+def switch_edits(
+    monitor: Monitor, *, source: str | None = None, label: str | None = None
+) -> tuple[list[Delivery], list[str]]:
     """The edits that bring every living message to what its switches say now, and the replies that this calls for.
 
-    Whatever moved a switch since a message was composed last: a person anywhere, a run, or time (a lease or an
+    And the ids of the messages, or edits, that say so already.
+
+    Whatever moved a switch since a message was compared last: a person anywhere, a run, or time (a lease or an
     operator's enable that has ended). ``source`` and ``label`` narrow it to one switch (label None: the source's own,
     which is about all of its labels). A message that says the same already is left alone, so doing this twice does
     nothing twice. To be called within ``store.one_moment()``.
@@ -105,12 +112,16 @@ def switch_edits(monitor: Monitor, *, source: str | None = None, label: str | No
     newest = [incident for each in sources for incident in monitor.store.newest_incidents(each)]
     current = [i for i in (*desk.unresolved(), *newest) if i.source in sources and label in (None, i.label)]
     found: list[Delivery] = []
+    alike: list[str] = []
     for root, last in monitor.store.compositions({i.root for i in current if i.root is not None}).items():
         shown = [i for i in desk.of_message(root) if i.source in sources and label in (None, i.label)]
-        moved = any(_has_moved(switches, (i.source, i.label), last.created_at, monitor.clock()) for i in shown)
+        since = last.compared_at or last.created_at
+        moved = any(_has_moved(switches, (i.source, i.label), since, monitor.clock()) for i in shown)
         if moved and desk.lives(root):
-            found += _differing(_Composer(monitor, desk, {}, {}).edit(root, {}), last)
-    return found
+            edits = _differing(_Composer(monitor, desk, {}, {}).edit(root, {}), last)
+            found += edits
+            alike += [] if edits else [last.id]
+    return found, alike
 
 
 def _differing(made: Sequence[Delivery], last: Delivery) -> list[Delivery]:

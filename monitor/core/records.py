@@ -540,7 +540,8 @@ class Delivery:
     ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or put a *file*
     into it. What has a root waits until that is sent. ``sequence`` orders the edits of one root: a later one
     makes those before it *superseded*. ``error`` is its text, ``error_code`` is Slack's own name of it;
-    ``uncertain``: it may have been accepted although no answer came.
+    ``uncertain``: it may have been accepted although no answer came. ``compared_at``: when it was last found to say of
+    switches what is so (None: when it was made).
     """
 
     id: str
@@ -562,6 +563,7 @@ class Delivery:
     sequence: int = 0
     error_code: str | None = None
     uncertain: bool = False
+    compared_at: datetime | None = None
 
     @property
     def is_of_deleted(self) -> bool:

@@ -76,6 +76,11 @@ def known_channels(connection: Connection, channels: Collection[str]) -> dict[st
     return {channel: id for channel, id in found.items() if id is not None}
 
 
+def note_compared(connection: Connection, ids: Collection[str], at: datetime) -> None:
+    """Note that these messages say of switches what is so at that time."""
+    connection.execute(update(table).where(table.c.id.in_(list(ids))).values(compared_at=at))
+
+
 def supersede(connection: Connection) -> int:
     """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
     old = and_(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())

@@ -330,7 +330,16 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     assert "[Turn off]" in shown
     until = "Tue 2026-01-20 06:05 UTC"
     assert f"Automation is left on against this finding: enabled by ana until {until}: looked at it." in shown
+    world.clock.now += timedelta(minutes=1)
+    last = next(iter(world.monitor.store.compositions({post.id}).values()))
+    with world.monitor.store.one_moment():
+        assert compose.switch_edits(world.monitor) == ([], [last.id])
     assert compose.show_switches(world.monitor) == []  # it says so already
+    world.clock.now += timedelta(minutes=1)
+    with world.monitor.store.one_moment():
+        assert compose.switch_edits(world.monitor) == ([], []), "compared once, until a switch moves again"
+    change_switch(world.monitor, "tickets", "billing", enable=False, by="ben", reason="again")
+    assert "turned off by ben: again" in read_edit(world, "billing")
 
 
 @pytest.mark.parametrize("label", ["billing", None])
