@@ -96,9 +96,11 @@ def incident_message(
     blocks = [header(f"{DONE} {top}" if over else top), *mention_block(route.mention), _about(labels, shown)]
     number = in_full(labels)
     shared = _shared_advice(labels[:number])
-    for label in labels[:number]:
+    for label in (each for each in labels[:number] if each.now != Now.RESOLVED):
         blocks += _label_blocks(label, labels, advised=not shared)
-    blocks += [section(shared)] if shared else []
+    blocks += [section(shared)] if shared else []  # about those above it, not about what is resolved
+    for label in (each for each in labels[:number] if each.now == Now.RESOLVED):
+        blocks += _label_blocks(label, labels, advised=False)
     blocks += _the_rest(labels[number:])
     blocks += _footer(labels[:number], findings, links)
     text = "\n".join([*map(_push, labels), mention_text(route.mention)]).strip()
