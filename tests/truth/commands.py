@@ -357,11 +357,8 @@ def _about_the_monitor(reader: Reader, text: str, i: Row, rule: str, source: str
 @PRESSED.add(r"(?:error: )?(?P<name>[\w/-]+(?: \(all labels\))?), (?P<rule>[\w-]+): (?P<words>.+)")
 def _about_incident(reader: Reader, text: str, i: Row, name: str, rule: str, words: str) -> None:
     source, label = subject_of(name)
-    beside = [
-        each
-        for each in reader.facts.incidents.values()
-        if (each["rule"], each["root"], each["source"], each["label"]) == (rule, i["root"], i["source"], i["label"])
-    ]
+    subject = (rule, i["source"], i["label"])
+    beside = [e for e in reader.facts.incidents.values() if (e["rule"], e["source"], e["label"]) == subject]
     if rule != i["rule"] and beside:  # a press is about all of the label; the one that was pressed was so before
         reader.check(i["state"] in ("acknowledged", "silenced", "resolved"), "incident", text, i["state"])
         i = beside[-1]

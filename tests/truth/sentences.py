@@ -348,11 +348,17 @@ class About:
 
     @property
     def newest(self) -> Row | None:
-        """The newest verdict of its rule on its label that an evaluation has stored."""
+        """The newest verdict of its rule on its label that an evaluation has stored.
+
+        One of a newer window that judged nothing, while there was no breach to keep open, is no news of it.
+        """
         i = self.incident
+        began = [e["at"] for e in self.facts.events_of(i["id"]) if e["kind"] in ("opened", "reopened")]
+        since = max(began, default=i["opened_at"])
         mine = [
             v for v in self.facts.verdicts.values()
             if v["current"] and (v["rule"], v["source"], v["label"]) == (i["rule"], i["source"], i["label"])
+            and (v["outcome"] != "not_evaluated" or v["stored_at"] >= since)
         ]  # fmt: skip
         return max(mine, key=lambda v: v["window_start"], default=None)
 
