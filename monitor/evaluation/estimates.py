@@ -73,7 +73,7 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
     tables = [sample.bins(where) for sample, where in keys]
     rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
     eces = _ece_by_form(keys, tables, rngs, evaluation)
-    mces = mce_intervals(tables, confidence=evaluation.confidence)
+    mces = _mces_by_form(keys, tables, window, evaluation)
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
         found += _of_population(sample, where, ece, mce, window, evaluation.confidence)
@@ -155,6 +155,28 @@ def _ece_by_form(
         for i, value in zip(chosen, values, strict=True):
             found[i] = value
     return [value for value in found if value is not None]
+
+
+def _mces_by_form(
+    keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
+) -> list[MceInterval]:
+    """Exact limits; of labels the textbook ones where they are configured, as with an ECE."""
+    found = mce_intervals(tables, confidence=evaluation.confidence)
+    if evaluation.interval == "percentile":
+        mine = [(index, s.subject, where) for index, (s, where) in enumerate(keys) if s.subject.segment is None]
+        asked = [(tables[index], subject, f"mce {where}", window.name) for index, subject, where in mine]
+        for (index, _, _), interval in zip(mine, textbook_mces(asked, evaluation), strict=True):
+            found[index] = interval
+    return found
+
+
+def textbook_mces(
+    asked: Sequence[tuple[BinCounts, Subject, str, str]], evaluation: EvaluationConfig
+) -> list[MceInterval]:
+    """The percentile interval of each table's MCE, seeded by its subject, metric with population, and window's name."""
+    rngs = [generator(evaluation.seed, subject, metric, name) for _, subject, metric, name in asked]
+    tables = [table for table, *_ in asked]
+    return mce_intervals(tables, rngs, confidence=evaluation.confidence, resamples=evaluation.resamples)
 
 
 def _of_population(

@@ -17,7 +17,7 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
 from monitor.core.records import Interval, Subject, Where, Window
-from monitor.evaluation.estimates import ece_of, generator, worst_bin
+from monitor.evaluation.estimates import ece_of, generator, textbook_mces, worst_bin
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.change import (
@@ -273,12 +273,15 @@ def _eces(looks: Sequence[RuleSample], side: int) -> list[Interval]:
     Those of depth 1 are the ones of the window's estimate, so that both show the same number; a baseline has its own,
     so that its value is the same in every week.
     """
-    if side == WINDOW:
-        names = [look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}" for look in looks]
-    else:
-        names = [f"baseline {_given(look.baseline).version}" for look in looks]
-    asked = [(look.tables[side], look.subject, name) for look, name in zip(looks, names, strict=True)]
+    asked = [(look.tables[side], look.subject, _drawn_name(look, side)) for look in looks]
     return _each_ece(asked, looks[0].rule.where, looks[0].evaluation)
+
+
+def _drawn_name(look: RuleSample, side: int) -> str:
+    """What the random numbers of a window, or of its baseline, are seeded by."""
+    if side != WINDOW:
+        return f"baseline {_given(look.baseline).version}"
+    return look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}"
 
 
 @each_by_content
@@ -296,7 +299,13 @@ def _each_ece(
 
 
 def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
-    """The MCE of each label's merged bins, its plug-in that of the bins as they are, and the worst bin."""
+    """The MCE of each label's merged bins, its plug-in that of the bins as they are, and the worst bin.
+
+    With textbook limits, where they are configured, all of the bins as they are.
+    """
+    if looks[0].evaluation.interval == "percentile":
+        asked = [(look.tables[side], look.subject, f"mce {look.rule.where}", _drawn_name(look, side)) for look in looks]
+        return [(found.interval, worst_bin(found)) for found in textbook_mces(asked, looks[0].evaluation)]
     results = intervals_of_mce([(look.merged[side],) for look in looks], looks[0].evaluation.confidence)
     found = []
     for look, result in zip(looks, results, strict=True):

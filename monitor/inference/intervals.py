@@ -92,12 +92,22 @@ def _inverted(
 def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:
     """Quantiles of resampled plug-in ECEs; widened to hold the plug-in, which they often do not."""
     bins = stack([table]).filled()
-    n, score, share = whole(bins.n[0])[0], bins.score[0], bins.share[0]
-    drawn = rng.binomial(n.astype(np.int64), np.clip(score + bins.gap[0], 0, 1), size=(resamples, len(n)))
-    error = (share * np.abs(drawn / n - score)).sum(axis=1)
-    low, high = np.quantile(error, [(1 - confidence) / 2, (1 + confidence) / 2])
+    share = bins.share[0]
+    low, high = _quantiles((share * _drawn_gaps(bins, rng, resamples)).sum(axis=1), confidence)
     value = min(float(bins.plug_in[0]), 1.0)
-    return Interval(value, min(float(low), value), min(max(float(high), value), 1.0), value)
+    return Interval(value, min(low, value), min(max(high, value), 1.0), value)
+
+
+def _drawn_gaps(bins: GapTables, rng: np.random.Generator, resamples: int) -> Floats:
+    """abs(hit rate - mean score) of the filled bins of one table in bootstrap draws of their rows; (B, M)."""
+    n, score = whole(bins.n[0])[0], bins.score[0]
+    drawn = rng.binomial(n.astype(np.int64), np.clip(score + bins.gap[0], 0, 1), size=(resamples, len(n)))
+    return np.asarray(np.abs(drawn / n - score))
+
+
+def _quantiles(drawn: Floats, confidence: float) -> tuple[float, float]:
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +127,20 @@ class MceInterval:
     bins: BinCounts
 
 
-def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> list[MceInterval]:
+def mce_intervals(
+    tables: Sequence[BinCounts],
+    rngs: Sequence[np.random.Generator] = (),
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+) -> list[MceInterval]:
     """The MCE of each table over bins of 100 rows and more, median-unbiased, with exact limits; names the worst bin.
 
     Thin adjacent bins are merged first; ``plug_in`` is the textbook value of the bins as given. The
     lower limit shares its error among the M bins (Bonferroni), the upper one does not need to.
+
+    With ``rngs``, one generator a table (ValueError for another number), the textbook MCE of the bins as given, with
+    the quantiles of ``resamples`` bootstrap draws: for comparison only, since each draw adds the bias of a maximum.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.9] * 200, [1] * 120 + [0] * 80)
@@ -129,6 +148,8 @@ def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> l
     >>> round(found.interval.low, 3), round(found.interval.high, 3), round(found.worst_gap, 3), found.worst_n
     (0.232, 0.371, -0.3, 200)
     """
+    if rngs:
+        return [_percentile_mce(*each, confidence, resamples) for each in zip(tables, rngs, strict=True)]
     merged = [merge_thin([table])[0] for table in tables]
     found = [MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
     for part in _parts(merged):
@@ -136,6 +157,18 @@ def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> l
         for index, interval in zip(part, together, strict=True):
             found[index] = interval
     return found
+
+
+def _percentile_mce(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> MceInterval:
+    """Quantiles of resampled textbook MCEs; widened to hold the plug-in, as those of an ECE."""
+    if table.w.max(initial=0.0) <= 0:
+        return MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, table)
+    low, high = _quantiles(_drawn_gaps(stack([table]).filled(), rng, resamples).max(axis=1), confidence)
+    gap = np.where(table.w > 0, table.rate - table.score, 0.0)
+    worst = int(np.abs(gap).argmax())
+    value = min(float(np.abs(gap[worst])), 1.0)
+    found = Interval(value, min(low, value), min(max(high, value), 1.0), value)
+    return MceInterval(found, worst, table.range_of(worst), int(table.n[worst]), float(gap[worst]), table)
 
 
 def _parts(tables: Sequence[BinCounts]) -> list[list[int]]:

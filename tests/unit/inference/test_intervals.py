@@ -24,7 +24,7 @@ from monitor.inference.gaps import (
     start_of,
     tail,
 )
-from monitor.inference.intervals import Form, breaching_bins, ece_intervals
+from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
 from monitor.inference.maximum import clopper_pearson, point, points, stays_within
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import latin_hypercube, resampled
@@ -500,3 +500,27 @@ def test_limits_of_many_rows_have_the_probability_that_was_asked_for_far_out_as_
     low, high = clopper_pearson(hits, n, 1e-6)  # scipy's own inverse loses digits here
     assert stats.binom.sf(hits - 1, n, low) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
     assert stats.binom.cdf(hits, n, high) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
+
+
+def test_percentile_limits_of_an_mce_are_those_of_rows_drawn_again() -> None:
+    rng = np.random.default_rng(5)
+    score = np.repeat([0.2, 0.5, 0.9], [300, 500, 400])  # scores tie, and bins are of unequal size
+    hit = rng.random(len(score)) < score - np.repeat([0.0, 0.05, 0.1], [300, 500, 400])
+    bins = bin_counts(counts_from_rows(score, hit), (3000, 6000, 9500, 10_000))  # the last one is empty
+    (found,) = mce_intervals([bins], [np.random.default_rng(6)], resamples=20_000)
+    gaps = []
+    for _ in range(20_000):
+        drawn = [rng.choice(hit[score == each], (score == each).sum()).mean() - each for each in (0.2, 0.5, 0.9)]
+        gaps.append(np.abs(drawn).max())
+    assert found.interval.value == found.interval.plug_in == pytest.approx(np.abs(found.worst_gap))
+    assert found.interval.low == pytest.approx(np.quantile(gaps, 0.025), abs=0.003)
+    assert found.interval.high == pytest.approx(np.quantile(gaps, 0.975), abs=0.003)
+    assert (found.worst_n, found.worst_range) == (400, (0.6, 0.95))
+
+
+def test_percentile_limits_of_an_mce_without_rows_or_of_one_class() -> None:
+    nothing, ones = (bin_counts(counts_from_rows(rows, rows), (5000, 10_000)) for rows in ([], [1.0] * 50))
+    rngs = [np.random.default_rng(1), np.random.default_rng(1)]
+    empty, perfect = (each.interval for each in mce_intervals([nothing, ones], rngs, resamples=100))
+    assert empty == Interval(None, None, None, None)
+    assert perfect == Interval(0.0, 0.0, 0.0, 0.0)
