@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Header, Path, Query, Request
@@ -34,25 +34,25 @@ from monitor.automation.state import GateReason
 from monitor.core.records import LABEL_BYTES
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
+from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, static
+from monitor.service.pages.registry import PAGES
 from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
 from monitor.service.request_limits import CALLER, RequestLimits, problem_response
 from monitor.service.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
 
 log = logging.getLogger("monitor.http")
+T = TypeVar("T")
 
 PAGES_WAITING = 4
 PROMETHEUS = "text/plain; version=0.0.4"
 _SCOPE = "x-scope"
+_QUERY = "x-query"
 _PAGE: Literal["page"] = "page"
 _OPEN: Literal["open"] = "open"
 """The scope of what everybody may read: the documents, which are the same in every installation."""
 _WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
 _NO_CONTROL = r"\u0000-\u001F\u007F-\u009F"
 _WORDS = rf"^[^{_NO_CONTROL}]*[^\s{_NO_CONTROL}][^{_NO_CONTROL}]*$"
-_PAGE_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; form-action 'self'; img-src data:; "
-    "base-uri 'none'; frame-ancestors 'self'"
-)
 _DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -109,8 +109,8 @@ class Backend(Protocol):
     def change(self, wanted: RequestedChange) -> Stored:
         """Turn off or on, once for each key."""
 
-    def page(self, week: str | None) -> str:
-        """The dashboard as HTML; ``week`` None is the newest."""
+    def show(self, page: Page, request: PageRequest) -> Answer:
+        """A page of the dashboard, or one of its tables."""
 
     def report(self, week: str) -> str:
         """The report of one week as HTML."""
@@ -198,8 +198,9 @@ class GuardedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler behind the guard. Raises KeyError where the route has no scope."""
-        inner, scope = super().get_route_handler(), str((self.openapi_extra or {})[_SCOPE])
-        names = {field.alias for field in self.dependant.query_params}
+        inner, extra = super().get_route_handler(), self.openapi_extra or {}
+        scope = str(extra[_SCOPE])
+        names = {field.alias for field in self.dependant.query_params} | set(extra.get(_QUERY, ()))
 
         async def handler(request: Request) -> Response:
             guard: Guard = request.app.state.guard
@@ -395,10 +396,15 @@ def get_board(
     tag = etag(body)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache" if once is None else "no-store"}
     headers |= {REQUEST: once} if once is not None else {}
-    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
-    if if_none_match == "*" or tag.removeprefix("W/") in known:
+    if _has(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     return JSONResponse({**body, "request": once}, headers=headers)
+
+
+def _has(if_none_match: str | None, tag: str) -> bool:
+    """Whether the client has this answer already: the weak comparison of RFC 9110."""
+    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
+    return if_none_match == "*" or tag.removeprefix("W/") in known
 
 
 def etag(board: Mapping[str, Any]) -> str:
@@ -495,17 +501,42 @@ def enable_label(
     return _change(request, source, label, body, key, enable=True)
 
 
-@router.get("/", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
-async def get_page(request: Request, week: str | None = None) -> Response:
-    """The dashboard, for people."""
-    text = await _made(request, _backend(request).page, week)
-    return HTMLResponse(text, headers={"Cache-Control": "no-store", "Content-Security-Policy": _PAGE_POLICY})
+def _add_page(page: Page) -> None:
+    """Serve a page at its addresses: the same for all of them is what may be asked, and how it is kept."""
+
+    async def get(request: Request) -> Response:
+        at_root = request.scope["raw_path"].count(b"/") <= 1
+        root = "./" if at_root else "../" * (request.scope["raw_path"].count(b"/") - 1)
+        asked = PageRequest(request.path_params, request.query_params, root, request.scope[CALLER])
+        made = await _made(request, lambda: _backend(request).show(page, asked))
+        headers = {"ETag": made.etag, "Cache-Control": "private, no-cache", "Content-Security-Policy": POLICY}
+        if made.filename is not None:
+            headers["Content-Disposition"] = f'attachment; filename="{made.filename}"'
+        if _has(request.headers.get("if-none-match"), made.etag):
+            return Response(status_code=304, headers=headers)
+        return Response(made.body, media_type=made.media_type, headers=headers)
+
+    extra = {_SCOPE: _PAGE, _QUERY: sorted(page.query | {"csv"})}
+    for address in (page.address, *page.aliases):
+        router.add_api_route(address, get, include_in_schema=False, openapi_extra=extra, response_model=None)
+
+
+for _each in PAGES:
+    _add_page(_each)
+
+
+@router.get("/static/{name}", include_in_schema=False, openapi_extra={_SCOPE: _OPEN, _QUERY: ["v"]})
+def get_static(name: str) -> Response:
+    """The style sheet and the script of the pages; ``v`` is another one where they have changed."""
+    if name not in STATIC:
+        raise RequestRefused(_R.NOT_FOUND)
+    return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000"})
 
 
 @router.get("/report", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
 async def get_report(request: Request, week: str) -> Response:
     """The report of one week; its own policy is in the page."""
-    text = await _made(request, _backend(request).report, week)
+    text = await _made(request, lambda: _backend(request).report(week))
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
 
 
@@ -528,16 +559,16 @@ _METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": do
 @router.get("/metrics", **_named("metrics", "read", "Numbers for Prometheus"), **_METRICS)
 async def get_metrics(request: Request) -> Response:
     """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
-    text = await _made(request, lambda _: _backend(request).metrics(), None)
+    text = await _made(request, _backend(request).metrics)
     return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)
 
 
-async def _made(request: Request, make: Callable[..., str], week: str | None) -> str:
+async def _made(request: Request, make: Callable[[], T]) -> T:
     """A page, made one at a time: pages take seconds, and routers wait meanwhile."""
     limiter: CapacityLimiter = request.app.state.pages
     if limiter.statistics().tasks_waiting >= PAGES_WAITING:
         raise RequestRefused(_R.TOO_BUSY, headers={"Retry-After": "5"})
-    return await to_thread.run_sync(make, week, limiter=limiter)
+    return await to_thread.run_sync(make, limiter=limiter)
 
 
 def get_health() -> dict[str, str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -21,16 +21,15 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from monitor.alerting.compose import show_switches
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import Key, SwitchSnapshot, board_of
-from monitor.automation.state import GateReason, effective
-from monitor.config.load import load_config
+from monitor.automation.gate.snapshot import SwitchSnapshot, board_of
+from monitor.automation.state import GateReason
+from monitor.config.load import parse_config, text_of
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
-from monitor.core.records import Schedule, Verdict, Window
-from monitor.evaluation.label_state import LabelState, counts_text, states_of
+from monitor.core.records import Window
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import HistoryError, StoreMissing
 from monitor.history.store import Store
@@ -38,11 +37,11 @@ from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchCha
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
-from monitor.report.dashboard import DashboardRow, dashboard_html
 from monitor.report.document_page import document_html, index_html
 from monitor.report.html import html_report
-from monitor.report.newest import newest_verdicts
 from monitor.service.app import RequestedChange, Stored
+from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
+from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.prometheus import exposition
 
@@ -51,7 +50,6 @@ log = logging.getLogger("monitor.http")
 WEEKS = 520
 PAGE_SECONDS = 60.0
 _PAGES_KEPT = 4
-_SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 _R = ProblemReason
 
 
@@ -134,7 +132,8 @@ class Service:
     def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._settings = settings
         self._clock = clock
-        self._config = load_config(settings.config)
+        self._text = text_of(settings.config)
+        self._config = parse_config(self._text, str(settings.config))
 
         def publish_scores(store: Store) -> None:  # gates need them; a history from a backup may have none, or old ones
             publish(store, self._newest_config() or self._config, clock(), actor="the service")
@@ -197,30 +196,11 @@ class Service:
         except Exception:  # the switch has changed already: no failed message may answer that it has not
             log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
-    def page(self, week: str | None) -> str:
-        """The dashboard: every switch, and the report of ``week`` (None: the newest). Raises RequestRefused."""
-        board = self.board()
-        names = [window.name for window in self._windows()]
-        if week is not None and week not in names:
-            raise RequestRefused(_R.UNKNOWN_WEEK)
-        shown = week or (names[0] if names else None)
-        found = self._states()
-        keys = sorted(board.switches, key=lambda key: (key[0], key[1] or ""))
-        rows = [_row(board, key, [(name, of[key]) for name, of in found if key in of]) for key in keys]
-        counts = [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
-        return dashboard_html(rows, names, shown, at=board.at, tz=self._config.zone, counts=counts)
-
-    def _states(self) -> list[tuple[str, dict[Key, LabelState]]]:
-        """What the rules say of every label, by the name of each newest window, weeks before days."""
-        with self._history() as store:
-            verdicts = [v for each in _SCHEDULES for v in newest_verdicts(store, each, self._config.sources)]
-        by_window: dict[str, list[Verdict]] = {}
-        for verdict in verdicts:
-            by_window.setdefault(verdict.window.name, []).append(verdict)
-        return [
-            (name, {(subject.source, subject.label): state for subject, state in states_of(mine).items()})
-            for name, mine in by_window.items()
-        ]
+    def show(self, page: Page, request: PageRequest) -> Answer:
+        """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""
+        config = self._newest_config() or self._config
+        with self._history() as store, store.one_moment():
+            return answer(page, PAGES, PageContext(store, config, self._settings, self._clock(), request))
 
     def report(self, week: str) -> str:
         """The report of one week, kept for a minute: it takes seconds. Raises RequestRefused for an unknown one."""
@@ -267,7 +247,9 @@ class Service:
     def _newest_config(self) -> Config | None:
         """alerts.yaml as it is now, None where it is broken: an old one must not publish its thresholds again."""
         try:
-            self._config = load_config(self._settings.config)
+            text = text_of(self._settings.config)
+            if text != self._text:  # reading it takes longer than a page
+                self._config, self._text = parse_config(text, str(self._settings.config)), text
         except (ConfigProblems, OSError) as error:
             log.error("alerts.yaml cannot be used: %s", error)
             return None
@@ -301,13 +283,3 @@ def _check_known(store: Store, config: Config | None, wanted: RequestedChange) -
 
 def _known_sources(store: Store) -> set[str]:
     return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}
-
-
-def _row(board: SwitchSnapshot, key: Key, found: Sequence[tuple[str, LabelState]]) -> DashboardRow:
-    state, (source, label) = board.switches[key], key
-    whole = None if label is None else board.switches.get((source, None))
-    allowed = effective(state, board.at.astimezone(UTC), whole=whole)
-    blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
-    words = allowed.detail if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
-    threshold = None if label is None else board.threshold(source, label)
-    return DashboardRow(state, allowed.allowed, words, threshold, tuple(found))

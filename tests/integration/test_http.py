@@ -299,7 +299,7 @@ def test_without_a_tokens_file_this_machine_may_read_and_nobody_may_change(tmp_p
 def test_the_page_needs_a_token_but_on_this_machine(service: Running) -> None:
     token = service.place.tokens
     with service.client() as client:
-        assert "<h1>Automation</h1>" in client.get("/").text
+        assert "<h1>Automation</h1>" in client.get("/automation").text
         away = {"Host": "calmon.example"}
         refused = client.get("/", headers=away)
         problem(refused, "token_missing")

@@ -27,6 +27,8 @@ from monitor.history.store import Store
 from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
 from monitor.service.backend import Service
+from monitor.service.pages.automation import PAGE
+from monitor.service.pages.base import PageRequest
 from monitor.service.prometheus import exposition
 from tests.fakes import forked, heartbeat, service, slack
 from tests.fakes.world import WEEKS, World, make_world, pinned_world
@@ -265,7 +267,7 @@ def test_the_dashboard_shows_the_state_of_each_label_and_how_many_are_in_which(w
         settings = monitor.settings
     served = Service(settings, clock=lambda: judged_at(10))
     try:
-        page = served.page(None)
+        page = served.show(PAGE, PageRequest({}, {}, "./")).body.decode()
     finally:
         served.close()
     assert f"<p>{WEEKS[10]}: 1 of 3 labels in breach; " in page

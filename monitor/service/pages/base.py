@@ -1,0 +1,213 @@
+"""What a page of the dashboard is given, what it gives back, and how that is sent.
+
+To add a page:
+
+1. a module in ``monitor/service/pages`` with a function ``make(asked: PageContext) -> PageContent``, which reads the
+   history (one query where possible) and nothing else, and a
+   ``PAGE = Page("/name", make, nav="Name", query=frozenset({...}))``;
+2. its line in ``registry.py``: that gives it an address, its place in the navigation and the guard of all pages;
+3. a template in ``monitor/service/templates`` that extends ``base.html.j2`` (blocks ``content`` and ``tools``). Figures
+   are SVG from :mod:`monitor.report.figures.svg`; the policy allows neither inline script nor inline style, so looks go
+   to ``static/page.css`` and every figure has a text or a table beside it;
+4. its row in docs/dashboard.md, and its address in ``ADDRESSES`` of tests/browser/test_pages.py.
+
+What a page shows is in its address: query parameters that ``Page.query`` does not name are refused, and
+:meth:`PageContext.url` makes links that keep the others. ``PageContent.tables`` are the tables of the page by name;
+``?csv=NAME`` answers one as CSV, and the macro ``csv`` of ``macros.html.j2`` links to it. Links within the dashboard
+are relative (``root``), so that it may lie below a path of a proxy. The answer has an ETag over all but its time.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from monitor.config.model import Config
+from monitor.config.settings import Settings
+from monitor.core.page_paths import label_path
+from monitor.core.records import Window
+from monitor.evaluation.label_state import outcome_text
+from monitor.history.store import Store
+from monitor.report import words
+from monitor.report.export import no_formula
+from monitor.service.problems import ProblemReason, RequestRefused
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+)
+STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+WEEKS_SHOWN = 156
+"""How many windows a page looks back: three years of weeks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table for programs: raw numbers, aware times, names as they are (:func:`csv_text` makes them harmless)."""
+
+    head: tuple[str, ...]
+    rows: Iterable[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """What a page shows: its template with its values, and its tables by name, made only where one is asked for."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any]
+    tables: Mapping[str, Callable[[], Table]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What was asked: parts of the path, the query, how the root is reached from here, who asks (None: not known)."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    root: str
+    caller: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """All that a page is given. ``config`` is the newest alerts.yaml that could be read."""
+
+    store: Store
+    config: Config
+    settings: Settings
+    now: datetime
+    request: PageRequest
+
+    def text(self, name: str, default: str = "") -> str:
+        """A query parameter, or a part of the path."""
+        return self.request.path.get(name) or self.request.query.get(name, default)
+
+    def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
+        """A query parameter out of ``allowed``. Raises RequestRefused for another one."""
+        found, known = self.request.query.get(name) or default, [default, *allowed]
+        if found not in known:
+            raise RequestRefused(ProblemReason.REQUEST_INVALID, f"{name} is one of: {', '.join(dict.fromkeys(known))}")
+        return found
+
+    def url(self, **changes: str | None) -> str:
+        """This page with other parameters (None or "": without); a link that keeps the rest of what is shown."""
+        found = {name: value for name, value in {**self.request.query, **changes}.items() if value and name != "csv"}
+        return "?" + urlencode(found | ({"csv": changes["csv"]} if changes.get("csv") else {}))
+
+    def weeks(self, limit: int = WEEKS_SHOWN) -> list[Window]:
+        """The weeks that were evaluated, newest first."""
+        rows = self.store.runs("weekly", limit=limit, until=self.now)
+        return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
+
+    def week(self, name: str = "week") -> Window | None:
+        """The week that a parameter names, without one the newest (None: there is none yet). Raises RequestRefused."""
+        wanted, known = self.request.query.get(name), self.weeks()
+        if not wanted:
+            return known[0] if known else None
+        found = next((window for window in known if window.name == wanted), None)
+        if found is None:
+            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: its address, as Starlette writes it, what makes it, its name in the navigation ("": not in it).
+
+    ``query`` are the parameters it takes (``csv`` is every page's).
+    """
+
+    address: str
+    make: Callable[[PageContext], PageContent]
+    nav: str = ""
+    aliases: tuple[str, ...] = ()
+    query: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent: the body, and a weak ETag that is the same where nothing but the time of the page differs."""
+
+    body: bytes
+    media_type: str
+    etag: str
+    filename: str | None = None
+
+
+def answer(page: Page, pages: Sequence[Page], asked: PageContext) -> Answer:
+    """Make a page, or with ``?csv=`` one of its tables. Raises RequestRefused for a table that it has not."""
+    view, wanted = page.make(asked), asked.request.query.get("csv")
+    if not wanted:
+        return _html(page, pages, view, asked)
+    if wanted not in view.tables:
+        raise RequestRefused(ProblemReason.NOT_FOUND, f"tables of this page: {', '.join(view.tables) or 'none'}")
+    body = csv_text(view.tables[wanted]()).encode()
+    return Answer(body, "text/csv; charset=utf-8", _etag(body), f"calmon-{wanted}.csv")
+
+
+def _html(page: Page, pages: Sequence[Page], view: PageContent, asked: PageContext) -> Answer:
+    made_at = words.moment_text(asked.now, asked.config.zone)
+    frame = {
+        "title": view.title, "root": asked.request.root, "asked": asked, "tz": asked.config.zone, "made_at": made_at,
+        "nav": [(each.nav, each.address.lstrip("/"), each is page) for each in pages if each.nav], "version": version(),
+    }  # fmt: skip
+    text = environment().get_template(view.template).render(**frame, **view.values)
+    return Answer(text.encode(), "text/html; charset=utf-8", _etag(text.replace(made_at, "").encode()))
+
+
+def _etag(body: bytes) -> str:
+    return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def csv_text(table: Table) -> str:
+    """CSV with a header: numbers in full, times with their zone, nothing for None, and no text that begins a formula.
+
+    >>> csv_text(Table(("label", "ece"), [("=1+1", -0.5), ("billing", None)]))
+    "label,ece\\n'=1+1,-0.5\\nbilling,\\n"
+    """
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(table.head)
+    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    return written.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return no_formula(value) if isinstance(value, str) else value
+
+
+@cache
+def environment() -> Environment:
+    """The templates of the pages, everything in them escaped."""
+    loader = PackageLoader("monitor.service", "templates")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    found.trim_blocks = found.lstrip_blocks = True
+    found.globals.update(words=words, label_path=label_path, outcome_text=outcome_text)
+    return found
+
+
+@cache
+def static(name: str) -> bytes:
+    """The style sheet or the script of all pages. Raises KeyError for another name."""
+    if name not in STATIC:
+        raise KeyError(name)
+    return (files("monitor.service") / "static" / name).read_bytes()
+
+
+@cache
+def version() -> str:
+    """Of style sheet and script, so that a browser asks for them again only where they have changed."""
+    return hashlib.sha256(b"".join(static(name) for name in sorted(STATIC))).hexdigest()[:12]

@@ -1,0 +1,12 @@
+"""All pages of the dashboard, in the order of the navigation."""
+
+from __future__ import annotations
+
+from monitor.service.pages import automation, overview, weeks
+from monitor.service.pages.base import Page
+
+PAGES: tuple[Page, ...] = (
+    overview.PAGE,
+    automation.PAGE,
+    weeks.PAGE,
+)

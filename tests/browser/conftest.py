@@ -1,0 +1,46 @@
+"""One service over one small history, and one Chromium, for all tests of the dashboard's pages in a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
+from monitor.run import run_window
+from tests.browser.test_report_page import CHROMIUM, PATIENCE_MS
+from tests.fakes.service import Place, Running, running
+from tests.fakes.world import BASELINE, WEEKS, make_world
+
+HOSTILE = "</td><img src=x onerror=document.title='gone'>"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Five weeks, the last two with a breach; an operator turned a label off, and one of a hostile name on."""
+    world = make_world(tmp_path_factory.mktemp("world"))
+    with world.opened() as monitor:
+        zone = monitor.config.zone
+        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="ann", reason="start")
+        for name in WEEKS[7:12]:
+            run_window(monitor, week(name, zone), act="never" if name < WEEKS[10] else "auto")
+        change_switch(monitor, "tickets", "steady", enable=False, by="ann", reason="looked <b>odd</b>")
+        change_switch(monitor, "tickets", HOSTILE, enable=True, by="ann", reason="why not")
+    with running(Place(world.folder, world.store_url, {}), CALMON_WAREHOUSE_URL=world.warehouse_url) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A browser of the module's own."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--headless"],
+            timeout=PATIENCE_MS,
+        )
+        yield found
+        found.close()
