@@ -48,6 +48,8 @@ class Commands(OnDemand):
     """The commands of ``calmon`` in the order of its help, and where they are."""
 
     modules: ClassVar[Mapping[str, str]] = {
+        "annotate": "monitor.cli.annotations",
+        "annotations": "monitor.cli.annotations",
         "backfill": "monitor.cli.runs",
         "check": "monitor.cli.checks",
         "demo": "monitor.cli.demo",

@@ -580,6 +580,45 @@ class Note:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A note that a person has put at a time of a source (label None: of all its labels), shown on every axis.
+
+    One that is removed stays stored, with who removed it and why. ``key`` is that of the request which added it.
+    """
+
+    id: str
+    source: str
+    label: str | None
+    at: datetime
+    text: str
+    added_at: datetime
+    added_by: str
+    removed_at: datetime | None = None
+    removed_by: str | None = None
+    removed_reason: str | None = None
+    key: str | None = None
+
+
+TimelineKind = Literal["annotation", "model_version", "baseline", "rules", "thresholds"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """What happened around the labels at a time: shown above every axis of time.
+
+    ``source`` None is all sources, ``label`` None all labels of the source. ``id`` is that of an annotation, else "".
+    """
+
+    at: datetime
+    kind: TimelineKind
+    text: str
+    source: str | None = None
+    label: str | None = None
+    by: str = ""
+    id: str = ""
+
+
 class IncidentReason(StrEnum):
     """Why an incident is as it is now, or why nothing happened to it. All are in ``docs/alerts.md``."""
 

@@ -23,11 +23,22 @@ from sqlalchemy.exc import DatabaseError
 
 from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, SwitchEvent, SwitchState, Window
 from monitor.core.redaction import shown_address
-from monitor.history import delivery_rows, evaluations, evidence_rows, identity, incident_rows, labels, readings, schema
+from monitor.history import (
+    annotation_rows,
+    delivery_rows,
+    evaluations,
+    evidence_rows,
+    identity,
+    incident_rows,
+    labels,
+    readings,
+    schema,
+)
 from monitor.history import notes as note_rows
 from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
+from monitor.history import timeline as timeline_rows
 from monitor.history.connect import database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
@@ -380,6 +391,14 @@ class Store:
     put_note = _writing(note_rows.put)
     drop_note = _writing(note_rows.drop)
     notes = _reading(note_rows.read)
+
+    # Annotations, and what else happened at which time
+
+    add_annotation = _writing(annotation_rows.add)
+    remove_annotation = _writing(annotation_rows.remove)
+    annotations = _reading(annotation_rows.read)
+    annotation = _reading(annotation_rows.one)
+    timeline = _reading(timeline_rows.events)
 
     # Incidents and messages
 

@@ -260,6 +260,16 @@ history = Table(
     Column("newest_at", _WHEN), _required("why", Text), _required("changed_by", Text), Column("changed_at", _WHEN),
 )  # fmt: skip
 
+# What people have noted at a time of a source (label "": of all its labels). A removed one stays, with who and why.
+annotation_table = Table(  # not "annotations": that is what `from __future__` has brought
+    "annotations", metadata,
+    _key("id", String(32)), _required("source", Text), _required("label", Text), _required("at", _WHEN),
+    _required("text", Text), _required("added_at", _WHEN), _required("added_by", Text), Column("removed_at", _WHEN),
+    Column("removed_by", Text), Column("removed_reason", Text), Column("key", String(400), unique=True),
+)  # fmt: skip
+
+Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
+
 # What the flows leave for the watch: when the watchdog last looked, which runs wait, which flow failed last.
 notes = Table(
     "notes", metadata,

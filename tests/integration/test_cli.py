@@ -379,6 +379,7 @@ def test_wrong_words_leave_no_file_behind(
 
 LEAVES = [words for words in COMMANDS if words and words not in {w[:-1] for w in COMMANDS}]
 NEEDED = {
+    ("annotate",): ("--source", "a", "x"), ("annotations", "remove"): ("abc", "--reason", "x"),
     ("backfill",): ("--from", WEEKS[1], "--to", WEEKS[3]), ("explain",): ("abc",),
     ("incidents", "show"): ("abc",), ("incidents", "ack"): ("abc",), ("incidents", "silence"): ("abc", "--for", "1d"),
     ("incidents", "resolve"): ("abc", "--reason", "x"),
@@ -387,7 +388,8 @@ NEEDED = {
 }  # fmt: skip
 READ_THE_HISTORY_ONLY = {
     ("history",), ("baseline", "list"), ("baseline", "show"), ("automation", "history"), ("incidents", "list"),
-    ("incidents", "show"), ("db", "upgrade"), ("db", "check"), ("automation", "thresholds", "list"),
+    ("incidents", "show"), ("annotations", "list"), ("db", "upgrade"), ("db", "check"),
+    ("automation", "thresholds", "list"),
 }  # fmt: skip
 MAKES_A_HISTORY = {("db", "init")}
 NEEDS_NO_CONFIGURATION = {("version",)}

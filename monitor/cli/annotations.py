@@ -1,0 +1,102 @@
+"""``calmon annotate``, ``calmon annotations list|remove``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from monitor.cli import common as cli
+from monitor.context import Monitor, utc_now
+from monitor.core.records import Annotation, Subject
+from monitor.core.wording import moment
+from monitor.history.values import ANY
+from monitor.operations import annotate as notes
+from monitor.operations.change_switch import known_labels
+from monitor.report.console import plain_table
+
+annotations_app = typer.Typer(no_args_is_help=True, help="Notes at a time of a source or label, shown on every axis.")
+cli.app.add_typer(annotations_app, name="annotations")
+
+
+@cli.app.command(
+    epilog="Examples:  calmon annotate --source tickets --at 2026-W40 'prompt v7'  ·  "
+    "calmon annotate --source tickets --label billing --at 2026-09-30T14:00 'new form went live'"
+)
+def annotate(
+    text: Annotated[str, typer.Argument(help="What happened, in a few words.")],
+    source: Annotated[str, typer.Option(help="The source that it is about.")],
+    label: Annotated[str | None, typer.Option(help="The label; default: all labels of the source.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="When, like 2026-09-30T14:00, 2026-09-30 or 2026-W40; default: now.")
+    ] = None,
+    by: cli.ByOption = None,
+) -> None:
+    """Note what happened at a time; it is shown on every axis of the dashboard."""
+    with cli.monitor(reads=False) as opened:
+        _check_known(opened, source, label)
+        when = cli.moment(at, opened.config) or utc_now()
+        wanted = notes.NewAnnotation(source, label, when, text, cli.who(by))
+        try:
+            stored, _ = notes.annotate(opened.store, wanted, opened.clock)
+        except notes.AnnotationRefused as refused:
+            raise cli.UsageError(str(refused)) from refused
+    cli.out.print(Text(f"noted as {stored.id} at {moment(stored.at)}: {Subject(source, label).name}"))
+
+
+def _check_known(opened: Monitor, source: str, label: str | None) -> None:
+    """Raise UsageError for a source or label that nobody knows: a mistyped name would be shown nowhere."""
+    cli.check_source(opened.config, source)
+    if label is not None and label not in known_labels(opened, source):
+        raise cli.UsageError(f"neither alerts.yaml nor the history knows the label {label!r} of {source}")
+
+
+@annotations_app.command(
+    "list", epilog="Examples:  calmon annotations list  ·  calmon annotations list --source tickets --all --json"
+)
+def list_command(
+    source: cli.SourceOption = None,
+    label: Annotated[str | None, typer.Option(help="Only of this label and of its whole source.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Removed ones too, with who removed them and why.")] = False,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """Annotations by time."""
+    with cli.store() as store:
+        found = store.annotations(source, ANY if label is None else label, removed=every)
+    if json_output:
+        typer.echo(json.dumps([row_of(each) for each in found], indent=1))
+        return
+    table = plain_table("id", "at", "about", "text", "by", "added", "removed")
+    for each in found:
+        about, removed = Subject(each.source, each.label).name, ""
+        if each.removed_at is not None:
+            removed = f"{moment(each.removed_at)} by {each.removed_by}: {each.removed_reason}"
+        added = moment(each.added_at)
+        table.add_row(*cli.cells(each.id[:8], moment(each.at), about, each.text, each.added_by, added, removed))
+    cli.out.print(table if found else "no annotation yet; `calmon annotate` adds one")
+
+
+@annotations_app.command("remove", epilog="Example:  calmon annotations remove 4f1c9a02 --reason 'wrong week'")
+def remove_command(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The annotation's id, or how it begins.")],
+    reason: Annotated[str, typer.Option(help="Why; it stays stored with the annotation.")],
+    by: cli.ByOption = None,
+) -> None:
+    """Take an annotation away from every axis. It stays stored with who removed it, when and why."""
+    with cli.monitor(reads=False) as opened:
+        try:
+            removed, already = notes.remove(opened.store, id, by=cli.who(by), reason=reason, clock=opened.clock)
+        except notes.AnnotationRefused as refused:
+            raise cli.UsageError(str(refused)) from refused
+    cli.out.print(Text(f"{removed.id}: {'already removed by ' + str(removed.removed_by) if already else 'removed'}"))
+
+
+def row_of(annotation: Annotation) -> dict[str, Any]:
+    """An annotation as plain data."""
+    times = {"at": annotation.at, "added_at": annotation.added_at, "removed_at": annotation.removed_at}
+    names = ("id", "source", "label", "text", "added_by", "removed_by", "removed_reason")
+    return {name: getattr(annotation, name) for name in names} | {
+        name: None if at is None else at.isoformat() for name, at in times.items()
+    }

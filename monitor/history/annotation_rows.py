@@ -1,0 +1,63 @@
+"""Annotations: what people note at a time of a source or label. None is ever deleted: a removed one says by whom."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, update
+
+from monitor.core.records import Annotation
+from monitor.history import tables
+from monitor.history.connect import insert, row_by_id, row_of
+from monitor.history.values import ANY, LabelFilter, label_key, label_of
+
+table = tables.annotation_table
+
+
+def add(connection: Connection, annotation: Annotation) -> Annotation:
+    """Store one; where its id or its request's key is stored already, the one that was stored then."""
+    row = row_of(table, annotation, label=label_key(annotation.label))
+    added = insert(connection, table).values(row).on_conflict_do_nothing().returning(table.c.id)
+    if connection.execute(added).first() is not None:
+        return annotation
+    same = or_(table.c.id == annotation.id, table.c.key == annotation.key)
+    return _annotation(connection.execute(select(table).where(same)).mappings().one())
+
+
+def remove(connection: Connection, id: str, *, by: str, reason: str, now: datetime) -> bool:
+    """Take one away from every axis; False where somebody else has, who then stays the one who did."""
+    there = (table.c.id == id, table.c.removed_at.is_(None))
+    removed = {"removed_at": now, "removed_by": by, "removed_reason": reason}
+    return connection.execute(update(table).where(*there).values(removed)).rowcount == 1
+
+
+def one(connection: Connection, prefix: str) -> Annotation:
+    """The one whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
+    return _annotation(row_by_id(connection, table, "annotation", prefix))
+
+
+def read(
+    connection: Connection,
+    source: str | None = None,
+    label: LabelFilter = ANY,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    removed: bool = False,
+) -> list[Annotation]:
+    """Annotations by time, of a label together with those of its whole source; with ``removed``, those too."""
+    wanted: list[ColumnElement[bool]] = [] if removed else [table.c.removed_at.is_(None)]
+    if source is not None:
+        wanted.append(table.c.source == source)
+    if label is not ANY:
+        wanted.append(table.c.label.in_({"", label_key(label)}))
+    if since is not None:
+        wanted.append(table.c.at >= since)
+    if until is not None:
+        wanted.append(table.c.at < until)
+    statement = select(table).where(*wanted).order_by(table.c.at, table.c.added_at, table.c.source, table.c.id)
+    return [_annotation(row) for row in connection.execute(statement).mappings()]
+
+
+def _annotation(row: RowMapping) -> Annotation:
+    return Annotation(**{**row, "label": label_of(row["label"])})

@@ -1,0 +1,128 @@
+"""What happened around the labels, at which time: annotations, model versions, pins, rules and thresholds.
+
+Only annotations are stored as such; the others follow from what runs, pins and publications have stored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, select
+
+from monitor.core.records import Schedule, TimelineEvent
+from monitor.history import annotation_rows, tables
+from monitor.history.thresholds import ThresholdChange
+from monitor.history.values import ANY, LabelFilter, label_key, label_of
+
+
+def events(
+    connection: Connection,
+    source: str | None = None,
+    label: LabelFilter = ANY,
+    *,
+    since: datetime,
+    until: datetime,
+    schedule: Schedule = "weekly",
+) -> list[TimelineEvent]:
+    """Everything from ``since`` to ``until`` (left out), by time: of all sources, of one, or of one label.
+
+    What is about a whole source is of each of its labels, too. A model version counts from the first window of
+    ``schedule`` that had rows of it, a revision of the rules from the first window that was judged by it.
+    """
+    noted = annotation_rows.read(connection, source, label, since=since, until=until)
+    found = [TimelineEvent(a.at, "annotation", a.text, a.source, a.label, a.added_by, a.id) for a in noted]
+    found += _versions(connection, source, since, until, schedule)
+    found += _pins(connection, source, label, since, until)
+    found += _revisions(connection, since, until, schedule)
+    found += _thresholds(connection, source, label, since, until)
+    return sorted(found, key=lambda event: (event.at, event.kind, event.source or "", event.label or "", event.text))
+
+
+def _versions(
+    connection: Connection, source: str | None, since: datetime, until: datetime, schedule: Schedule
+) -> list[TimelineEvent]:
+    """Versions that no window before had; those of a source's first window are not new."""
+    table = tables.readings
+    mine = and_(table.c.schedule == schedule, table.c.window_start < until, table.c.state == "ok")
+    statement = (
+        select(table.c.source, table.c.window_start, table.c.versions).where(mine).order_by(table.c.window_start)
+    )
+    if source is not None:
+        statement = statement.where(table.c.source == source)
+    known: dict[str, set[str]] = {}
+    found = []
+    for name, start, versions in connection.execute(statement):
+        seen = known.setdefault(name, set())
+        new = sorted(set(versions) - seen)
+        if seen and start >= since:
+            found += [TimelineEvent(start, "model_version", f"model version {version}", name) for version in new]
+        seen.update(new)
+    return found
+
+
+def _pins(
+    connection: Connection, source: str | None, label: LabelFilter, since: datetime, until: datetime
+) -> list[TimelineEvent]:
+    """Pinned baselines; those of several labels that were pinned together are one event."""
+    table = tables.baselines
+    columns = (
+        table.c.source, table.c.label, table.c.first_window, table.c.last_window, table.c.pinned_at, table.c.pinned_by,
+        table.c.reason,
+    )  # fmt: skip
+    statement = select(*columns).where(*_of(table, source, label), table.c.pinned_at >= since)
+    together: dict[tuple[Any, ...], list[str]] = {}
+    for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(*columns)):
+        together.setdefault((row.source, *row[2:]), []).append(row.label)
+    return [_pin(key, labels) for key, labels in together.items()]
+
+
+def _pin(key: tuple[Any, ...], keys: list[str]) -> TimelineEvent:
+    source, first, last, at, by, reason = key
+    count = len([each for each in keys if each])
+    about = "" if len(keys) == 1 else f" of {count} label{'' if count == 1 else 's'}"
+    text = f"baseline {first} to {last} pinned{about}" + (f": {reason}" if reason else "")
+    return TimelineEvent(at, "baseline", text, source, label_of(keys[0]) if len(keys) == 1 else None, by)
+
+
+def _revisions(connection: Connection, since: datetime, until: datetime, schedule: Schedule) -> list[TimelineEvent]:
+    table = tables.runs
+    mine = and_(table.c.schedule == schedule, table.c.window_start < until)
+    statement = select(table.c.window_start, table.c.rules_revision).where(mine).order_by(table.c.window_start)
+    found, before = [], None
+    for start, revision in connection.execute(statement):
+        if before is not None and revision != before and start >= since:
+            found.append(TimelineEvent(start, "rules", f"rules revision {revision} (was {before})"))
+        before = revision
+    return found
+
+
+def _thresholds(
+    connection: Connection, source: str | None, label: LabelFilter, since: datetime, until: datetime
+) -> list[TimelineEvent]:
+    table = tables.publications
+    mine = and_(table.c.kind != "refused", table.c.at >= since, table.c.at < until)
+    found = []
+    for at, actor, stored in connection.execute(select(table.c.at, table.c.actor, table.c.changes).where(mine)):
+        changes = [ThresholdChange(*each) for each in stored]
+        for name in sorted({change.source for change in changes if source in (None, change.source)}):
+            own = [c for c in changes if c.source == name and (label is ANY or c.label in (None, label))]
+            found += [_published(at, actor, own)] if own else []
+    return found
+
+
+def _published(at: datetime, by: str, changes: list[ThresholdChange]) -> TimelineEvent:
+    """The changes of one source that were published together."""
+    only, several = changes[0], len(changes) > 1
+    text = f"acts from {_score(only.after)} (was {_score(only.before)})"
+    text = f"{len(changes)} scores from which labels act were changed" if several else text
+    return TimelineEvent(at, "thresholds", text, only.source, None if several else only.label, by)
+
+
+def _score(score: float | None) -> str:
+    return "no score" if score is None else f"{score:g}"
+
+
+def _of(table: Table, source: str | None, label: LabelFilter) -> list[Any]:
+    wanted = [] if source is None else [table.c.source == source]
+    return wanted if label is ANY else [*wanted, table.c.label.in_({"", label_key(label)})]
