@@ -112,7 +112,9 @@ def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.
 )
 def token_command(
     name: Annotated[str, typer.Option(help="Who it is for; stored with every change made with it.")],
-    scope: Annotated[list[str], typer.Option(help="read, disable or enable; once for each. None includes another.")],
+    scope: Annotated[
+        list[str], typer.Option(help="read, disable, enable or annotate; once for each. None includes another.")
+    ],
 ) -> None:
     """Make a token for the HTTP service: printed once, its hash added to CALMON_API_TOKENS_FILE."""
     with cli.plain_errors():

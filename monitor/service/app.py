@@ -31,9 +31,10 @@ from starlette.types import ASGIApp
 
 from monitor.automation.gate.snapshot import REQUEST, Decision, SwitchSnapshot, terms, to_json
 from monitor.automation.state import GateReason
-from monitor.core.records import LABEL_BYTES
+from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
+from monitor.operations.annotate import LONGEST, NewAnnotation
 from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, static
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
@@ -64,6 +65,7 @@ _PAGES = (*_MAY, *_SENT, _R.REQUEST_INVALID, _R.INTERNAL_ERROR, _R.STORE_UNREADA
 _ASKS = (*_PAGES, _R.NOT_FOUND, _R.UNKNOWN_SOURCE)
 _REFUSED = (_R.NO_TOKENS, _R.UNKNOWN_LABEL, _R.NOT_JSON, _R.UNTIL_PAST, _R.KEY_REUSED, _R.CONFIG_UNREADABLE)
 _CHANGES = (*(r for r in _ASKS if r is not _R.NOT_LOCAL), *_REFUSED)
+_NOTES = tuple(r for r in _CHANGES if r not in (_R.UNTIL_PAST, _R.CONFIG_UNREADABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,15 @@ class Backend(Protocol):
 
     def change(self, wanted: RequestedChange) -> Stored:
         """Turn off or on, once for each key."""
+
+    def annotations(self, source: str | None, label: str | None) -> list[Annotation]:
+        """Those that are not removed, by time; of a label together with those of its whole source."""
+
+    def annotate(self, wanted: NewAnnotation) -> tuple[Annotation, bool]:
+        """Store one, once for each key; and whether an earlier request had."""
+
+    def remove_annotation(self, id: str, by: str, reason: str) -> tuple[Annotation, bool]:
+        """Take one away from every axis; and whether it was removed before."""
 
     def show(self, page: Page, request: PageRequest) -> Answer:
         """A page of the dashboard, or one of its tables."""
@@ -328,6 +339,27 @@ class ProblemBody(_Body):
     reason: ProblemReason
 
 
+class AnnotationBody(_Body):
+    """What somebody noted at a time; `label` null is for all labels of the source."""
+
+    id: str
+    source: str
+    label: str | None
+    at: AwareDatetime
+    text: str
+    by: str
+    added_at: AwareDatetime
+    removed_at: AwareDatetime | None
+    removed_by: str | None
+    removed_reason: str | None
+
+
+class AnnotationsBody(_Body):
+    """The annotations that were asked for, by time."""
+
+    annotations: list[AnnotationBody]
+
+
 def _moment(value: Any) -> datetime:
     if not isinstance(value, str) or not _WHEN.fullmatch(value):
         raise ValueError("write a time with its zone, like 2026-11-22T18:00:00Z")
@@ -346,6 +378,21 @@ class ChangeBody(_Body):
 
     reason: Annotated[str, Field(min_length=1, max_length=1000, pattern=_WORDS, examples=["model is being replaced"])]
     until: _Until | None = None
+
+
+class NewAnnotationBody(_Body):
+    """What happened, when, to which source or label (null: all labels of the source)."""
+
+    source: Annotated[str, Field(min_length=1, pattern=rf"^[^{_NO_CONTROL}]*$", examples=["tickets"])]
+    label: Annotated[str, Field(min_length=1, max_length=LABEL_BYTES, pattern=rf"^[^{_NO_CONTROL}]*$")] | None = None
+    at: _Until
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST, pattern=_WORDS, examples=["prompt v7"])]
+
+
+class RemovalBody(_Body):
+    """Why an annotation is removed; it stays stored with the reason and the name of the token."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST, pattern=_WORDS, examples=["wrong week"])]
 
 
 # The addresses
@@ -499,6 +546,61 @@ def enable_label(
 ) -> Response:
     """Turn a label on. It holds against runs until `until` (24 hours), except for critical labels."""
     return _change(request, source, label, body, key, enable=True)
+
+
+@router.get(
+    "/v1/annotations",
+    **_named("annotations", "read", "What was noted, and when"),
+    response_model=AnnotationsBody,
+    responses=documented(_PAGES),
+)
+def get_annotations(
+    request: Request,
+    source: Annotated[str | None, Query(min_length=1, pattern=_PLAIN, description="Only of this source.")] = None,
+    label: Annotated[str | None, Query(**_NAME, description="Only of this label and of its whole source.")] = None,
+) -> Response:
+    """The annotations that are not removed, by time."""
+    found = _backend(request).annotations(source, label)
+    return _fresh({"annotations": [_annotation(each) for each in found]})
+
+
+@router.post(
+    "/v1/annotations",
+    **_named("annotate", "annotate", "Note what happened at a time"),
+    response_model=AnnotationBody,
+    responses=documented(_NOTES),
+)
+def post_annotation(request: Request, body: NewAnnotationBody, key: KeyHeader = None) -> Response:
+    """It is shown on every axis of the dashboard, with the token's name."""
+    if body.label is not None:
+        _check_label(body.label)
+    name = request.scope[CALLER]
+    once = f"http:{name}:{key}" if key else None
+    wanted = NewAnnotation(body.source, body.label, body.at, body.text, f"api:{name}", once)
+    stored, already = _backend(request).annotate(wanted)
+    return _fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
+
+
+@router.post(
+    "/v1/annotations/{id}/remove",
+    **_named("removeAnnotation", "annotate", "Take an annotation away"),
+    response_model=AnnotationBody,
+    responses=documented(r for r in _NOTES if r not in (_R.UNKNOWN_SOURCE, _R.UNKNOWN_LABEL, _R.KEY_REUSED)),
+)
+def remove_annotation(
+    request: Request,
+    id: Annotated[str, Path(pattern="^[0-9a-f]{1,32}$", examples=["3f1c9a024be07d51"])],
+    body: RemovalBody,
+) -> Response:
+    """It stays stored, with who removed it and why; removed twice is removed once."""
+    stored, already = _backend(request).remove_annotation(id, f"api:{request.scope[CALLER]}", body.reason)
+    return _fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
+
+
+def _annotation(found: Annotation) -> dict[str, Any]:
+    said = {name: getattr(found, name) for name in ("id", "source", "label", "text", "removed_by", "removed_reason")}
+    times = {name: _iso(getattr(found, name)) for name in ("at", "added_at", "removed_at")}
+    return {**said, **times, "by": found.added_by}
 
 
 def _add_page(page: Page) -> None:

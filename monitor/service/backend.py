@@ -29,10 +29,12 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
-from monitor.core.records import Window
+from monitor.core.records import Annotation, Window
 from monitor.history.connect import database_file, store_url
-from monitor.history.errors import HistoryError, StoreMissing
+from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
 from monitor.history.store import Store
+from monitor.history.values import ANY
+from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, NewAnnotation, annotate, remove
 from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchChange, operate
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
@@ -169,7 +171,7 @@ class Service:
         if config is None and wanted.enable:
             raise RequestRefused(_R.CONFIG_UNREADABLE)
         with self._history() as store:
-            _check_known(store, config, wanted)
+            _check_known(store, config, wanted.source, wanted.label, enable=wanted.enable)
             if config is not None:
                 publish(store, config, self._clock(), actor="the service")
             return self._apply(store, config or self._config, wanted)
@@ -195,6 +197,32 @@ class Service:
                 show_switches(monitor, wanted.source, wanted.label)
         except Exception:  # the switch has changed already: no failed message may answer that it has not
             log.exception("a message does not show the change of a switch yet; the next drain tries again")
+
+    def annotations(self, source: str | None, label: str | None) -> list[Annotation]:
+        """The annotations of all sources, of one, or of a label with those of its source, by time."""
+        with self._history() as store:
+            return store.annotations(source, ANY if label is None else label)
+
+    def annotate(self, wanted: NewAnnotation) -> tuple[Annotation, bool]:
+        """Store one; and whether an earlier request had. Raises RequestRefused."""
+        with self._history() as store:
+            _check_known(store, self._newest_config(), wanted.source, wanted.label)
+            try:
+                return annotate(store, wanted, self._clock)
+            except AnnotationKeyReused:
+                raise RequestRefused(_R.KEY_REUSED) from None
+            except AnnotationRefused as error:
+                raise RequestRefused(_R.REQUEST_INVALID, str(error)) from None
+
+    def remove_annotation(self, id: str, by: str, reason: str) -> tuple[Annotation, bool]:
+        """Take one away from every axis; and whether it was removed before. Raises RequestRefused."""
+        with self._history() as store:
+            try:
+                return remove(store, id, by=by, reason=reason, clock=self._clock)
+            except (NotFound, Ambiguous) as error:
+                raise RequestRefused(_R.NOT_FOUND, str(error)) from None
+            except AnnotationRefused as error:
+                raise RequestRefused(_R.REQUEST_INVALID, str(error)) from None
 
     def show(self, page: Page, request: PageRequest) -> Answer:
         """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""
@@ -269,11 +297,10 @@ class Service:
             raise RequestRefused(_R.STORE_UNREADABLE) from None
 
 
-def _check_known(store: Store, config: Config | None, wanted: RequestedChange) -> None:
+def _check_known(store: Store, config: Config | None, source: str, label: str | None, *, enable: bool = False) -> None:
     """Refuse a name that nobody knows: whoever mistypes a label must not believe it is off now."""
-    source, label = wanted.source, wanted.label
     configured = config.sources.get(source) if config is not None else None
-    if configured is None and (wanted.enable or source not in _known_sources(store)):
+    if configured is None and (enable or source not in _known_sources(store)):
         raise RequestRefused(_R.UNKNOWN_SOURCE)
     if label is None or (configured is not None and label in configured.labels):
         return

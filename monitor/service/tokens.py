@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal, TypeAlias, get_args
 
-Scope: TypeAlias = Literal["read", "disable", "enable"]
+Scope: TypeAlias = Literal["read", "disable", "enable", "annotate"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "calmon_"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

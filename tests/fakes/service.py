@@ -62,7 +62,10 @@ class Place:
         return {name: value for name, value in os.environ.items() if not name.startswith("CALMON_")} | given
 
 
-SCOPES = {"router": {"read"}, "stopper": {"disable"}, "starter": {"enable"}, "boss": {"read", "disable", "enable"}}
+SCOPES = {
+    "router": {"read"}, "stopper": {"disable"}, "starter": {"enable"},
+    "boss": {"read", "disable", "enable", "annotate"},
+}  # fmt: skip
 
 
 def make_place(folder: Path, store_url: str | None = None, *, tokens: bool = True) -> Place:

@@ -12,6 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from monitor.cli import app
+from monitor.config.settings import load_settings
 from monitor.core.baseline import Baseline
 from monitor.core.counts import counts_from_rows
 from monitor.core.records import Annotation, TimelineEvent, Window
@@ -19,6 +20,8 @@ from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
 from monitor.operations import annotate as notes
+from tests.fakes.in_process import Asked, in_process
+from tests.fakes.service import Place, make_place
 from tests.fakes.world import World, make_world
 
 MONDAY = datetime(2026, 8, 31, tzinfo=UTC)
@@ -165,3 +168,55 @@ def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
 def test_a_wrong_annotation_is_wrong_usage(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = calmon(make_world(tmp_path), "annotate", *words)
     assert (done.exit_code, said in done.stderr) == (2, True), done.output
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return make_place(tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture
+def client(place: Place) -> Iterator[Asked]:
+    """The service in this process, asked with the token that has every scope."""
+    with in_process(load_settings(place.environment), place.folder / "tokens", token=place.tokens["boss"]) as found:
+        yield found
+
+
+def test_a_deployment_notes_itself_over_http_once_for_each_key(client: Asked, place: Place) -> None:
+    body = {"source": "tickets", "label": "billing", "at": "2026-09-28T08:00:00Z", "text": HOSTILE}
+    first = client.post("/v1/annotations", json=body, headers={"Idempotency-Key": "release-7"})
+    again = client.post("/v1/annotations", json=body, headers={"Idempotency-Key": "release-7"})
+    assert first.status_code == 200, first.text
+    assert (first.json(), again.headers["idempotency-replayed"]) == (again.json(), "true")
+    assert (first.json()["by"], first.json()["text"], first.json()["label"]) == ("api:boss", HOSTILE, "billing")
+    other = client.post("/v1/annotations", json=body | {"text": "v8"}, headers={"Idempotency-Key": "release-7"})
+    assert other.json()["reason"] == "idempotency_key_reused"
+    assert client.get("/v1/annotations", params={"source": "tickets"}).json()["annotations"] == [first.json()]
+    assert client.get("/v1/annotations", params={"label": "legal"}).json()["annotations"] == []
+    gone = client.post(f"/v1/annotations/{first.json()['id']}/remove", json={"reason": "wrong week"}).json()
+    assert (gone["removed_by"], gone["removed_reason"]) == ("api:boss", "wrong week")
+    assert client.get("/v1/annotations").json()["annotations"] == []
+    with Store.from_url(place.store_url) as stored:
+        assert [a.removed_by for a in stored.annotations(removed=True)] == ["api:boss"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"source": "nobody"}, "unknown_source"), ({"label": "biling"}, "unknown_label"),
+        ({"at": "yesterday"}, "request_invalid"), ({"text": "a\x00"}, "request_invalid"),
+        ({"who": "me"}, "request_invalid"),
+    ],
+)  # fmt: skip
+def test_a_wrong_annotation_is_refused_over_http(client: Asked, body: dict[str, str], reason: str) -> None:
+    right = {"source": "tickets", "at": "2026-09-28T08:00:00Z", "text": "v7"}
+    assert client.post("/v1/annotations", json=right | body).json()["reason"] == reason
+
+
+def test_only_the_scope_annotate_notes_anything(client: Asked, place: Place) -> None:
+    body = {"source": "tickets", "at": "2026-09-28T08:00:00Z", "text": "v7"}
+    for name in ("router", "stopper", "starter"):
+        headers = {"Authorization": f"Bearer {place.tokens[name]}"}
+        assert client.post("/v1/annotations", json=body, headers=headers).json()["reason"] == "scope_missing"
+        assert client.post("/v1/annotations/ab/remove", json={"reason": "x"}, headers=headers).status_code == 403
+    assert client.post("/v1/annotations/ab/remove", json={"reason": "x"}).json()["reason"] == "not_found"

@@ -35,7 +35,7 @@ def test_a_line_is_a_name_a_hash_and_scopes_and_the_rest_is_passed_over() -> Non
         (f"router sha256:{HASH.upper()} read", "line 1: write NAME"),
         (f"router sha256:{HASH} read # mine", "line 1: write NAME"),
         (f"röuter sha256:{HASH} read", "line 1: write NAME"),
-        (f"router sha256:{HASH} read,write", "line 1: a scope is one of read, disable, enable"),
+        (f"router sha256:{HASH} read,write", "line 1: a scope is one of read, disable, enable, annotate"),
         (f"router sha256:{HASH} read,", "line 1: a scope is one of"),
         (f"a sha256:{HASH} read\na sha256:{OTHER} read", "line 2: the name or the hash is there twice"),
         (f"a sha256:{HASH} read\nb sha256:{HASH} read", "line 2: the name or the hash is there twice"),
