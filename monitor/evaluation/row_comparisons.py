@@ -28,10 +28,14 @@ from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed
 from monitor.inference.rows_bootstrap import row_spreads
 from monitor.metrics import cost
+from monitor.metrics.definition import Metric, Needs
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
+from monitor.metrics.selective import ON_ITEMS
 from monitor.metrics.top_k import ON_RANKED
 
 Rows = ProbabilityRows | RegressionRows
+COUNTED: frozenset[Needs] = frozenset({"items", "ranked"})
+"""Needs of the source as a whole that are counts: their metrics are those of labels, of other rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +43,16 @@ class WholeSource:
     """What a source as a whole gives beside the counts of its labels, in one window.
 
     ``ranked`` are counts of the k highest-scored labels of each item, by k; ``rows`` whole rows of probabilities, or of
-    numbers.
+    numbers; ``items`` counts of items, with the outcome 1 where no label acts.
     """
 
     ranked: Mapping[int, Counts] = field(default_factory=dict)
     rows: Rows | None = None
+    items: Counts | None = None
+
+    def of(self, metric: Metric) -> Counts | None:
+        """The counts that a metric of ranks or items reads."""
+        return self.items if metric.needs == "items" else self.ranked.get(metric.rank or 0)
 
     def digest(self) -> str:
         """A hash of the rows, or else of the ranked counts: equal for equal rows; "" of nothing."""
@@ -75,7 +84,7 @@ def special(
         return None
     any_costs = any(source.costs_of(material.subject.label) for material in materials)
     ways: tuple[tuple[bool, Callable[[RuleInput], Comparison]], ...] = (
-        (metric.needs == "ranked", lambda m: _of_ranks(rule, m, whole, evaluation)),
+        (metric.needs in COUNTED, lambda m: _of_ranks(rule, m, whole, evaluation)),
         (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
         (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
         (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),
@@ -113,17 +122,22 @@ def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig
 
 def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
     """The ordinary metric of ranked counts that a ranked metric is, and the evaluation with the bins of an ECE."""
-    same, others = ON_RANKED[name], other_binning(evaluation)
+    same, others = ON_RANKED.get(name, ON_ITEMS.get(name, name)), other_binning(evaluation)
     return ("ece", others[same]) if same in others else (same, evaluation)
 
 
 def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
     name, seen = _ordinary(rule.measure, evaluation)
-    counts = whole.ranked.get(METRICS[rule.measure].rank or 0)
+    counts = whole.of(METRICS[rule.measure])
     # no baseline is of ranks, but in the time of the source's own nothing is judged
     baseline = material.baseline if material.in_baseline else None
     alone = replace(material, counts=() if counts is None else (counts,), baseline=baseline)
-    return compare(rule.model_copy(update={"metric": name}), alone, seen)
+    found = compare(rule.model_copy(update={"metric": name}), alone, seen)
+    if rule.measure not in ON_ITEMS:
+        return found
+    # items have no score, and so no mean score to compare with what came true
+    detail = {key: value for key, value in found.detail.items() if key not in ("promised", "kept")}
+    return replace(found, detail=detail)
 
 
 # --- whole rows and numbers
@@ -175,14 +189,16 @@ def _spreads(
 def estimates_of_whole(
     whole: WholeSource, kind: SourceKind, subject: Subject, window: Window, evaluation: EvaluationConfig
 ) -> list[Estimate]:
-    """Every metric of ranks, of whole rows or of numbers that the source can give, in the order of the registry."""
+    """Every metric of items, ranks, whole rows or numbers that the source can give, in the order of the registry."""
     mine = [metric for metric in METRICS.values() if metric.needs in WHOLE & GIVES[kind]]
-    by_rows = [metric.name for metric in mine if metric.needs != "ranked"]
+    by_rows = [metric.name for metric in mine if metric.needs not in COUNTED]
     spreads = {} if whole.rows is None else _spreads(whole.rows, by_rows, whole, subject, window, evaluation)
     found = []
     for metric in mine:
-        counts = whole.ranked.get(metric.rank or 0)
-        if metric.needs != "ranked":
+        counts = whole.of(metric)
+        if metric.needs == "items" and counts is None:
+            continue
+        if metric.needs not in COUNTED:
             interval, n = _interval(spreads.get(metric.name), evaluation), 0 if whole.rows is None else whole.rows.items
         else:
             interval, n = _ranked_interval(metric.name, counts, subject, window, evaluation)

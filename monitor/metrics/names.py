@@ -20,6 +20,7 @@ _NAMES: Mapping[Needs, str] = {
         "matthews_correlation misclassification_cost expected_cost expected_misclassification_cost aurc e_aurc "
         "automated_accuracy share_to_people excess_errors mutual_information"
     ),
+    "items": ("review_rate"),
     "rows": (
         "class_mutual_information class_entropy score_entropy top1_accuracy macro_precision macro_recall "
         "macro_f1 weighted_precision weighted_recall weighted_f1 micro_f1 kappa multiclass_mcc auc_ovo "
@@ -37,11 +38,11 @@ NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for
 """Every metric, and what it needs."""
 
 GIVES: Mapping[str, frozenset[Needs]] = {
-    "multilabel": frozenset({"counts", "bins"}),
-    "multiclass": frozenset({"counts", "bins", "ranked", "rows"}),
-    "top_k": frozenset({"counts", "bins", "ranked"}),
+    "multilabel": frozenset({"counts", "bins", "items"}),
+    "multiclass": frozenset({"counts", "bins", "items", "ranked", "rows"}),
+    "top_k": frozenset({"counts", "bins", "items", "ranked"}),
     "regression": frozenset({"regression"}),
-    "single_label": frozenset({"counts", "bins"}),
+    "single_label": frozenset({"counts", "bins", "items"}),
 }
 """Kind of a source -> what its metrics may need."""
 
@@ -63,7 +64,7 @@ def can_give(kind: str, metric: str) -> bool:
     return NEEDS[metric] in GIVES[kind] and not (kind == "single_label" and metric in OF_OTHER_LABELS)
 
 
-WHOLE: frozenset[Needs] = frozenset({"ranked", "rows", "regression"})
+WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "rows", "regression"})
 """Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""
 
 TOTALS: frozenset[str] = frozenset({"excess_errors"})

@@ -166,6 +166,19 @@ def share_to_people(counts: Counts) -> float | None:
     return None if share is None else share.value
 
 
+def review_rate(counts: Counts) -> float | None:
+    """Share of the items that wait for people, since no label of theirs acts; None without items.
+
+    ``counts`` are of items: the outcome is 1 where no label acts.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> review_rate(counts_from_rows([0.0] * 4, [1, 0, 0, 0]))
+    0.25
+    """
+    share = share_of(counts, counts.wy)
+    return None if share is None else share.value
+
+
 def excess_errors(counts: Counts) -> float | None:
     """Observed errors among the automated rows minus those that the scores claimed: sum w (s - y), in rows.
 
@@ -207,6 +220,9 @@ SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
 }
 """Metrics that are a share of rows: they have exact binomial limits."""
 
+ON_ITEMS: Mapping[str, str] = {"review_rate": "prevalence"}
+"""The metric of counts that each metric of items is, of counts of items."""
+
 OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"})
 """Metrics that look at the automated rows alone, whatever rows they are given."""
 
@@ -215,5 +231,6 @@ REGISTERED: tuple[Metric, ...] = (
     Metric("e_aurc", "Excess area under the risk-coverage curve", e_aurc, "lower"),
     Metric("automated_accuracy", "Accuracy of the automated part", automated_accuracy, "higher"),
     Metric("share_to_people", "Share sent to people", share_to_people, "lower"),
+    Metric("review_rate", "Share of items sent to people", review_rate, "lower", needs="items"),
     Metric("excess_errors", "Excess errors", excess_errors, "lower"),
 )

@@ -130,7 +130,7 @@ def with_whole(reading: Reading) -> WindowCounts:
     if labels:
         labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
     rows = reading.whole if reading.whole is not None else reading.numbers
-    return WindowCounts(reading.window, labels, reading.versions, WholeSource(reading.ranked, rows))
+    return WindowCounts(reading.window, labels, reading.versions, WholeSource(reading.ranked, rows, reading.items))
 
 
 def stored(monitor: Monitor, reading: Reading) -> StoredReading:

@@ -138,9 +138,11 @@ def automation(found: Iterable[Detailed], data: ReportData) -> Element:
     rows = []
     for report, detail in found:
         if detail.boxes.named or detail.excess is not None:
-            shares = [detail.interval(name) for name in ("share_to_people", "automated_accuracy")]
-            below, right = ("–" if one is None else words.share(one.value, one.low, one.high) for one in shares)
+            shares = [detail.interval(name) for name in ("share_to_people", "automated_accuracy", "review_rate")]
+            below, right, left = ("–" if one is None else words.share(one.value, one.low, one.high) for one in shares)
             done = "no row from that score on" if detail.harm is None else detail.harm.sentence
+            if report.subject.label is None and left != "–":
+                done = f"{left} of the items have no label that acts. {done[:1].upper()}{done[1:]}"
             rows.append((report.subject, f"{detail.automate_at:.2f}", below, right, done))
     head = ("label", "from score", "below it", "right from it on", f"in {data.window.name}")
     note = "Rows from automate_at on, whoever decided them; what automation did of it goes by the time that it was on."

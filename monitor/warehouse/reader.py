@@ -94,8 +94,9 @@ class Reading:
     are not independent. ``versions`` counts rows by model version ({} without that column),
     ``rows`` all rows behind the counts, ``quality`` those set aside, and which segments were left out.
 
-    By the kind of the source also: ``ranked``, the counts of the k highest-scored labels of each item by k, all labels
-    together; ``whole``, rows of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
+    ``items`` are the counts of items, with the outcome 1 where no label acts. By the kind of the source also:
+    ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows of
+    probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     ``rejected`` are the rows of the window behind ``quality`` but for duplicates, by label, score and outcome.
     """
 
@@ -108,6 +109,7 @@ class Reading:
     quality: tuple[RejectedRows, ...]
     rows: int
     ranked: Mapping[int, Counts] = field(default_factory=dict)
+    items: Counts | None = None
     whole: ProbabilityRows | None = None
     numbers: RegressionRows | None = None
     rejected: tuple[RejectedCell, ...] = ()
@@ -345,6 +347,7 @@ class _Reader:
             quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
             rows=sum(counts.rows for counts in labels.get("", {}).values()),
             ranked=self._ranked(latest=latest),
+            items=self._items(latest=latest),
             whole=self._whole(latest=latest),
             rejected=rejected,
         )
@@ -382,6 +385,20 @@ class _Reader:
                 effect = self._effect(partial(statements.ranked_dependence, latest=latest, rank=rank))
                 found[rank] = within.with_design_effect(effect)
         return found
+
+    def _items(self, *, latest: bool) -> Counts | None:
+        """The counts of items, with the outcome 1 where no label acts; items of one cluster are dependent."""
+        statements = self.statements
+        if not self.whole:
+            return None
+        columns = self._fetch(statements.item_groups(latest=latest))
+        if not columns["n"][0]:
+            return None
+        counts = counts_from_groups({**columns}, score_is="probability_of_label")
+        if not statements.layout.has("cluster"):
+            return counts
+        sums = ClusterSums.of(_row(self._fetch(statements.item_dependence(latest=latest)), 0))
+        return counts.with_design_effect(design_effect(sums))
 
     def _effect(self, dependence: Callable[..., sa.Select[Any]]) -> float:
         """Rows of one item are dependent, and so are rows of one cluster; ``dependence`` takes what rows share."""

@@ -150,6 +150,17 @@ class Statements:
         totals = [exact(value, bounded=False).label(name) for name, value in outer.items()]
         return sa.select(*outer_keys, *totals).group_by(*outer_keys)
 
+    def item_groups(self, *, latest: bool) -> sa.Select[Any]:
+        """The counts of items: the outcome is 1 where no label of theirs acts, and every score is 0."""
+        items = self._items(latest=latest)
+        none: Expression = ZERO
+        keys = [none.label(name) for name in _KEYS]
+        return sa.select(*keys, *self._sums(items))
+
+    def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
+        """As :meth:`dependence` within clusters, of items."""
+        return self._dependence_of(self._items(latest=latest), ("cluster",), by_label=False)
+
     def feature_sample(self, limit: int) -> sa.Select[Any]:
         """The features of at most ``limit`` items, one row each, in the order of the items' md5.
 
@@ -288,6 +299,17 @@ class Statements:
         segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
         computed = [column.label(name) for name, column in columns.items()]
         return sa.select(*kept, *segments, *computed).subquery("facts")
+
+    def _items(self, *, latest: bool) -> Subquery:
+        """One row an item, as facts: y is 1 where no label acts. The largest weight and cluster of its rows are its."""
+        facts = self._facts(latest=latest)
+        left = sa.cast(ONE - sa.func.max(facts.c.automated), sa.Double)
+        score: Expression = sa.cast(ZERO, sa.Double)
+        columns = {"s": score, "y": left, "w": sa.func.max(facts.c.w)}
+        if "cluster" in facts.c:
+            columns["cluster"] = sa.func.max(self.dialect.ordered(facts.c.cluster))
+        named = [column.label(name) for name, column in columns.items()]
+        return sa.select(facts.c.item, *named).group_by(facts.c.item).subquery("items")
 
     # --- expressions
 

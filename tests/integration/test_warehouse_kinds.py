@@ -20,6 +20,7 @@ from monitor.core.counts import counts_from_rows
 from monitor.core.rejection import Read, rejections
 from monitor.core.rows import ProbabilityRows
 from monitor.inference.dependence import design_effect
+from monitor.metrics.selective import review_rate
 from monitor.warehouse import whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
 from tests.conftest import Loader
@@ -117,6 +118,39 @@ def test_rows_of_one_item_within_a_rank_are_dependent(load: Loader) -> None:
     sums = sums_of_rows([r["score"] for r in kept], [r["actual"] for r in kept], [r["item"] for r in kept])
     assert reading.ranked[3].design_effect == pytest.approx(design_effect(sums))
     assert reading.ranked[1].design_effect == pytest.approx(1.0)  # one row an item
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["multilabel", "top_k", "multiclass"])
+def test_items_of_which_no_label_acts_are_counted_alike_in_every_engine(
+    load: Loader, kind: str, weighted: bool
+) -> None:
+    rows = [
+        row | {"actual": 0.5 if kind == "multilabel" and row["actual"] else row["actual"]} for row in items(90, seed=4)
+    ]
+    if weighted:
+        rows = [row | {"weight": 1.0 + int(row["item"][1:]) % 3} for row in rows]
+    config = source(kind=kind, automate_at=0.6, labels={"Other": {"automate_at": 0.7}})
+    acts, weight, cluster = defaultdict(bool), {}, {}
+    for row in rows:
+        acts[row["item"]] |= row["score"] >= (0.7 if row["label"] == "Other" else 0.6)  # ties at the threshold act
+        weight[row["item"]], cluster[row["item"]] = row.get("weight", 1.0), row["cluster"]
+    w = np.array([weight[item] for item in acts])
+    left = np.array([not each for each in acts.values()], dtype=float)
+    assert 0.2 < left.mean() < 0.8
+    sums = sums_of_rows(np.zeros(len(w)), left, [cluster[item] for item in acts], w)
+    for engine, reading in read_all(load(rows), config).items():
+        assert reading.items is not None, engine
+        assert reading.items.rows == 90
+        assert review_rate(reading.items) == pytest.approx(np.average(left, weights=w)), engine
+        assert reading.items.design_effect == pytest.approx(design_effect(sums)), engine
+        assert float(reading.items.w2.sum()) == pytest.approx((w**2).sum()), engine
+
+
+def test_without_rows_there_is_no_share_of_items(load: Loader) -> None:
+    outside = [row | {"resolved_at": WEEK.start - timedelta(days=3)} for row in items(3)]
+    for engine, reading in read_all(load(outside), source()).items():
+        assert reading.items is None, engine
 
 
 def test_multiclass_gives_whole_rows_of_probabilities(load: Loader) -> None:
