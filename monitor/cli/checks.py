@@ -180,7 +180,8 @@ def asks(rule: Rule) -> str:
     >>> asks(Rule(id="x", metric="ece", threshold=0.05, scope="source"))
     'ece above 0.05, all labels together'
     """
-    scope = ", all labels together" if rule.scope == "source" else ""
+    parts = "all columns" if "all" in rule.segments else ", ".join(rule.segments)
+    scope = {"source": ", all labels together", "segments": f", in segments of {parts}"}.get(rule.scope, "")
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())

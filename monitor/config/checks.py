@@ -14,6 +14,7 @@ from monitor.config.model import ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
+from monitor.core.records import SCORE_BAND
 from monitor.metrics.names import ALIASES, CONTRACT, GIVES, NEEDS, TOTALS, WHOLE, can_give, range_of
 
 CANONICAL_COLUMNS = (
@@ -240,6 +241,33 @@ def _keys_of_accumulated(document: Document) -> Found:
             yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
 
 
+def _keys_of_segments(document: Document) -> Found:
+    """Rules on segments accumulate evidence, and look at columns that a source names."""
+    for path, _ in document.listed("rules"):
+        condition, measure = document.get(*path, "condition"), document.get(*path, "metric")
+        if document.get(*path, "scope") != "segments":
+            if document.get(*path, "segments") is not None:
+                summary = "segments belongs to scope: segments, and this rule has another"
+                remedy = "scope: segments beside it, or no segments"
+                yield document.problem("CAL024", (*path, "segments"), summary, remedy, at_key=True)
+            continue
+        if condition != "accumulated" and (measure is None or measure in NEEDS):
+            summary = "rules on segments accumulate evidence on shortfall, and this rule does not"
+            remedy = "metric: shortfall with condition: accumulated, or scope: labels"
+            yield document.problem("CAL024", (*path, "scope"), summary, remedy)
+        yield from _segment_names(document, path)
+
+
+def _segment_names(document: Document, rule: Path) -> Found:
+    only = document.get(*rule, "match", "source")
+    sources = [path for path, _ in document.named("sources") if only in (None, path[-1])]
+    known = [SCORE_BAND, *(name for path in sources for name in _names(document, (*path, "segments")))]
+    for item, name in document.listed(*rule, "segments"):
+        if isinstance(name, str) and name not in (*known, "all"):
+            remedy = meant(name, list(dict.fromkeys(known)), "segments: [{}]")
+            yield document.problem("CAL030", item, f"no source has the segment {name!r}", remedy)
+
+
 def _keys_of_plain(document: Document) -> Found:
     """Which value is judged, and how certain it must be, are said of metrics that are compared with a threshold."""
     for path, _ in document.listed("rules"):
@@ -262,7 +290,7 @@ def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
 
 def _repeated_entries(document: Document) -> Found:
     lists = [(*source, key) for source, _ in document.named("sources") for key in ("segments", "features")]
-    lists += [(*rule, "actions") for rule, _ in document.listed("rules")]
+    lists += [(*rule, key) for rule, _ in document.listed("rules") for key in ("actions", "segments")]
     for path in (*lists, ("automation", "operators")):
         seen: set[object] = set()
         for item, value in document.listed(*path):
@@ -453,6 +481,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _metrics_of_kinds,
     _keys_of_whole,
     _keys_of_accumulated,
+    _keys_of_segments,
     _keys_of_plain,
     _falling_metrics,
     _repeated_entries,

@@ -276,10 +276,13 @@ _KINDS = {
 def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
     """A metric of whole rows belongs to the source as a whole, and so does a shift test of another column than scores.
 
-    A shift test is of the scores unless its column is named, chi-square of the label mix.
+    A shift test is of the scores unless its column is named, chi-square of the label mix. A rule on segments is about
+    all of them unless they are named.
     """
     if NEEDS.get(str(rule.get("metric"))) in WHOLE:
         return {"scope": "source", **rule}
+    if rule.get("scope") == "segments" and rule.get("segments") in (None, "all"):
+        return {**rule, "segments": ("all",)}
     if rule.get("test") is None:
         return rule
     column = rule.get("column") or default_column(rule["test"])

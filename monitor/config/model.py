@@ -192,10 +192,11 @@ class Rule(Later, Strict):
 
     ``average_run_length`` is how many weeks evidence that accumulates is quiet in the mean where nothing is wrong, for
     all labels of a source together. ``certainty`` "none" asks for no p-value, ``value`` "plug_in" compares the textbook
-    value with the threshold: both together are the decision of textbooks.
+    value with the threshold: both together are the decision of textbooks. ``segments`` names the columns of a rule of
+    ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores.
     """
 
-    _ADDED = frozenset({"average_run_length", "certainty", "value"})
+    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments"})
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -209,7 +210,8 @@ class Rule(Later, Strict):
     for_windows: Annotated[int, Field(ge=1, le=30, alias="for")] = 1
     severity: Severity = "warning"
     actions: tuple[ActionKind, ...] = ("slack",)
-    scope: Literal["labels", "source"] = "labels"
+    scope: Literal["labels", "source", "segments"] = "labels"
+    segments: tuple[Name, ...] = ()
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
     certainty: Certainty = "significant"

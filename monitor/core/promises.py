@@ -5,13 +5,13 @@ Evidence over a year looks at many windows, and needs no more of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from monitor.core.counts import Counts
-from monitor.core.records import WHERES, Where, Window
+from monitor.core.counts import CELLS, Counts
+from monitor.core.records import SCORE_BAND, WHERES, Where, Window
 from monitor.core.rejection_records import Rejections
 
 
@@ -36,18 +36,27 @@ class Promise:
 Promises = Mapping[Where, Promise]
 """By population; one without rows, or without weight, is left out."""
 
+Segment = tuple[str, str]
+SegmentPromises = Mapping[Segment, Promises]
+"""By (column, value); of a column of the source, or a band of scores."""
+BANDS = {"below 0.5": (0.0, 0.5), "0.5 to 0.8": (0.5, 0.8), "0.8 to 0.9": (0.8, 0.9), "from 0.9": (0.9, 1.0),
+         "from 0.95": (0.95, 1.0)}  # fmt: skip
+"""Name -> scores from the first on, below the second; 1 belongs to the last two, of which one holds the other."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastWindow:
     """What is known of a window long ago: the promises of every label (None: the source as a whole).
 
-    ``main_version`` is the model version that most rows came from, ``rejected`` says whose rows were not judged.
+    ``main_version`` is the model version that most rows came from, ``rejected`` says whose rows were not judged,
+    ``segments`` is known only where a rule asks for them.
     """
 
     window: Window
     labels: Mapping[str | None, Promises] = field(default_factory=dict)
     main_version: str | None = None
     rejected: Rejections = field(default_factory=Rejections)
+    segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
 
 
 def promise_of(counts: Counts) -> Promise | None:
@@ -74,6 +83,33 @@ def promises_of(counts: Counts) -> Promises:
     """The promise of each population."""
     found = {where: promise_of(counts.where(where)) for where in WHERES}
     return {where: promise for where, promise in found.items() if promise is not None}
+
+
+def bands_of(counts: Counts) -> Iterator[tuple[Segment, Counts]]:
+    """The rows of each band of scores that holds any.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> [(value, part.rows) for (_, value), part in bands_of(counts_from_rows([0.2, 0.92, 1.0], [0, 1, 1]))]
+    [('below 0.5', 1), ('from 0.9', 2), ('from 0.95', 1)]
+    """
+    for name, (low, high) in BANDS.items():
+        below = counts.cell <= CELLS if high >= 1 else counts.cell < round(high * CELLS)
+        part = counts.take((counts.cell >= round(low * CELLS)) & below)
+        if part.rows:
+            yield (SCORE_BAND, name), part
+
+
+def segment_promises(
+    labels: Mapping[str | None, Counts], segments: Mapping[Segment, Mapping[str, Counts]]
+) -> dict[str | None, SegmentPromises]:
+    """What each label promised and kept in each of its segments, bands of scores included."""
+    found: dict[str | None, dict[Segment, Promises]] = {}
+    for label, counts in labels.items():
+        if label is not None:
+            own = {segment: by_label[label] for segment, by_label in segments.items() if label in by_label}
+            parts = {**own, **dict(bands_of(counts))}
+            found[label] = {segment: promises_of(part) for segment, part in parts.items()}
+    return {**found}
 
 
 def pooled_promise(parts: Sequence[Promise]) -> Promise:

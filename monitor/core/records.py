@@ -109,6 +109,9 @@ LABEL_BYTES = 1_000
 DRILL_LABEL = "calmon-drill"
 """The label that ``calmon automation drill`` switches: reserved, never judged, in no list of labels."""
 
+SCORE_BAND = "score_band"
+"""The segment column of the bands of scores: every label has these, whatever its relation holds."""
+
 TOO_MANY_VALUES = "too_many_values"
 """Said of a source of which a segment column was left out, since it has more values than a report can show."""
 

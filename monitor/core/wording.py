@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from monitor.core import windows
-from monitor.core.records import Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
+from monitor.core.records import SCORE_BAND, Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
 
 LABEL_LENGTH = 80
+SEGMENT_LENGTH = 40
 
 #: Metrics whose numbers are shares, written in per cent or percentage points.
 _SHARES = frozenset({"ece", "mce", "shortfall", "accuracy", "false_negative_rate"})
@@ -308,10 +309,27 @@ def _breach(verdict: Verdict) -> str:
     return _rise(verdict) if rose else _level(verdict) + _streak(verdict.detail, verdict)
 
 
+def segment_name(column: str, value: str) -> str:
+    """A part of a label's rows, for people.
+
+    >>> segment_name("channel", "web"), segment_name("score_band", "from 0.9")
+    ('channel = web', 'scores from 0.9')
+    """
+    if column == SCORE_BAND:
+        return f"scores {clean(value)}"
+    return f"{clean(column, SEGMENT_LENGTH)} = {clean(value, SEGMENT_LENGTH)}"
+
+
+def _place(verdict: Verdict) -> str:
+    """Of a rule on segments: " in channel = web"; "" for any other."""
+    segment = verdict.detail.get("segment")
+    return "" if segment is None else f" in {segment_name(*segment)}"
+
+
 def _named(verdict: Verdict, value: float | None) -> str:
     """A value with its metric: "ECE 0.120", "overconfident by 12 points" (called *shortfall* in rules)."""
     if verdict.metric == "shortfall" and value is not None:
-        return f"{'under' if value < 0 else 'over'}confident by {points(value)}"
+        return f"{'under' if value < 0 else 'over'}confident by {points(value)}{_place(verdict)}"
     return f"{title(verdict.metric)} {level(verdict, value)}"
 
 
@@ -374,8 +392,8 @@ def _overconfident(verdict: Verdict) -> str:
     promised, kept = verdict.detail.get("promised"), verdict.detail.get("kept")
     of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # what most messages are about
     if promised is None or kept is None:
-        return f"is overconfident: {points(verdict.value)} less{of} correct than scores claimed"
-    return f"is overconfident: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
+        return f"is overconfident{_place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
+    return f"is overconfident{_place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
 
 
 def _shifted(verdict: Verdict) -> str:
@@ -430,7 +448,9 @@ def _streak_incomplete(verdict: Verdict) -> str:
 
 
 def _within(verdict: Verdict) -> str:
-    return f"is within the limit: {_beyond(verdict) if verdict.value is not None else title(verdict.metric)}"
+    judged, all_ = (verdict.detail.get(name) for name in ("segments_judged", "segments"))
+    more = "" if judged is None else f", {judged} of {all_} segments judged"
+    return f"is within the limit: {_beyond(verdict) if verdict.value is not None else title(verdict.metric)}{more}"
 
 
 def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
@@ -444,7 +464,7 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
 
 def _too_few(verdict: Verdict) -> str:
     needed, condition = verdict.detail.get("rows_needed", 0), verdict.detail.get("condition")
-    rows = f"{verdict.n:,} rows" + (f" ({needed:,} are needed)" if verdict.n < needed else "")
+    rows = f"{verdict.n:,} rows{_place(verdict)}" + (f" ({needed:,} are needed)" if verdict.n < needed else "")
     if verdict.value is None and "kept" in verdict.detail:
         return f"was not judged: {title(verdict.metric)} is undefined for its {rows}"
     if verdict.detectable is None:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.promises import Promise, pooled_promise, promise_of
+from monitor.core.promises import PastWindow, Promise, pooled_promise, promise_of
 from monitor.core.records import Comparison, DecisionCheck, Window
 from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
 from monitor.evaluation.rule_metrics import POWER, rows_of
@@ -28,7 +28,7 @@ from monitor.inference.sequential import (
 )
 
 if TYPE_CHECKING:
-    from monitor.evaluation.evaluate import SourceData
+    from monitor.evaluation.evaluate import SourceData, WindowCounts
 
 DAYS_OF_WEEK = 7
 SUSPECTED = math.log(20.0)
@@ -49,31 +49,34 @@ def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[Date
     """
     if label not in data.current.labels:
         return []
-    return list(islice(_dated(rule, data, label), LONGEST))
+    known = ((part.window, _promise(rule, part, label)) for part in comparable(data, label))
+    dated = ((window, promise) for window, promise in known if promise is not None and promise.effective > 0)
+    return list(islice(dated, LONGEST))
 
 
-def _dated(rule: Rule, data: SourceData, label: str | None) -> Iterator[DatedPromise]:
+def comparable(data: SourceData, label: str | None) -> Iterator[WindowCounts | PastWindow]:
+    """The windows that may speak about a label, newest first: those of which all counts are known, then the others."""
     baseline, current = data.baselines.get(label), data.current
-    for window, version, promise in _known(rule, data, label):
-        if baseline is not None and window.start < baseline.end and window != current.window:
+    for part in _known(data):
+        if baseline is not None and part.window.start < baseline.end and part is not current:
             return
-        if version not in (None, current.main_version):
+        if part.main_version not in (None, current.main_version):
             return
-        if promise is not None and promise.effective > 0:
-            yield window, promise
+        if part.rejected.of(label) is None:
+            yield part
 
 
-def _known(rule: Rule, data: SourceData, label: str | None) -> Iterator[tuple[Window, str | None, Promise | None]]:
-    """Every window with its main model version, newest first."""
-    oldest = data.current.window
-    for part in (data.current, *data.earlier):
-        counts = part.labels.get(label) if part.rejected.of(label) is None else None
-        yield part.window, part.main_version, None if counts is None else promise_of(rows_of(rule, counts))
-        oldest = part.window
-    for past in data.past:
-        if past.window.start < oldest.start:
-            known = past.labels.get(label) if past.rejected.of(label) is None else None
-            yield past.window, past.main_version, None if known is None else known.get(rule.where)
+def _known(data: SourceData) -> Iterator[WindowCounts | PastWindow]:
+    oldest = min(part.window.start for part in (data.current, *data.earlier))
+    yield from (data.current, *data.earlier)
+    yield from (past for past in data.past if past.window.start < oldest)
+
+
+def _promise(rule: Rule, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
+    if isinstance(part, PastWindow):
+        return part.labels.get(label, {}).get(rule.where)
+    counts = part.labels.get(label)
+    return None if counts is None else promise_of(rows_of(rule, counts))
 
 
 def accumulate(
@@ -85,15 +88,11 @@ def accumulate(
     """
     asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
     judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
-    length = rule.average_run_length * (DAYS_OF_WEEK if rule.schedule == "daily" else 1)
+    length = run_length(rule)
     alone = float(max(len(judged), 1) * length)
-    paths = {place: _path_of(rule, runs[place], alone) for place in judged}
+    paths = {place: path_of(rule, runs[place], alone) for place in judged}
     needed = evidence_needed([paths[place].now for place in judged], length)
-    shared = {
-        "needed": _shown(needed), "average_run_length": rule.average_run_length, "labels": len(judged),
-        "rows_needed": _minimum(rule, evaluation), "confidence": evaluation.confidence,
-        "seen_at_most": largest_allowed("shortfall", rule.threshold), "asks": 1,
-    }  # fmt: skip
+    shared = family_detail(rule, evaluation, needed, len(judged))
     found = []
     for place, material in enumerate(family):
         checks, problem = asked[place]
@@ -101,12 +100,26 @@ def accumulate(
             found.append(without_evidence(material, problem, checks))
         else:
             own = {**shared, "sure": paths[place].now >= needed}
-            found.append(_evidence(rule, material, paths[place], own, checks))
+            found.append(evidence_of(rule, material, paths[place], own, checks))
     return found
 
 
+def run_length(rule: Rule) -> int:
+    """For how many windows a family is quiet in the mean."""
+    return rule.average_run_length * (DAYS_OF_WEEK if rule.schedule == "daily" else 1)
+
+
+def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> dict[str, Any]:
+    """What the verdicts of a family share; ``needed`` is log evidence."""
+    return {
+        "needed": shown(needed), "average_run_length": rule.average_run_length, "labels": labels,
+        "rows_needed": _minimum(rule, evaluation), "confidence": evaluation.confidence,
+        "seen_at_most": largest_allowed("shortfall", rule.threshold), "asks": 1,
+    }  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Path:
+class EvidencePath:
     """The windows of one label, oldest first, with the log evidence after each.
 
     ``alone`` is the log evidence that a label needs where no other has any.
@@ -134,16 +147,18 @@ class _Path:
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
 
-def _path_of(rule: Rule, run: Sequence[DatedPromise], alone: float) -> _Path:
+def path_of(rule: Rule, run: Sequence[DatedPromise], alone: float) -> EvidencePath:
+    """How the evidence grew over these windows (newest first); ``alone`` is what would be needed without any other."""
     oldest_first = tuple(reversed(run))
     promises = tuple(promise for _, promise in oldest_first)
     evidence = restarted(promises, rule.threshold, alone * FORGOTTEN).tolist()
-    return _Path(tuple(w for w, _ in oldest_first), promises, tuple(evidence), rule.threshold, math.log(alone))
+    return EvidencePath(tuple(w for w, _ in oldest_first), promises, tuple(evidence), rule.threshold, math.log(alone))
 
 
-def _evidence(
-    rule: Rule, material: RuleInput, path: _Path, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
+def evidence_of(
+    rule: Rule, material: RuleInput, path: EvidencePath, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
 ) -> Comparison:
+    """What one path of evidence says; ``shared`` is the family's (:func:`family_detail`)."""
     pooled, since = path.promises[path.start :], path.windows[path.start]
     total = pooled_promise(pooled)
     law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
@@ -153,7 +168,7 @@ def _evidence(
     detectable = None if seen is None else seen - rule.threshold
     detail = {
         **shared, "promised": total.promised, "kept": total.kept, "effective_rows": total.effective,
-        "evidence": _shown(path.now), "since": since.name, "suspected": path.now >= SUSPECTED, "path": _steps(path),
+        "evidence": shown(path.now), "since": since.name, "suspected": path.now >= SUSPECTED, "path": _steps(path),
         **(_newest_alone(rule, pooled, shared["rows_needed"]) if beyond and len(pooled) > 1 else {}),
     }  # fmt: skip
     enough = total.rows >= shared["rows_needed"]
@@ -177,19 +192,19 @@ def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[st
     return {"newest_alone": {"n": newest.rows, "value": newest.shortfall, "beyond": beyond, "too_few": few}}
 
 
-def _steps(path: _Path) -> list[list[Any]]:
+def _steps(path: EvidencePath) -> list[list[Any]]:
     """The newest windows, oldest first: name, rows, mean score, hit rate, evidence."""
     steps = zip(path.windows, path.promises, path.evidence, strict=True)
-    told = [[w.name, p.rows, round(p.promised, 6), round(p.kept, 6), _shown(found)] for w, p, found in steps]
+    told = [[w.name, p.rows, round(p.promised, 6), round(p.kept, 6), shown(found)] for w, p, found in steps]
     return told[-SHOWN:]
 
 
-def _shown(evidence: float) -> float:
+def shown(evidence: float) -> float:
     """Evidence itself, from its logarithm, in four digits: more would differ between machines."""
     return float(f"{math.exp(max(evidence, -700.0)):.4g}")
 
 
-def _digest(path: _Path) -> str:
+def _digest(path: EvidencePath) -> str:
     parts = [
         (window.name, promise.rows, f"{promise.effective:.9g} {promise.promised:.9g} {promise.kept:.9g}")
         for window, promise in zip(path.windows, path.promises, strict=True)

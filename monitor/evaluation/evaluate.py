@@ -12,7 +12,7 @@ from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.switching import gives
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
-from monitor.core.promises import PastWindow
+from monitor.core.promises import PastWindow, SegmentPromises
 from monitor.core.records import (
     Comparison,
     Estimate,
@@ -28,6 +28,7 @@ from monitor.core.rejection_records import Rejections
 from monitor.evaluation.accumulated import accumulate, dated_promises
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
+from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.verdicts import decide
@@ -47,7 +48,8 @@ class WindowCounts:
     """What one source held in one window; ``versions`` maps model version -> rows.
 
     ``whole`` is what its kind gives beside the counts of labels: known of the judged window only. ``rejected`` says
-    which subjects are not judged, since too many of their rows were set aside.
+    which subjects are not judged, since too many of their rows were set aside; ``segments`` what labels promised in
+    each part of their rows.
     """
 
     window: Window
@@ -55,6 +57,7 @@ class WindowCounts:
     versions: Mapping[str, int] = field(default_factory=dict)
     whole: WholeSource = field(default_factory=WholeSource)
     rejected: Rejections = field(default_factory=Rejections)
+    segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
 
     @property
     def main_version(self) -> str | None:
@@ -214,7 +217,7 @@ def verdicts_of(
     the reason of an ``ok``, and the interval beside it, may be another.
     """
     source = config.sources[data.name]
-    if not gives(rule, source.kind):
+    if not gives(rule, source.kind) or (rule.scope == "segments" and not segments_asked(rule, source)):
         return []
     labels = [
         label
@@ -228,6 +231,10 @@ def verdicts_of(
         materials = [material_of(data, config, None, shifts)]
     if family:
         return _decided(rule, family, data, config)
+    if rule.scope == "segments":
+        asked = segments_asked(rule, source)
+        parts = [dated_segments(rule, data, material.subject.label, asked) for material in materials]
+        return _decided(rule, accumulate_segments(rule, materials, parts, config.evaluation), data, config)
     if rule.accumulates:
         runs = [dated_promises(rule, data, material.subject.label) for material in materials]
         return _decided(rule, accumulate(rule, materials, runs, config.evaluation), data, config)

@@ -16,7 +16,7 @@ from monitor.history.values import label_of, plain
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
-    from monitor.core.promises import PastWindow, Promises
+    from monitor.core.promises import PastWindow, Promise, Promises, Segment, SegmentPromises
 
 
 def as_json(counts: Counts) -> Any:
@@ -27,8 +27,39 @@ def as_json(counts: Counts) -> Any:
     return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
 
 
-def load(connection: Connection, source: str, until: Window, count: int, zone: ZoneInfo) -> list[PastWindow]:
-    """The ``count`` windows before ``until``, as far as one was read without an error, newest first."""
+def segments_as_json(segments: SegmentPromises | None) -> Any:
+    """The promises of segments, as the history keeps them: by column, then value; None where none are known."""
+    if not segments:
+        return None
+    found: dict[str, dict[str, Any]] = {}
+    for (column, value), promises in segments.items():
+        found.setdefault(column, {})[value] = {where: _numbers(promise) for where, promise in promises.items()}
+    return plain(found)
+
+
+def segments_from_json(kept: Mapping[str, Mapping[str, Any]] | None) -> dict[Segment, Promises]:
+    """The promises of segments, from what :func:`segments_as_json` gave."""
+    from monitor.core.promises import Promise  # noqa: PLC0415 - as above
+
+    return {
+        (column, value): {where: Promise(*numbers) for where, numbers in parts.items()}
+        for column, values in (kept or {}).items()
+        for value, parts in values.items()
+    }
+
+
+def _numbers(promise: Promise) -> list[float]:
+    """Rows, then the others in nine digits: there are many of these, and evidence shows four."""
+    return [promise.rows, *(float(f"{each:.9g}") for each in (promise.effective, promise.promised, promise.kept))]
+
+
+def load(
+    connection: Connection, source: str, until: Window, count: int, zone: ZoneInfo, *, segments: bool = False
+) -> list[PastWindow]:
+    """The ``count`` windows before ``until``, as far as one was read without an error, newest first.
+
+    With what labels promised in their ``segments`` only where asked for: a year of these is long.
+    """
     from monitor.core.promises import PastWindow  # noqa: PLC0415 - as above
 
     before = {window.start: window for window in windows.before(until, count, zone)}
@@ -40,10 +71,11 @@ def load(connection: Connection, source: str, until: Window, count: int, zone: Z
     columns = (readings.c.window_start, readings.c.versions, readings.c.rejected)
     read = connection.execute(select(*columns).where(within, readings.c.state == "ok")).mappings()
     labels = _labels(connection, source, until, span)
+    parts = _segments(connection, source, until, span) if segments else {}
     found = [
         PastWindow(
             before[row["window_start"]], labels.get(row["window_start"], {}), _main(row["versions"]),
-            from_json(row["rejected"])[1],
+            from_json(row["rejected"])[1], parts.get(row["window_start"], {}),
         )
         for row in read
         if row["window_start"] in before
@@ -61,6 +93,17 @@ def _labels(
     found: dict[Any, dict[str | None, Promises]] = {}
     for row in connection.execute(statement.where(_within(counts, source, until, span))).mappings():
         found.setdefault(row["window_start"], {})[label_of(row["label"])] = _promises(row)
+    return found
+
+
+def _segments(
+    connection: Connection, source: str, until: Window, span: tuple[Any, Any]
+) -> dict[Any, dict[str | None, SegmentPromises]]:
+    counts = tables.counts
+    statement = select(counts.c.window_start, counts.c.label, counts.c.segments)
+    found: dict[Any, dict[str | None, SegmentPromises]] = {}
+    for row in connection.execute(statement.where(_within(counts, source, until, span))).mappings():
+        found.setdefault(row["window_start"], {})[label_of(row["label"])] = segments_from_json(row["segments"])
     return found
 
 

@@ -20,6 +20,7 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
     from monitor.core.counts import Counts
+    from monitor.core.promises import SegmentPromises
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class StoredReading:
     ``state`` is ok, relation_error or warehouse_failed, the last two with their ``error``;
     ``labels`` maps each label to its counts, None to those of the source as a whole; ``versions``
     maps a model version to its rows; ``rows`` counts the pairs read and ``digest`` hashes them all.
-    ``cells`` are the rejected rows, ``rejected`` what was concluded from them.
+    ``cells`` are the rejected rows, ``rejected`` what was concluded from them; ``segments`` what each label promised in
+    each part of its rows.
     """
 
     source: str
@@ -42,6 +44,7 @@ class StoredReading:
     digest: str = ""
     cells: tuple[RejectedCell, ...] = ()
     rejected: Rejections = field(default_factory=Rejections)
+    segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:
@@ -60,6 +63,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
             "digest": part.digest(),
             "data": part.to_bytes(),
             "promises": past_promises.as_json(part),
+            "segments": past_promises.segments_as_json(reading.segments.get(label)),
         }
         for label, part in reading.labels.items()
     ]
@@ -89,15 +93,16 @@ def load(connection: Connection, schedule: Schedule, window_start: datetime, sou
     from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
 
     stored = connection.execute(
-        select(counts.c.label, counts.c.data)
+        select(counts.c.label, counts.c.data, counts.c.segments)
         .where(_is_reading(counts, schedule, window_start, source))
         .order_by(counts.c.label)
-    )
+    ).all()
     cells, rejected = from_json(row["rejected"])
     return StoredReading(
         source=source, state=row["state"], error=row["error"], versions=row["versions"], rows=row["rows"],
-        digest=row["digest"], labels={label_of(label): counts_from_bytes(data) for label, data in stored},
+        digest=row["digest"], labels={label_of(label): counts_from_bytes(data) for label, data, _ in stored},
         quality=tuple(quality(connection, schedule, window_start, source)), cells=cells, rejected=rejected,
+        segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
     )  # fmt: skip
 
 

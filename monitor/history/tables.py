@@ -112,7 +112,7 @@ counts = Table(
     "counts", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),
     _required("rows", Integer), _required("digest", String(64)), _required("data", LargeBinary),
-    Column("promises", JSON),
+    Column("promises", JSON), Column("segments", JSON),
 )  # fmt: skip
 
 quality = Table(

@@ -122,7 +122,8 @@ def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdic
     scopes = {rule.id: rule.scope for rule in monitor.config.rules if rule.acts}
     by_label: dict[str | None, list[Verdict]] = {}
     for verdict in part.verdicts:
-        if scopes.get(verdict.rule) == ("source" if verdict.subject.label is None else "labels"):
+        scope = scopes.get(verdict.rule)
+        if scope is not None and (scope == "source") == (verdict.subject.label is None):
             by_label.setdefault(verdict.subject.label, []).append(verdict)
     return by_label
 

@@ -12,9 +12,16 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
-from monitor.core.promises import PastWindow
+from monitor.core.promises import PastWindow, segment_promises
 from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
-from monitor.evaluation.evaluate import ByLabel, SourceData, WindowCounts, estimates_of, windows_needed
+from monitor.evaluation.evaluate import (
+    EVERYTHING_UP_TO,
+    ByLabel,
+    SourceData,
+    WindowCounts,
+    estimates_of,
+    windows_needed,
+)
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
@@ -87,9 +94,11 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
 def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
     """The windows of a year, where a rule accumulates their evidence; what was never read is not read now."""
     config = monitor.config
-    if not any(rule.accumulates for rule in config.rules_for(window.schedule)):
+    asking = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
+    if not asking:
         return ()
-    return tuple(monitor.store.past_promises(name, window, LONGEST - 1, config.zone))
+    parts = any(rule.scope == "segments" for rule in asking)
+    return tuple(monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts))
 
 
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:
@@ -130,7 +139,9 @@ def with_whole(reading: Reading) -> WindowCounts:
     if labels:
         labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
     rows = reading.whole if reading.whole is not None else reading.numbers
-    return WindowCounts(reading.window, labels, reading.versions, WholeSource(reading.ranked, rows, reading.items))
+    whole = WholeSource(reading.ranked, rows, reading.items)
+    parts = segment_promises(labels, reading.segments) if len(labels) <= EVERYTHING_UP_TO + 1 else {}
+    return WindowCounts(reading.window, labels, reading.versions, whole, segments=parts)
 
 
 def stored(monitor: Monitor, reading: Reading) -> StoredReading:
@@ -140,7 +151,7 @@ def stored(monitor: Monitor, reading: Reading) -> StoredReading:
     return StoredReading(
         source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
-        cells=reading.rejected,
+        cells=reading.rejected, segments=found.segments,
     )  # fmt: skip
 
 
@@ -220,4 +231,5 @@ def counts_of(
     window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
 ) -> WindowCounts:
     """A kept reading as it is judged by this configuration."""
-    return WindowCounts(window, kept.labels, kept.versions, rejected=rejected_in(kept, config, baselines))
+    rejected = rejected_in(kept, config, baselines)
+    return WindowCounts(window, kept.labels, kept.versions, rejected=rejected, segments=kept.segments)

@@ -34,7 +34,7 @@ class BaselineLine:
 
 @dataclass(frozen=True, slots=True)
 class SegmentLine:
-    """One value of a segment column in the report's window, such as ``channel`` = ``web``; no rule runs on it.
+    """One value of a segment column in the report's window, such as ``channel`` = ``web``.
 
     ``correlation`` is the point-biserial one of score and outcome, None where it is not known.
     """

@@ -84,7 +84,7 @@ def segments(report: SubjectReport) -> Element:
         subject = replace(report.subject, segment=(line.column, line.value))
         rows.append((subject, f"{line.rows:,}", line.ece, line.roc_auc, words.number(line.correlation)))
     head = ("segment", "rows", "ECE", "ROC AUC", "correlation")
-    note = "Correlation: of score and outcome; where it is low, scores say little. No rule runs on segments."
+    note = "Correlation: of score and outcome; where it is low, scores say little."
     return Element("By segment", head, tuple(rows), frozenset({1, 4}), note=note)
 
 

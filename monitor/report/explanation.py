@@ -12,7 +12,17 @@ from typing import Any
 
 from monitor.core.baseline import Baseline
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
-from monitor.core.wording import SHORTFALL, advice, as_judged, clean, plain_words, title, unconfirmed_words
+from monitor.core.wording import (
+    SHORTFALL,
+    advice,
+    as_judged,
+    clean,
+    percent,
+    plain_words,
+    segment_name,
+    title,
+    unconfirmed_words,
+)
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
 from monitor.report.decision_checks import (
@@ -154,7 +164,8 @@ def _rule(known: VerdictContext) -> Step:
     elif condition == "decrease":
         asks = f"has {name} fallen by more than {limit} below the baseline's?"
     elif condition == "accumulated":
-        asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}?"
+        part = " in any of its segments" if "segment" in verdict.detail else ""
+        asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}{part}?"
     else:
         asks = f"is {name} {condition or 'beyond'} {limit}?"
     asks = f"{asks}{_certainty(verdict)}"
@@ -368,6 +379,28 @@ def _evidence(known: VerdictContext) -> Step | None:
     return Step("evidence", text, {name: detail.get(name) for name in told})
 
 
+def _segments(known: VerdictContext) -> Step | None:
+    """Of a rule on segments: which one the numbers are of, and which are named."""
+    detail = known.verdict.detail
+    segment, own = detail.get("segment"), detail.get("segment_evidence")
+    if segment is None or own is None:
+        return None
+    count, judged, named = detail["segments"], detail["segments_judged"], detail["segments_named"]
+    text = (
+        f"Segments: {judged} of {count} have enough rows to be judged alone, and the evidence above is the mean of all "
+        f"{count}. The other numbers are those of {segment_name(*segment)}, whose own evidence is {size(own)}."
+    )
+    if named:
+        told = "; ".join(
+            f"{segment_name(column, value)} (hit rate {percent(kept)}, mean score {percent(promised)}, {rows:,} rows, "
+            f"evidence {size(found)})"
+            for column, value, rows, promised, kept, found in named
+        )
+        text += f" Named: {told}."
+    numbers = {name: detail[name] for name in detail if name.startswith("segment")}
+    return Step("segments", text, numbers)
+
+
 def _family(known: VerdictContext) -> Step | None:
     verdict, detail = known.verdict, known.verdict.detail
     if verdict.p_adjusted is None or verdict.p_value is None:
@@ -397,7 +430,7 @@ def _detectable(known: VerdictContext) -> Step | None:
 
 
 _DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst)
-_COMPARISON = (_against, _change, _chance, _evidence, _family, _detectable)
+_COMPARISON = (_against, _change, _chance, _evidence, _segments, _family, _detectable)
 _STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
 
 

@@ -52,9 +52,12 @@ def estimate_row(estimate: Estimate) -> dict[str, Any]:
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """One verdict with its numbers."""
-    subject = {"source": verdict.subject.source, "label": verdict.subject.label}
+    """One verdict with its numbers; that of a rule on segments names the one that they are of."""
+    subject: dict[str, Any] = {"source": verdict.subject.source, "label": verdict.subject.label}
     about = {name: getattr(verdict, name) for name in _ABOUT} | {"reason": verdict.reason.value}
     numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
     sizes = {"n": verdict.n, "windows": verdict.windows}
+    segment = verdict.detail.get("segment")
+    if segment is not None:
+        subject["segment"] = {segment[0]: segment[1]}
     return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes}

@@ -17,7 +17,7 @@ from monitor.config.load import parse_config
 from monitor.core.promises import promises_of
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
-from monitor.core.wording import evidence_words, plain_words
+from monitor.core.wording import evidence_words, plain_words, segment_name
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.plan import plan_of
@@ -33,6 +33,8 @@ from tests.truth.sentences import VERDICT
 LASTING = (
     "  - {id: lasting-shortfall, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,\n"
     "     min_samples: 30, severity: warning, actions: [slack]}\n"
+    "  - {id: lasting-segments, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,\n"
+    "     scope: segments, min_samples: 30, severity: warning, actions: [slack]}\n"
 )
 BESIDE = CONFIG.replace("  - {id: ece-increase", f"{LASTING}  - {{id: ece-increase", 1)
 JUDGED = WEEKS[6:]
@@ -47,8 +49,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return made
 
 
-def of_rule(verdicts: list[Verdict]) -> dict[tuple[str, str | None], Verdict]:
-    return {(v.window.name, v.subject.label): v for v in verdicts if v.rule == "lasting-shortfall"}
+def of_rule(verdicts: list[Verdict], rule: str = "lasting-shortfall") -> dict[tuple[str, str | None], Verdict]:
+    return {(v.window.name, v.subject.label): v for v in verdicts if v.rule == rule}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,45 @@ def test_a_label_that_goes_wrong_is_found_and_the_others_are_quiet(
     assert newest.detail["since"] == WEEKS[BROKEN_FROM]
 
 
+@pytest.fixture(scope="module")
+def in_segments(world: World) -> dict[tuple[str, str | None], Verdict]:
+    with world.opened() as monitor:
+        return of_rule(monitor.store.verdicts(), "lasting-segments")
+
+
+def test_a_label_that_goes_wrong_is_found_in_its_segments_and_the_others_are_quiet(
+    world: World, in_segments: dict[tuple[str, str | None], Verdict]
+) -> None:
+    wrong = {(name, label) for (name, label), v in in_segments.items() if v.outcome == "breach"}
+    assert {label for _, label in wrong} == {"slipping"}
+    assert {name for name, _ in wrong} <= set(WEEKS[BROKEN_FROM:])
+    newest = in_segments[WEEKS[-1], "slipping"]
+    assert newest.detail["since"] == WEEKS[BROKEN_FROM]
+    assert {tuple(line[:2]) for line in newest.detail["segments_named"]} >= {
+        ("channel", "email"), ("channel", "web"), ("score_band", "from 0.9"),
+    }  # fmt: skip
+    with world.opened() as monitor:
+        document = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True).document
+        told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
+    mine = [v for v in document["verdicts"] if v["rule"] == "lasting-segments" and v["label"] == "slipping"]
+    column, value = newest.detail["segment"]
+    assert [(v["id"], v["segment"]) for v in mine] == [(newest.id, {column: value})]
+    assert all("segment" not in v for v in document["verdicts"] if v["rule"] == "lasting-shortfall")
+    assert f"needed; in {segment_name(column, value)}; " in told
+
+
+def test_the_history_gives_the_promises_of_segments_and_only_where_asked(world: World) -> None:
+    with world.opened() as monitor:
+        zone, newest = monitor.config.zone, week(WEEKS[-1], monitor.config.zone)
+        past = monitor.store.past_promises("tickets", newest, LONGEST, zone, segments=True)
+        without = monitor.store.past_promises("tickets", newest, LONGEST, zone)
+    assert all(not each.segments for each in without)
+    parts = past[0].segments["steady"]
+    channels = [promises["all"].rows for (column, _), promises in parts.items() if column == "channel"]
+    assert sum(channels) == past[0].labels["steady"]["all"].rows
+    assert {column for column, _ in parts} == {"channel", "score_band"}
+
+
 def test_other_rules_decide_as_if_it_was_not_there(world: World, tmp_path: Path) -> None:
     """It has a false-alarm rate of its own, and takes none of theirs."""
     alone = pinned_world(tmp_path)
@@ -76,7 +117,7 @@ def test_other_rules_decide_as_if_it_was_not_there(world: World, tmp_path: Path)
         expected = {v["rule"] + str(v["label"]): v["p_adjusted"] for v in result.document["verdicts"]}
     with world.opened() as monitor:
         result = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True)
-        verdicts = [v for v in result.document["verdicts"] if v["rule"] != "lasting-shortfall"]
+        verdicts = [v for v in result.document["verdicts"] if not v["rule"].startswith("lasting-")]
     assert {v["rule"] + str(v["label"]): v["p_adjusted"] for v in verdicts} == expected
 
 
@@ -134,9 +175,9 @@ def test_a_replay_judges_by_another_score_from_which_labels_act(world: World) ->
     present, proposed = parse_config(BESIDE), parse_config(BESIDE.replace("automate_at: 0.8", "automate_at: 0.95"))
     with world.opened() as monitor:
         other = replay(monitor.store, plan_of(present, proposed, week(WEEKS[-1], present.zone), len(JUDGED)))
-    assert {o.incident.label for o in other.proposed.incidents if o.incident.rule == "lasting-shortfall"} == {
-        "slipping"
-    }
+    for rule in ("lasting-shortfall", "lasting-segments"):  # of segments the bands of scores are left
+        found = {o.incident.label for o in other.proposed.incidents if o.incident.rule == rule}
+        assert found == {"slipping"}, rule
 
 
 def test_late_truths_of_an_earlier_week_are_counted_once(world: World, tmp_path: Path) -> None:
@@ -186,9 +227,9 @@ def false_claims(lines: list[str], row: dict[str, Any]) -> list[str]:
 
 
 def test_every_sentence_of_the_explanation_is_true_and_another_number_is_found(
-    found: dict[tuple[str, str | None], Verdict],
+    found: dict[tuple[str, str | None], Verdict], in_segments: dict[tuple[str, str | None], Verdict]
 ) -> None:
-    for verdict in found.values():
+    for verdict in (*found.values(), *in_segments.values()):
         reader = Reader(facts=None)
         VERDICT.read(reader, plain_words(verdict), row_of(verdict))
         assert [str(claim) for claim in reader.false] == []

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing
 from tests.truth.facts import Row
-from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK
+from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK, segment_words
 from tests.truth.texts import Part
 
 N = NUMBER
@@ -184,6 +184,28 @@ def _evidence(reader: Reader, text: str, row: Row, path: str, needed: str, label
     reader.number("evidence needed", text, needed, detail["needed"])
     reader.equal("labels judged", text, int(labels), detail["labels"])
     reader.number("run length", text, weeks, detail["average_run_length"])
+
+
+@EXPLAINED.add(
+    r"Segments: (?P<judged>\d+) of (?P<count>\d+) have enough rows to be judged alone, and the evidence above is the mean "
+    rf"of all \d+\. The other numbers are those of (?P<place>.+?), whose own evidence is (?P<own>{N})\."
+    r"(?: Named: (?P<named>.+)\.)?"
+)
+def _segments(reader: Reader, text: str, row: Row, judged: str, count: str, place: str, own: str, named: Any) -> None:
+    detail = row["detail"]
+    said = (int(judged), int(count))
+    reader.equal("segments", text, said, (detail["segments_judged"], detail["segments"]))
+    reader.equal("segment", text, place, segment_words(row))
+    reader.number("evidence of the segment", text, own, detail["segment_evidence"])
+    told = re.findall(rf"(?:^|; )(.+?) \(hit rate ({N})%, mean score ({N})%, ({N}) rows, evidence ({N})\)", named or "")
+    lines = detail["segments_named"]
+    places = [segment_words({"detail": {"segment": line[:2]}}) for line in lines]
+    reader.equal("segments named", text, [each[0] for each in told], places)
+    for each, (_, _, rows, promised, kept, evidence) in zip(told, lines, strict=False):
+        reader.number("hit rate", text, each[1], kept, scale=100)
+        reader.number("mean score", text, each[2], promised, scale=100)
+        reader.number("rows", text, each[3], rows)
+        reader.number("evidence", text, each[4], evidence)
 
 
 @EXPLAINED.add(

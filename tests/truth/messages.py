@@ -23,6 +23,7 @@ from tests.truth.sentences import (
     check_harm,
     check_incident_state,
     excess_of,
+    segment_words,
 )
 from tests.truth.texts import Message
 
@@ -884,6 +885,11 @@ def _p(reader: Reader, text: str, row: Row, p: str) -> None:
 def _evidence(reader: Reader, text: str, row: Row, found: str, needed: str) -> None:
     reader.number("evidence", text, found, row["detail"]["evidence"])
     reader.number("evidence needed", text, needed, row["detail"]["needed"])
+
+
+@NUMBERS.add(r"in (?P<place>.+)")
+def _segment(reader: Reader, text: str, row: Row, place: str) -> None:
+    reader.equal("segment", text, place, segment_words(row))
 
 
 @NUMBERS.add(rf"baseline {_MEASURED}")

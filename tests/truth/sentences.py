@@ -47,13 +47,23 @@ def _pooled_of(row: Row) -> int:
     return 1 if row["windows"] <= asks else int(row["windows"])
 
 
+def segment_words(row: Row) -> str | None:
+    """The part of the label's rows that the numbers of a verdict are of, as sentences name it; None for all of them."""
+    found = row["detail"].get("segment")
+    if found is None:
+        return None
+    return f"scores {found[1]}" if found[0] == "score_band" else " = ".join(found)
+
+
 @VERDICT.add(
-    rf"{_WHO}is overconfident: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, scores claimed (?P<promised>{NUMBER}%){_POOLED}"
+    rf"{_WHO}is overconfident(?: in (?P<place>.+?))?: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, "
+    rf"scores claimed (?P<promised>{NUMBER}%){_POOLED}"
 )
 def _overconfident(
-    reader: Reader, text: str, row: Row, who: str, kept: str, rows: Any, promised: str, pooled: Any
+    reader: Reader, text: str, row: Row, who: str, place: Any, kept: str, rows: Any, promised: str, pooled: Any
 ) -> None:
     _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("segment", text, place, segment_words(row))
     reader.equal("metric", text, "shortfall", row["metric"])
     reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
     reader.number("claimed", text, promised, row["detail"]["promised"], scale=100)
@@ -130,12 +140,17 @@ def _poor(
 
 _HELD = (
     rf"(?:(?P<title>{TITLE}) (?P<now>{NUMBER})(?:, (?P<change>{NUMBER}) from the baseline)? \(limit (?P<limit>{NUMBER})\)"
-    rf"|overconfident by (?P<points>{NUMBER}) points \(limit (?P<most>{NUMBER}) points\)"
-    rf"|underconfident by (?P<under>{NUMBER}) points \(limit (?P<least>{NUMBER}) points\))"
+    rf"|overconfident by (?P<points>{NUMBER}) points(?: in (?P<place>.+?))? \(limit (?P<most>{NUMBER}) points\)"
+    rf"|underconfident by (?P<under>{NUMBER}) points(?: in (?P<part>.+?))? \(limit (?P<least>{NUMBER}) points\))"
+    r"(?:, (?P<judged>\d+) of (?P<parts>\d+) segments judged)?"
 )
 
 
 def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
+    reader.equal("segment", text, found["place"] or found["part"], segment_words(row))
+    if found["judged"] is not None:
+        said = (int(found["judged"]), int(found["parts"]))
+        reader.equal("segments", text, said, (row["detail"]["segments_judged"], row["detail"]["segments"]))
     if found["title"] is not None:
         reader.equal("metric", text, TITLES[found["title"]], row["metric"])
         reader.number("value", text, found["now"], row["value"])
@@ -199,7 +214,10 @@ _REASONS = {
 @VERDICT.add(rf"{_WHO}was not judged: (?P<why>.+)")
 def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None:
     _begins(reader, text, row, who, "not_evaluated")
-    few = re.match(rf"(?:with )?(?P<rows>{NUMBER}) rows(?: \((?P<needed>{NUMBER}) are needed\))?", why)
+    few = re.match(
+        rf"(?:with )?(?P<rows>{NUMBER}) rows(?: in (?P<place>.+?)(?= \(| only| are too))?(?: \((?P<needed>{NUMBER}) are needed\))?",
+        why,
+    )
     known = next((reason for words, reason in _REASONS.items() if why.startswith(words)), None)
     if known is not None:
         reader.equal("reason", text, known, row["reason"])
@@ -207,6 +225,7 @@ def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None
         reader.equal("reason", text, "too_few_rows", row["reason"])
         reader.number("rows", text, few["rows"], row["n"])
         reader.number("rows needed", text, few["needed"], row["detail"].get("rows_needed"))
+        reader.equal("segment", text, few["place"], segment_words(row))
     else:
         reader.unknown(f"why not judged: {text}")
 

@@ -64,6 +64,7 @@ from monitor.core.wording import (
     plain_words,
     pooled,
     reason_of,
+    segment_name,
     title,
 )
 
@@ -445,6 +446,8 @@ def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
         parts.append(f"adjusted p {verdict.p_adjusted:.2g}")
     if "evidence" in verdict.detail:
         parts.append(evidence_words(verdict))
+    if "segment" in verdict.detail:
+        parts.append(f"in {segment_name(*verdict.detail['segment'])}")
     return "; ".join(parts)
 
 

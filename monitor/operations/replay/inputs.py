@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from monitor.core import windows
 from monitor.core.baseline import Baseline
-from monitor.core.promises import PastWindow, promises_of
+from monitor.core.promises import PastWindow, promises_of, segment_promises
 from monitor.core.records import Reason, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
@@ -72,7 +72,7 @@ class _Memory:
         for asked, kept, side in zip(self._asked, self._kept, sides, strict=True):
             if asked:
                 labels = {label: promises_of(counts) for label, counts in side.labels.items()}
-                kept.append(PastWindow(side.window, labels, side.main_version, side.rejected))
+                kept.append(PastWindow(side.window, labels, side.main_version, side.rejected, side.segments))
 
     @property
     def newest_first(self) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
@@ -86,13 +86,17 @@ def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCou
     present, proposed = plan.present.sources.get(source), plan.proposed.sources.get(source)
     if present is None or proposed is None:
         return known
-    return replace(known, labels=acting_from(known.labels, present, proposed))
+    labels = acting_from(known.labels, present, proposed)
+    moved = {label for label in known.segments if present.automate_from(label) != proposed.automate_from(label)}
+    # of other segments than bands of scores only promises are kept, which are of the rows that acted then
+    bands = segment_promises({label: labels[label] for label in moved}, {})
+    return replace(known, labels=labels, segments={**known.segments, **bands})
 
 
 def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | None:
     if reading is None or reading.state != "ok":
         return None
-    return WindowCounts(window, reading.labels, reading.versions, rejected=reading.rejected)
+    return WindowCounts(window, reading.labels, reading.versions, rejected=reading.rejected, segments=reading.segments)
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
