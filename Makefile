@@ -6,21 +6,28 @@ export PREFECT_SERVER_ANALYTICS_ENABLED ?= false
 export DO_NOT_TRACK ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test truth check simulate bench serve clean
+.PHONY: help install demo test truth check simulate bench serve wheel clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# The stamp is newer than the files that name dependencies, so installing again costs nothing.
-$(VENV)/.installed: pyproject.toml constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# A stamp is newer than the files that name dependencies, so installing again costs nothing.
+# The demo and the schedules need the base only, which is installed sooner than what tests and linters add.
+$(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP_INSTALL) -e .
 	touch $@
 
-install: $(VENV)/.installed ## .venv with calmon and all it needs
+$(VENV)/.installed: $(VENV)/.base
+	$(PIP_INSTALL) -e '.[dev]'
+	touch $@
 
-demo: install ## the main job on made-up data, through the Prefect flows; prints what it found
+install: $(VENV)/.installed ## .venv with calmon and all it needs, what tests and linters need too
+
+demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; prints what it found
 	@$(BIN)/python -m flows.demo
 
 # By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
@@ -49,8 +56,11 @@ simulate: install ## the statistical study: coverage, false alarms, power (up to
 bench: install ## speed against peers, many rows, many labels, the gate, in one run (minutes; OPTIONS=--quick)
 	$(BIN)/python -m benchmarks.bench $(OPTIONS)
 
-serve: install ## the weekly and daily schedules in one process, nothing else to start
+serve: $(VENV)/.base ## the weekly and daily schedules in one process, nothing else to start
 	$(BIN)/python -m flows.serve
+
+wheel: install ## dist/: a wheel and an sdist, to be installed where no checkout is
+	$(BIN)/python -c 'from setuptools import build_meta as b; b.build_sdist("dist"); b.build_wheel("dist")'
 
 clean: ## forget the demo's data and history
 	rm -rf var

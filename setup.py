@@ -1,6 +1,7 @@
-"""The one thing that pyproject.toml cannot say: the documents of ``docs/`` go into the wheel, as ``monitor/docs``.
+"""The one thing that pyproject.toml cannot say: files from outside the packages go into the wheel.
 
-In a checkout they are read where they are (``monitor/core/documents.py``), so there is one source of them.
+The documents of ``docs/`` become ``monitor/docs``; the shipped alerts.yaml and the schedules ``monitor/shipped``. In a
+checkout they are read where they are (``monitor/core/documents.py``, ``shipped.py``), so there is one source of them.
 """
 
 from __future__ import annotations
@@ -11,27 +12,35 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
+HERE = Path(__file__).parent
 DOCUMENTS = ("*.md", "*.png")
+SHIPPED = ("alerts.yaml", "deployments/prefect.yaml")
 
 
-def copy_documents(package: Path) -> None:
-    """Copy the documents into the built package."""
-    here = Path(__file__).parent / "docs"
-    for path in (each for pattern in DOCUMENTS for each in here.rglob(pattern)):
-        target = package / "docs" / path.relative_to(here)
+def copied_files() -> dict[str, Path]:
+    """Where each file goes in the package, and where it is in the checkout."""
+    docs = HERE / "docs"
+    found = {f"docs/{p.relative_to(docs).as_posix()}": p for kind in DOCUMENTS for p in docs.rglob(kind)}
+    return found | {f"shipped/{name}": HERE / name for name in SHIPPED}
+
+
+def copy_files(package: Path) -> None:
+    """Copy them into the built package."""
+    for name, path in copied_files().items():
+        target = package / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
 
 
-class WithDocuments(build_py):
-    """Builds the packages, then copies the documents into ours."""
+class WithFiles(build_py):
+    """Builds the packages, then copies the files into ours."""
 
     def run(self) -> None:
         """Build; an editable install reads the checkout."""
         super().run()
         if not self.editable_mode:
-            copy_documents(Path(self.build_lib) / "monitor")
+            copy_files(Path(self.build_lib) / "monitor")
 
 
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": WithDocuments})
+    setup(cmdclass={"build_py": WithFiles})

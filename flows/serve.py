@@ -30,8 +30,8 @@ from flows.server_process import ServerFailed
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings
+from monitor.core.shipped import SCHEDULES_FILE, shipped
 
-SCHEDULES = Path(__file__).parent.parent / "deployments" / "prefect.yaml"
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
 """Who holds a slot is kept in files: kept in memory, the slot of a killed run would be taken for ever."""
@@ -106,7 +106,7 @@ def serve_schedules(timezone: str) -> None:
 
 def schedules() -> dict[str, str]:
     """Deployment name -> cron, as deployments/prefect.yaml says."""
-    loaded: dict[str, Any] = yaml.safe_load(SCHEDULES.read_text("utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load(shipped(SCHEDULES_FILE).read_text("utf-8"))
     return {d["name"]: d["schedules"][0]["cron"] for d in loaded["deployments"] if d.get("schedules")}
 
 

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 
 from monitor.warehouse.reader import Warehouse
+from tests.fakes.installed import Installed, install
 
 # pytest-xdist tells its workers the width of the terminal; what commands print must not depend on it.
 os.environ["COLUMNS"] = "140"
@@ -96,6 +97,12 @@ def postgres_url() -> Iterator[str]:
             yield str(server.get_uri())
         finally:
             server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel of this checkout in an environment of its own (3 s)."""
+    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from rich.text import Text
+
 from monitor.cli import common as cli
 from monitor.config.load import load_config
+from monitor.config.settings import Settings
 from monitor.context import utc_now
+from monitor.core.files import write_whole
+from monitor.core.shipped import RULES_FILE, shipped
 from monitor.core.windows import last_ready
 from monitor.demo import story
 from monitor.demo.progress import steps
@@ -12,19 +20,37 @@ from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 
+FOLDER = Path("calmon-demo")
+
 
 @cli.app.command(epilog="Example:  calmon demo")
 def demo() -> None:
-    """Make 26 weeks of tickets and e-mails, pin, backfill, run the last week, and say what was found."""
+    """Make 26 weeks of tickets and e-mails, pin, backfill, run the last week, and say what was found.
+
+    Where there is no alerts.yaml, it does so in a new folder, calmon-demo, with the rules that are shipped.
+    """
     with cli.plain_errors():
+        settings = cli.settings()
+        moved = not (os.environ.get("CALMON_CONFIG") or settings.config.exists())
+        if moved:
+            _enter_a_folder_of_its_own()
         try:
-            _print_story()
+            _print_story(settings)
         except story.DemoRefused as error:
             raise cli.fail(str(error), cli.USAGE) from error
+    if moved:
+        cli.out.print(Text(f"All of it is in the folder {FOLDER}: cd {FOLDER}"))
 
 
-def _print_story() -> None:
-    settings = cli.settings()
+def _enter_a_folder_of_its_own() -> None:
+    """What a person begins with later, in the folder where the demo was called, has a history of its own."""
+    FOLDER.mkdir(exist_ok=True)
+    os.chdir(FOLDER)
+    if not Path(RULES_FILE).exists():
+        write_whole(Path(RULES_FILE), shipped(RULES_FILE).read_text("utf-8"))
+
+
+def _print_story(settings: Settings) -> None:
     zone = load_config(settings.config).zone
     newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story runs
     with steps() as step:

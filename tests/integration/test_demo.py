@@ -20,6 +20,7 @@ from monitor.operations.replay.plan import plan_of as plan_of_replay
 from monitor.operations.replay.replay import replay
 from monitor.run import run_window
 from tests.fakes import slack
+from tests.fakes.installed import Installed
 from tests.fakes.reading import texts
 
 ROOT = Path(__file__).parents[2]
@@ -36,16 +37,17 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+def folder_of(environment: dict[str, str]) -> Path:
+    return Path(environment["CALMON_STORE_URL"].removeprefix("sqlite:///")).parent
+
+
 @pytest.fixture(scope="module")
-def told(environment: dict[str, str]) -> tuple[str, list[slack.Answer]]:
-    """What the demo printed, and the messages that Slack got."""
+def told(environment: dict[str, str], installed: Installed) -> tuple[str, list[slack.Answer]]:
+    """What the demo of the installed wheel printed in an empty folder, and the messages that Slack got."""
     with slack.running() as server:
-        done = subprocess.run(
-            [sys.executable, "-m", "monitor", "demo"],
-            env=os.environ | environment | {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url},
-            cwd=Path(environment["CALMON_STORE_URL"].removeprefix("sqlite:///")).parent,
-            capture_output=True, text=True, timeout=1500, check=False,
-        )  # fmt: skip
+        more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "COLUMNS": "140"}
+        addresses = {name: value for name, value in environment.items() if name != "CALMON_CONFIG"}
+        done = installed.run(folder_of(environment), "demo", environment=addresses | more)
     assert done.returncode == 0, done.stderr
     return done.stdout, server.messages
 
@@ -63,6 +65,16 @@ def plan_told(monitor: Monitor) -> DemoPlan:
 def test_it_ends_with_what_a_person_wants_to_know(told: tuple[str, list[slack.Answer]]) -> None:
     for words in ("What changed", "What was done", "turned off", "Try next", "calmon explain"):
         assert words in told[0]
+
+
+def test_without_an_alerts_yaml_it_runs_in_a_folder_of_its_own_with_the_shipped_rules(
+    environment: dict[str, str], told: tuple[str, list[slack.Answer]], installed: Installed
+) -> None:
+    made = folder_of(environment) / "calmon-demo"
+    assert (made / "alerts.yaml").read_bytes() == (ROOT / "alerts.yaml").read_bytes()
+    assert (made / "var" / "reports").is_dir()
+    assert "cd calmon-demo" in told[0]
+    assert installed.wanted == ""
 
 
 def test_slack_is_notified_in_one_message_of_every_incident_of_the_last_week(

@@ -33,6 +33,7 @@ from monitor.core.windows import week
 from monitor.run import Stage, StageName, run_window
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
+from tests.fakes.installed import Installed
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -84,11 +85,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(log: Path, *words: str, cwd: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    log: Path, *words: str, cwd: Path, environment: Mapping[str, str], python: str = sys.executable
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is ended, by its own id, with the block."""
     with log.open("wb") as out:
         started = subprocess.Popen(
-            [sys.executable, "-m", *words], cwd=cwd, env={**environment}, stdout=out, stderr=subprocess.STDOUT
+            [python, "-m", *words], cwd=cwd, env={**environment}, stdout=out, stderr=subprocess.STDOUT
         )
         try:
             yield started
@@ -646,15 +649,18 @@ def check_events(server: Server, run: str) -> None:
     assert about == [("automated-shortfall", WEEKS[10]), ("ece-increase", WEEKS[10])]
 
 
-def test_serve_starts_its_own_server_registers_the_schedules_and_leaves_nothing_behind(
-    world: World, tmp_path: Path
+def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leaves_nothing_behind(
+    world: World, tmp_path: Path, installed: Installed
 ) -> None:
     (world.folder / "alerts.yaml").write_text(CONFIG.replace("timezone: UTC", "timezone: Europe/Berlin"), "utf-8")
     # a port of its own: two that start at once on the usual one would take each other's server for theirs
     mine = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_SERVER_API_PORT": str(free_port())}
-    environment = clean_environment() | world.environment | mine
-    log = tmp_path / "serve.log"
-    with process(log, "flows.serve", cwd=ROOT, environment=environment) as serving:
+    environment = installed.environment | QUIET | PATIENT | world.environment | mine
+    log, empty = tmp_path / "serve.log", tmp_path / "empty"
+    empty.mkdir()
+    with process(
+        log, "monitor", "serve", cwd=empty, environment=environment, python=f"{installed.folder}/bin/python"
+    ) as serving:
         url = until(lambda: address(log), log)
         server = Server(f"{url}/api", environment)
         until(lambda: len(server.ask("/deployments/filter", {})) == 6, log)
@@ -674,6 +680,7 @@ def test_serve_starts_its_own_server_registers_the_schedules_and_leaves_nothing_
     assert not healthy(f"{url}/api")
     assert not [pid for pid in servers if Path(f"/proc/{pid}").exists()]
     assert "Stopped" in log.read_text("utf-8")
+    assert installed.wanted == ""
 
 
 def address(log: Path) -> str | None:

@@ -98,7 +98,7 @@ class StoreSource:
             detail = f"the history did not answer within {in_words(limit_s)}" if limit.expired else str(error)
             raise ReadFailed(self.reason, detail) from error
         except ImportError as error:
-            detail = f"{error.name or 'psycopg'} is not installed here; see the extra postgres"
+            detail = f"{error.name or 'psycopg'} is not installed here; it comes with calibration-monitor"
             raise ReadFailed(self.reason, detail) from error
         except Exception as error:  # whatever is in the tables
             raise ReadFailed(self.reason, f"the history holds what is no snapshot: {type(error).__name__}") from error

@@ -64,7 +64,7 @@ def test_a_built_program_carries_the_documents_that_its_messages_link_to(tmp_pat
     (tmp_path / "monitor" / "core").mkdir(parents=True)
     for name in ("__init__.py", "core/__init__.py", "core/documents.py"):
         shutil.copy(ROOT / "monitor" / name, tmp_path / "monitor" / name)
-    module.copy_documents(tmp_path / "monitor")
+    module.copy_files(tmp_path / "monitor")
     asked = "import monitor.core.documents as d; print(d.folder(), len(d.pages()), len(d.text_of('runbook/increased')))"
     done = subprocess.run(
         [sys.executable, "-c", asked], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,

@@ -1,0 +1,23 @@
+"""Files beside the code that ship with the program: the rules of the demo and the schedules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).parents[1]
+#: In a wheel ``setup.py`` has copied them into the package; in a checkout they are where people edit them.
+_PLACES = (_HERE / "shipped", _HERE.parent)
+
+RULES_FILE = "alerts.yaml"
+SCHEDULES_FILE = "deployments/prefect.yaml"
+
+
+def shipped(name: str) -> Path:
+    """Where a shipped file is.
+
+    Raises FileNotFoundError where this installation has none of that name.
+    """
+    for place in _PLACES:
+        if (place / name).is_file():
+            return place / name
+    raise FileNotFoundError(f"{name} is not part of this installation: install calibration-monitor again")
