@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,16 +13,19 @@ import typer
 from monitor.cli import common as cli
 from monitor.cli.runs import status
 from monitor.config.model import Config
-from monitor.context import utc_now
+from monitor.context import Monitor, utc_now
 from monitor.core import windows
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
 from monitor.core.records import Window
+from monitor.evaluation.baseline_checks import Between, Concern
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
+from monitor.operations.propose_evaluation import PAIRS, round_pairs
 from monitor.report.console import plain_table
 
 CONCERNS_SHOWN = 20
+REFUSALS_SHOWN = 8
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
 cli.app.add_typer(baseline_app, name="baseline")
@@ -35,6 +41,9 @@ def pin_command(
     last: Annotated[str | None, typer.Option("--to", help="The last week, included.")] = None,
     label: cli.LabelOption = None,
     source: cli.SourceOption = None,
+    min_pairs: Annotated[
+        int | None, typer.Option(min=1, help="In place of baseline.min_pairs of alerts.yaml, for this baseline.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="Why, for the history.")] = "pinned by hand",
     by: cli.ByOption = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Pin although something changed in these weeks.")] = False,
@@ -52,24 +61,74 @@ def pin_command(
     with cli.monitor() as opened, status() as say:
         actor = cli.who(by)
         found = pin(
-            opened, start, end, by=actor, reason=reason, label=label, sources=names, anyway=anyway, progress=say
-        )
+            _asking_for(opened, min_pairs), start, end, by=actor, reason=reason, label=label, sources=names,
+            anyway=anyway, progress=say,
+        )  # fmt: skip
     _show_found(found)
     for b in found.baselines:
         span = f"{b.first_window}..{b.last_window}"
         cli.out.print(f"pinned {_name(b)} version {b.version}: {b.counts.rows:,} pairs of {span}", markup=False)
-    problems = [f"refused {refused}" for refused in found.refusals]
+    problems = _refused(found.refusals)
+    given = {"--from": start.name, "--to": end.name, "--label": label, "--source": source}
     if found.refusals:
         problems.append("take more weeks (--from), or lower baseline.min_pairs in alerts.yaml")
+        problems.append(_smaller(found.refusals, given))
     problems += [f"not pinned, cannot be read: {unread}: {why}" for unread, why in found.unread.items()]
     for problem in problems:
         cli.err.print(problem, style="red", markup=False, soft_wrap=True)
     if found.concerns:
         _show_concerns(found)
+        if not found.baselines:
+            cli.err.print(_all_the_same(found.concerns, given), style="red", markup=False, soft_wrap=True)
     if not (found.baselines or found.refusals or found.unread or found.concerns):
         raise cli.fail(f"no rows {'of label ' + repr(label) + ' ' if label else ''}in {start.name}..{end.name}")
     if found.refusals or found.unread or (found.concerns and not anyway):
         raise typer.Exit(cli.FAILED)
+
+
+def _asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
+    """The monitor whose baselines need as many pairs."""
+    if min_pairs is None:
+        return monitor
+    baseline = monitor.config.baseline.model_copy(update={"min_pairs": min_pairs})
+    return replace(monitor, config=monitor.config.model_copy(update={"baseline": baseline}))
+
+
+def _refused(refusals: Sequence[PinRefusal]) -> list[str]:
+    """A line a refusal; of many, one for each source."""
+    if len(refusals) <= REFUSALS_SHOWN:
+        return [f"refused {each}" for each in refusals]
+    lines = []
+    for source in dict.fromkeys(each.source for each in refusals):
+        mine = [each for each in refusals if each.source == source]
+        least, most = min(each.rows for each in mine), max(each.rows for each in mine)
+        needed = mine[0].needed
+        lines.append(
+            f"refused {len(mine)} of {source}: {least:,} to {most:,} pairs each, at least {needed:,} are needed"
+        )
+    return lines
+
+
+def _smaller(refusals: Sequence[PinRefusal], given: Mapping[str, str | None]) -> str:
+    """The command that pins what was refused."""
+    usual = [each.rows for each in refusals if each.rows >= PAIRS[-1]]
+    pairs = round_pairs(min(usual or [each.rows for each in refusals]))
+    return (
+        f"next: {_command(given)} --min-pairs {pairs}    "
+        "# fewer pairs show larger changes only; calmon check says which"
+    )
+
+
+def _all_the_same(found: Sequence[Concern], given: Mapping[str, str | None]) -> str:
+    """The command that pins in spite of what was found; where it is all later, that is for rules to report."""
+    later = all(each.between is Between.AFTER for each in found)
+    why = "what changed later is then what rules report" if later else "if these weeks are how it should be"
+    return f"next: {_command(given)} --anyway    # {why}"
+
+
+def _command(given: Mapping[str, str | None]) -> str:
+    words = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value is not None]
+    return " ".join(["calmon baseline pin", *words])
 
 
 def _show_found(found: Pinned) -> None:

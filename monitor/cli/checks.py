@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,15 +21,20 @@ from monitor.config.settings import Settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.windows import last_ready
+from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
+from monitor.operations.describe_changes import LEGEND, lines_of, remarks
 from monitor.operations.describe_source import describe
 from monitor.operations.open import open_warehouse
+from monitor.operations.propose_evaluation import tuning_of, typical_of, weeks_of
 from monitor.report.console import plain_table
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 from monitor.warehouse.relation import WrongWarehouseAddress
+from monitor.warehouse.survey import Survey
 
 SCHEDULES = Path("deployments/prefect.yaml")
+SHOWN_LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +46,41 @@ class CheckResult:
     text: str
 
 
-@cli.app.command(epilog="Examples:  calmon check  ·  calmon check --offline")
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What the rules of a source can show of its labels: their ids, and a line a label of ``weeks``."""
+
+    source: str
+    weeks: str
+    rules: list[str]
+    lines: list[list[str]]
+
+
+@cli.app.command(epilog="Examples:  calmon check  ·  calmon check --labels  ·  calmon check --offline")
 def check(
     offline: Annotated[bool, typer.Option("--offline", help="Only the configuration; reach nothing.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="What can be seen of every label, however many.")] = False,
 ) -> None:
-    """Validate alerts.yaml, reach warehouse, store and Slack, show what would run and where it would go."""
+    """Validate alerts.yaml, reach warehouse, store and Slack, show what would run, and what its rules can show."""
     with cli.plain_errors():
-        failed = print_checks(cli.settings(), offline=offline)
+        failed = print_checks(cli.settings(), offline=offline, every_label=labels)
     if failed is not None:
         raise failed
 
 
-def print_checks(settings: Settings, *, offline: bool = False) -> typer.Exit | None:
+def print_checks(settings: Settings, *, offline: bool = False, every_label: bool = False) -> typer.Exit | None:
     """What ``calmon check`` prints for these settings, and the exit where something is wrong."""
     config = load_config(settings.config)
     findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
+    volumes: list[Volume] = []
     if not offline:
-        findings += [*check_warehouse(settings, config), check_store(settings), check_slack(settings)]
+        findings += [*check_warehouse(settings, config, volumes), check_store(settings), check_slack(settings)]
     cli.out.print(_findings_table(findings))
     cli.out.print(_rules_table(config))
+    for volume in volumes:
+        _print_volume(volume, every_label=every_label)
     states = {f.state for f in findings}
     if states & {"failed", "wrong"}:
         return typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)
@@ -80,12 +100,12 @@ def check_schedules(config: Config, path: Path) -> list[CheckResult]:
     return [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
 
 
-def check_warehouse(settings: Settings, config: Config) -> list[CheckResult]:
-    """Every relation with all that is wrong with it."""
+def check_warehouse(settings: Settings, config: Config, volumes: list[Volume]) -> list[CheckResult]:
+    """Every relation with all that is wrong with it; what rules can show of its labels is added to ``volumes``."""
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
-            found = [result for name in config.sources for result in _check_source(warehouse, name, config)]
+            found = [result for name in config.sources for result in _check_source(warehouse, name, config, volumes)]
             return [*found, *_check_role(warehouse)]
     except WrongWarehouseAddress as error:
         return [CheckResult("warehouse", "wrong", str(error))]
@@ -100,7 +120,7 @@ def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckRes
     return replace(found, state="failed", text=without_secrets(text)) if text else found
 
 
-def _check_source(warehouse: Warehouse, name: str, config: Config) -> list[CheckResult]:
+def _check_source(warehouse: Warehouse, name: str, config: Config, volumes: list[Volume]) -> list[CheckResult]:
     """Whether a relation can be read, what its data look like, and where they contradict the configuration."""
     checked = _check_relation(warehouse, name, config)
     if checked.state != "ok":
@@ -110,13 +130,28 @@ def _check_source(warehouse: Warehouse, name: str, config: Config) -> list[Check
     try:
         reading = warehouse.read(name, source, window, now=now, whole=False)
         found = describe(warehouse, name, source, reading)
+        advice = _volume(warehouse, name, config, found.survey, volumes)
     except (WarehouseFailed, RelationError) as error:
         return [checked, CheckResult(f"source {name}", "failed", str(error))]
     return [
         replace(checked, text=f"{checked.text}: {found.data}"),
         CheckResult(f"{name}, {window.name}", "ok", found.window),
         *(CheckResult(f"source {name}", "note", doubt) for doubt in found.doubts),
+        *(CheckResult(f"source {name}", "note", remark) for remark in advice),
     ]
+
+
+def _volume(warehouse: Warehouse, name: str, config: Config, survey: Survey, volumes: list[Volume]) -> Sequence[str]:
+    """What rules can show of each label; gives what to change where some are not evaluated."""
+    now = utc_now()
+    weeks = weeks_of(survey, now, config.zone)
+    typical = typical_of(warehouse, name, config, weeks.every, now=now)
+    if typical is None:
+        return ()
+    found = visible_changes(name, config, typical)
+    volumes.append(Volume(name, typical.window.name, *lines_of(found, typical, config)))
+    tuning = tuning_of(name, config, typical, len(weeks.baseline))
+    return tuple(remarks(name, config, found, typical, tuning))
 
 
 def _check_role(warehouse: Warehouse) -> list[CheckResult]:
@@ -162,6 +197,22 @@ def _findings_table(findings: list[CheckResult]) -> Table:
     for f in findings:
         table.add_row(Text(f.what), Text(f.state, style=colours[f.state]), Text(f.text))
     return table
+
+
+def _print_volume(volume: Volume, *, every_label: bool) -> None:
+    """A line a label; of many the largest and the smallest ones, and all labels together."""
+    title = f"What the rules can show of {volume.source} at the volume of {volume.weeks}"
+    table = plain_table("label", "rows a week", *volume.rules, title=title)
+    lines, left = volume.lines, 0
+    if len(lines) - 1 > SHOWN_LABELS and not every_label:
+        half = SHOWN_LABELS // 2
+        left = len(lines) - 1 - 2 * half
+        lines = [*lines[:half], ["…", *([""] * (len(lines[0]) - 1))], *lines[-half - 1 :]]
+    for line in lines:
+        table.add_row(*cli.cells(*line))
+    cli.out.print(table)
+    more = f"; {left} labels between these: calmon check --labels" if left else ""
+    cli.out.print(Text(f"{LEGEND}{more}"))
 
 
 def _rules_table(config: Config) -> Table:

@@ -6,11 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -22,17 +22,20 @@ from monitor.config.load import parse_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
-from monitor.core.windows import before, last_ready
+from monitor.evaluation.visible_changes import visible_changes
+from monitor.operations.propose_evaluation import Weeks, aside_of, tuning_of, typical_of, weeks_of
 from monitor.operations.propose_source import OURS, Proposal, Unclear, propose, with_truth
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
-from monitor.warehouse.reader import Warehouse
+from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 from monitor.warehouse.relation import is_files
+from monitor.warehouse.survey import Survey
 from monitor.warehouse.tables import ColumnSample
 
 _DATA = re.compile(r"\.(parquet|pq|(csv|tsv)(\.(gz|zst))?)$", re.IGNORECASE)
-_WEEKS = 4
 _IN_MEMORY = "duckdb://"
+SEVERAL_ROWS = 1.5
+"""Rows an item from which on it is no correction that it has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,11 @@ def init(
             )
             columns = columns if truth is None else with_truth(columns, opened.samples(truth))
             proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes)
-        name = source or _source_name(chosen)
-        text = starter_config(name, chosen, {**proposal.settings, **joined}, timezone)
-        parse_config(text)  # what a person gave may be wrong: said before anything is written
+            name = source or _source_name(chosen)
+            survey = _survey(opened, name, chosen, {**proposal.settings, **joined})
+            if survey is not None and survey.items * SEVERAL_ROWS < survey.rows:
+                proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes, repeated=True)
+            text, weeks = _fitted(opened, name, chosen, {**proposal.settings, **joined}, timezone, survey)
         _show(proposal, columns, text)
         if not yes and not typer.confirm(f"Write {config_path}?", default=True):
             raise typer.Exit(cli.FAILED)
@@ -92,7 +97,7 @@ def init(
         failed = print_checks(settings)
         if failed is not None:
             raise failed
-        _next(settings, ask=not yes)
+        _next(settings, weeks, ask=not yes)
 
 
 def _free(path: Path) -> Path:
@@ -189,9 +194,11 @@ def _chosen(question: str, choices: list[str]) -> str:
         cli.out.print(Text(f"write a number from 1 to {len(choices)}"))
 
 
-def _proposal(columns: Sequence[ColumnSample], named: dict[str, str], *, files: bool, ask: bool) -> Proposal:
+def _proposal(
+    columns: Sequence[ColumnSample], named: dict[str, str], *, files: bool, ask: bool, repeated: bool = False
+) -> Proposal:
     while True:
-        found = propose(columns, named, files=files)
+        found = propose(columns, named, files=files, repeated=repeated)
         if isinstance(found, Proposal):
             return found
         if not ask or not found.candidates or found.wanted in named:
@@ -216,6 +223,33 @@ def _source_name(relation: str) -> str:
         return "tickets"
     last = Path(relation).name.partition(".")[0] if is_files(relation) else relation.rpartition(".")[2]
     return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_") or "tickets"
+
+
+def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[str, Any]) -> Survey | None:
+    """The relation as a whole; None where it cannot be read, which the checks that follow say."""
+    config = parse_config(starter_config(name, relation, settings, "UTC"))
+    try:
+        return warehouse.survey(name, config.sources[name])
+    except (RelationError, WarehouseFailed):
+        return None
+
+
+def _fitted(
+    warehouse: Warehouse, name: str, relation: str, settings: Mapping[str, Any], timezone: str, survey: Survey | None
+) -> tuple[str, Weeks]:
+    """alerts.yaml with the rules and numbers that fit the rows that there are, and the weeks to pin and to judge."""
+    text = starter_config(name, relation, settings, timezone)
+    config, now = parse_config(text), utc_now()  # what a person gave may be wrong: said before anything is written
+    if survey is None:
+        return text, Weeks((), ())
+    weeks = weeks_of(survey, now, config.zone)
+    typical = typical_of(warehouse, name, config, weeks.every, now=now)
+    if typical is None:
+        return text, weeks
+    tuning = tuning_of(name, config, typical, len(weeks.baseline))
+    fitted = tuning.applied(config)
+    aside = aside_of(fitted, visible_changes(name, fitted, typical), typical)
+    return starter_config(name, relation, settings, timezone, tuning=tuning.sections, aside=aside), weeks
 
 
 def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> None:
@@ -252,18 +286,32 @@ def _environment(path: Path, address: str) -> Mapping[str, str]:
     return {**kept, "CALMON_CONFIG": str(path), "CALMON_WAREHOUSE_URL": address}
 
 
-def _next(settings: Settings, *, ask: bool) -> None:
+def _next(settings: Settings, weeks: Weeks, *, ask: bool) -> None:
     """What to do now; where somebody answers, it may be done at once."""
-    zone = parse_config(settings.config.read_text("utf-8")).zone
-    last = last_ready("weekly", utc_now(), zone)
-    first = before(last, _WEEKS - 1, zone)[-1]
-    steps = (
-        (["backfill", "--from", first.name, "--to", last.name], "evaluate the last weeks; it never acts"),
-        (["baseline", "pin"], "keep how the last weeks were, for rules on an increase"),
-    )
-    for words, why in steps:
+    for words, why in _steps(weeks):
         cli.out.print(Text(f"next: calmon {' '.join(words)}    # {why}"))
-        if ask and typer.confirm("Do it now?", default=False):
+        if ask and _confirmed("Do it now?"):
             environment = _environment(settings.config, settings.warehouse_url.get_secret_value())
             command = [sys.executable, "-m", "monitor", *words]
             subprocess.run(command, env=dict(environment), check=False)  # noqa: S603 - our own command
+
+
+def _confirmed(question: str) -> bool:
+    """Whether somebody says yes; nobody is there to answer: no."""
+    try:
+        return typer.confirm(question, default=False)
+    except typer.Abort:
+        return False
+
+
+def _steps(weeks: Weeks) -> Iterator[tuple[list[str], str]]:
+    """A baseline of the weeks before, the last weeks, and what came of them; without rows, the check again."""
+    if not weeks.judged:
+        yield ["check"], "again, once there are rows of a week that is over"
+        return
+    if weeks.baseline:
+        span = ["--from", weeks.baseline[0].name, "--to", weeks.baseline[-1].name]
+        yield ["baseline", "pin", *span], "keep how these weeks were, for rules on an increase"
+    first, last = weeks.judged[0].name, weeks.judged[-1].name
+    yield ["backfill", "--from", first, "--to", last], "evaluate the weeks after it; never acts"
+    yield ["report", "--week", last], "what was found in the last of them"

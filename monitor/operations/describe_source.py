@@ -27,13 +27,14 @@ class Description:
     data: str
     window: str
     doubts: tuple[str, ...]
+    survey: Survey
 
 
 def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
     """One source: its relation as a whole, and ``reading``, its last ready window. Raises as a reading does."""
     survey = warehouse.survey(name, source)
     doubts = (*doubts_about(source, survey), *_empty_window(survey, reading))
-    return Description(data_in_words(survey), window_in_words(reading), doubts)
+    return Description(data_in_words(survey), window_in_words(reading), doubts, survey)
 
 
 def data_in_words(survey: Survey) -> str:

@@ -158,10 +158,13 @@ class _Column:
         return bool(self.words) and len(self.texts) < 1.5 * len(self.words)
 
 
-def propose(columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool) -> Proposal | Unclear:
+def propose(
+    columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool, repeated: bool = False
+) -> Proposal | Unclear:
     """What a table is. ``files`` says whether columns may be given types.
 
-    ``given`` are columns that somebody named, ours: theirs; "date_format" is how dates are written.
+    ``given`` are columns that somebody named, ours: theirs; "date_format" is how dates are written. ``repeated`` says
+    that items have several rows each, which a few rows of a table in the order of its labels do not show.
     """
     found = [_Column(column) for column in columns]
     named = {_SAME.get(ours, ours): theirs for ours, theirs in given.items()}
@@ -171,7 +174,7 @@ def propose(columns: Sequence[ColumnSample], given: Mapping[str, str], *, files:
         return Unclear("item", f"there is no column {unknown[0]}", tuple(column.name for column in found))
     if not found or found[0].sample.rows == 0:
         return Unclear("rows", "there is no row, so nothing can be recognised")
-    return _Table(found, named, files, pattern).proposal()
+    return _Table(found, named, files, pattern, repeated).proposal()
 
 
 def with_truth(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample]) -> list[ColumnSample]:
@@ -196,6 +199,7 @@ class _Table:
     given: Mapping[str, str]
     files: bool
     pattern: str | None
+    repeated: bool
 
     def proposal(self) -> Proposal | Unclear:
         when = self._named("resolved_at", [c for c in self.columns if c.patterns and not c.is_empty])
@@ -216,7 +220,7 @@ class _Table:
             return self._finished(f"one column a label ({_listed(wide[1])})", mine, {**wide[0], **types})
         latest = {} if item.is_distinct or not item.is_mostly_distinct else {"latest_by": self._latest(when)}
         rest = [c for c in self.columns if c not in (item, when)]
-        return self._rows(mine, rest, {**latest, **types}, alone=item.is_mostly_distinct)
+        return self._rows(mine, rest, {**latest, **types}, alone=item.is_mostly_distinct and not self.repeated)
 
     def _rows(
         self, mine: dict[str, str], rest: list[_Column], types: Mapping[str, Any], *, alone: bool
@@ -265,7 +269,10 @@ class _Table:
         rest = [c for c in self.columns if c.name not in mine.values() and c.is_labels]
         version = self._named("model_version", rest, only=False)
         mine |= {"model_version": version.name} if version is not None else {}
-        columns = {ours: theirs for ours, theirs in mine.items() if ours != theirs} | dict(more.get("columns", {}))
+        # which of the two columns of truths is meant is said, but for the one that the shape has by itself
+        said = "actual" if more.get("kind") == "single_label" else "true_label"
+        columns = {ours: theirs for ours, theirs in mine.items() if ours != theirs or ours == said}
+        columns |= dict(more.get("columns", {}))
         segments = [c.name for c in rest if _plain(c.name) in SEGMENTS]
         settings = {**more, "columns": columns, "segments": segments}
         return Proposal(shape, {key: value for key, value in settings.items() if value})

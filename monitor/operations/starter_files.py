@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-RULES = """\
+EVERY_KIND = frozenset({"multilabel", "multiclass", "top_k", "single_label"})
+HEAD = """\
 # A rule fires where the value is beyond the threshold AND that is statistically significant (docs/configuration.md)
 rules:
-  # Overconfident: mean score minus accuracy, in the rows that act alone.
-  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
-  # All labels together, in the rows in which a label was given: seen where each label by itself has too few rows.
-  - {id: source-ece, metric: ece, where: predicted, scope: source, condition: above, threshold: 0.05, schedule: weekly, severity: critical, actions: [slack]}
-  # Calibration of a label got worse than in its baseline (pinned with: calmon baseline pin).
-  - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]}
-  # The scores are distributed differently. Not wrong in itself: it explains what the others say.
-  - {id: score-shift, test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: [slack]}
-"""  # noqa: E501 - a rule a line, as in the shipped file
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StarterRule:
+    """A rule that is proposed: why, as a comment, and the rule; ``kinds`` are those of sources that have it."""
+
+    id: str
+    why: str
+    rule: str
+    kinds: frozenset[str] = EVERY_KIND
+
+    def in_words(self, aside: str | None = None) -> str:
+        """The lines of alerts.yaml; behind a # with the reason where it is put ``aside``."""
+        reason = "" if aside is None else f"  # Not used: {aside}\n"
+        return f"  # {self.why}\n{reason}  {'' if aside is None else '# '}- {{id: {self.id}, {self.rule}}}\n"
+
+
+STARTER_RULES = (
+    StarterRule(
+        "automated-shortfall",
+        "Overconfident: mean score minus accuracy, in the rows that act alone.",
+        "metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, "
+        "severity: critical, actions: [slack, disable_automation]",
+    ),
+    StarterRule(
+        "source-shortfall",
+        "The same of all labels together: seen where each label by itself has too few rows.",
+        "metric: shortfall, where: automated, scope: source, condition: above, threshold: 0.05, min_samples: 30, "
+        "schedule: weekly, severity: critical, actions: [slack]",
+    ),
+    StarterRule(
+        "source-ece",
+        "All labels together, in the rows in which a label was given: scores are wrong. Needs no baseline.",
+        "metric: ece, where: predicted, scope: source, condition: above, threshold: 0.05, schedule: weekly, "
+        "severity: critical, actions: [slack]",
+    ),
+    StarterRule(
+        "source-ece-increase",
+        "The same rows, worse than in the baseline (pinned with: calmon baseline pin).",
+        "metric: ece, where: predicted, scope: source, condition: increase, threshold: 0.02, schedule: weekly, "
+        "severity: warning, actions: [slack]",
+    ),
+    StarterRule(
+        "predicted-ece-increase",
+        "Of each label the rows in which it was given: in all rows, those of other labels hide a change.",
+        "metric: ece, where: predicted, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, "
+        "actions: [slack]",
+        EVERY_KIND - {"single_label"},
+    ),
+    StarterRule(
+        "ece-increase",
+        "Calibration of a label got worse than in its baseline.",
+        "metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]",
+    ),
+    StarterRule(
+        "score-shift",
+        "The scores are distributed differently. Not wrong in itself: it explains what the others say.",
+        "test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: [slack]",
+    ),
+)
 
 REST = """\
 automation:
@@ -29,8 +83,19 @@ automation:
 """
 
 
-def starter_config(name: str, relation: str, settings: Mapping[str, Any], timezone: str) -> str:
+def starter_config(
+    name: str,
+    relation: str,
+    settings: Mapping[str, Any],
+    timezone: str,
+    *,
+    tuning: Mapping[str, Mapping[str, int]] | None = None,
+    aside: Mapping[str, str] | None = None,
+) -> str:
     """alerts.yaml with one source; it loads as it is.
+
+    ``tuning`` holds values of the sections evaluation and baseline; ``aside`` names rules that are written behind a #,
+    each with the reason.
 
     >>> print(starter_config("mail", "data/*.csv", {"kind": "single_label"}, "UTC").partition("\\n# A")[0])
     # What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check
@@ -43,17 +108,32 @@ def starter_config(name: str, relation: str, settings: Mapping[str, Any], timezo
     <BLANKLINE>
     """
     source = {"sources": {name: {"relation": relation, **settings}}}
-    head = {"version": 1, "timezone": timezone}
+    kind = settings.get("kind", "multilabel")
     parts = [
         "# What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check\n",
-        yaml.safe_dump(head, sort_keys=False),
+        yaml.safe_dump({"version": 1, "timezone": timezone}, sort_keys=False),
         yaml.safe_dump(source, sort_keys=False, allow_unicode=True, width=10_000),
         "\n",
-        RULES,
+        _fitting(tuning or {}),
+        HEAD,
+        *(rule.in_words((aside or {}).get(rule.id)) for rule in STARTER_RULES if kind in rule.kinds),
         "\n",
         REST,
     ]
     return "".join(parts)
+
+
+def _fitting(tuning: Mapping[str, Mapping[str, int]]) -> str:
+    """The sections that fit how many rows there are."""
+    if not tuning:
+        return ""
+    lines = [
+        f"{section}: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
+        for section, values in tuning.items()
+    ]
+    return "# What fits the number of rows that there are (calmon check says what can be seen with it)\n" + "".join(
+        [*lines, "\n"]
+    )
 
 
 def starter_environment(address: str) -> str:

@@ -116,7 +116,7 @@ SHAPES: dict[str, tuple[Rows, dict[str, Any]]] = {
     ),
     "one row an item with 0 and 1": (
         [{"item": r["ticket_id"], "label": r["predicted_label"], "score": r["confidence"], "actual": int(r["true_label"] == r["predicted_label"]), "resolved_at": r["resolved_at"]} for r in single()],
-        {"kind": "single_label", "columns": {"predicted_label": "label", "confidence": "score"}},
+        {"kind": "single_label", "columns": {"actual": "actual", "predicted_label": "label", "confidence": "score"}},
     ),
     "corrected later": (
         renamed([*single(), *single(30, true_label="refund")], {}, updated_at=lambda r: r["resolved_at"]),
@@ -135,7 +135,7 @@ SHAPES: dict[str, tuple[Rows, dict[str, Any]]] = {
     "long with decisions": (renamed(long(), {}, predicted=lambda r: int(r["score"] > 0.6)), {"score_is": "probability_of_label"}),
     "long with the true label": (
         [{k: v for k, v in row.items() if k != "actual"} | {"true_label": LABELS[int(row["item"][1:]) % 3]} for row in long()],
-        {"kind": "multiclass", "score_is": "probability_of_label", "columns": {}},
+        {"kind": "multiclass", "score_is": "probability_of_label", "columns": {"true_label": "true_label"}},
     ),
     "wide": (wide(long()), {"score_is": "probability_of_label", "wide": {"score": "p_{label}", "actual": "is_{label}"}}),
     "wide in percent": (

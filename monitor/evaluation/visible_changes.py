@@ -1,0 +1,166 @@
+"""What each rule can show of each label at the volume that it has: which change, and in how many windows. Pure.
+
+Some weeks are read as one and stand for all others: rows of k windows are those weeks made larger or smaller. What is
+found is what a run finds where nothing changes, by the same functions; nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
+from monitor.config.switching import gives
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, Floats
+from monitor.core.records import Subject, Window
+from monitor.evaluation.estimates import other_binning
+from monitor.evaluation.evaluate import DAYS_POOLED, ByLabel
+from monitor.evaluation.row_comparisons import cost_parameters
+from monitor.evaluation.rule_metrics import RuleSample, rows_of, with_detectability
+from monitor.metrics import cost
+from monitor.metrics.registry import METRICS, TOTALS, WHOLE
+
+Lacks = Literal["", "rows", "baseline"]
+LADDER = (1, 2, 3, 4, 6, 8, 13, 26, 52)
+"""How many weeks are tried. Where more than `pool_weeks` are needed, the rule is not evaluated as it is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """The rows of a source in ``weeks`` weeks, by label; None is the source as a whole."""
+
+    window: Window
+    weeks: int
+    labels: ByLabel
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What one rule can show of one label.
+
+    ``rows`` are those that the rule is about, in a week or day; ``windows`` the fewest that must be pooled for it to be
+    evaluated, None where a year is not enough; ``detectable`` the smallest change (or distance from the threshold) that
+    is then seen with 80% power. ``lacks`` says what is missing where ``windows`` is None.
+    """
+
+    rule: Rule
+    subject: Subject
+    rows: float
+    windows: int | None
+    detectable: float | None = None
+    lacks: Lacks = ""
+
+    def within(self, evaluation: EvaluationConfig) -> bool:
+        """Whether it is evaluated with as many windows as are pooled."""
+        return self.windows is not None and self.windows <= pooled_at_most(self.rule, evaluation)
+
+
+def pooled_at_most(rule: Rule, evaluation: EvaluationConfig) -> int:
+    """How many windows a rule may have pooled."""
+    return evaluation.pool_weeks if rule.schedule == "weekly" else DAYS_POOLED
+
+
+def visible_changes(name: str, config: Config, typical: Typical) -> list[Visible]:
+    """Of every rule whose power can be worked out, in the order of the file, each label that it applies to."""
+    source = config.sources[name]
+    made = {label: _baseline(name, label, counts, config, typical) for label, counts in typical.labels.items()}
+    return [
+        found
+        for rule in config.rules
+        if _is_measured(rule, source, config.evaluation)
+        for found in _of_rule(rule, name, config, typical, made)
+    ]
+
+
+def _is_measured(rule: Rule, source: SourceConfig, evaluation: EvaluationConfig) -> bool:
+    """Whether what the rule could show follows from the counts of a label."""
+    metric = METRICS.get(rule.metric or "")
+    if metric is None or rule.accumulates or rule.is_plain or not gives(rule, source.kind):
+        return False
+    special = metric.needs in WHOLE  # of ranks too
+    return not (special or metric.name in TOTALS or metric.name in other_binning(evaluation))
+
+
+def _baseline(source: str, label: str | None, counts: Counts, config: Config, typical: Typical) -> Baseline | None:
+    """The baseline that would be pinned of so many rows a week; None where it would be refused."""
+    frozen = scaled(counts, config.baseline.weeks / typical.weeks)
+    if frozen.rows < config.baseline.min_pairs:
+        return None
+    window = typical.window
+    return Baseline(
+        source=source, label=label, version=1, start=window.start, end=window.end, first_window=window.name,
+        last_window=window.name, counts=frozen, edges=edges_of(frozen, config.evaluation), pinned_at=window.end,
+        pinned_by="", reason="",
+    )  # fmt: skip
+
+
+def _of_rule(
+    rule: Rule, name: str, config: Config, typical: Typical, baselines: Mapping[str | None, Baseline | None]
+) -> Iterator[Visible]:
+    source, windows = config.sources[name], typical.weeks * (1 if rule.schedule == "weekly" else 7)
+    applies = [
+        label
+        for label in sorted(typical.labels, key=lambda each: (each is None, each or ""))
+        if rule.applies_to(name, label, critical=source.is_critical(label))
+    ]
+    asked = {label: typical.labels[label] for label in applies if not rule.compares or baselines[label] is not None}
+    seen: dict[str | None, tuple[int, float | None]] = {}
+    for count in _counts_of_windows(rule):
+        left = {label: counts for label, counts in asked.items() if label not in seen}
+        samples = [
+            _sample(rule, Subject(name, label), scaled(counts, count / windows), baselines[label], config, typical)
+            for label, counts in left.items()
+        ]
+        enough = [sample for sample in samples if sample.enough and sample.sample.w.any()]
+        for sample in with_detectability(enough, [False] * len(enough)):
+            if sample.adequate:
+                seen[sample.subject.label] = count, sample.detectable
+    for label in applies:
+        rows = rows_of(rule, typical.labels[label]).rows / windows
+        found, detectable = seen.get(label, (None, None))
+        lacks: Lacks = "" if found is not None else "rows" if label in asked else "baseline"
+        yield Visible(rule, Subject(name, label), rows, found, detectable, lacks)
+
+
+def _counts_of_windows(rule: Rule) -> Sequence[int]:
+    """How many windows are tried; a rule that asks for several in a row needs each of them."""
+    most = LADDER[-1] if rule.schedule == "weekly" else DAYS_POOLED
+    return [count for count in LADDER if count <= most and count >= rule.for_windows]
+
+
+def _sample(
+    rule: Rule, subject: Subject, counts: Counts, baseline: Baseline | None, config: Config, typical: Typical
+) -> RuleSample:
+    source = config.sources[subject.source]
+    parameters = cost_parameters(source, subject.label) if rule.measure in cost.ON_GROUPS else ()
+    rows = rows_of(rule, counts)
+    return RuleSample(rows, rule, subject, typical.window, baseline, config.evaluation, 1, parameters)
+
+
+def scaled(counts: Counts, share: float) -> Counts:
+    """``share`` times as many rows, evenly from all scores, hits and misses alike.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> scaled(counts_from_rows([0.5, 0.7, 0.8, 0.9], [0, 1, 1, 1]), 2 / 3).wy.tolist()
+    [0.0, 1.0, 1.0]
+    """
+    rows = counts.n.astype(np.float64)
+    hits = _thinned(rows * counts.rate, share)
+    left = hits + _thinned(rows * (1 - counts.rate), share)
+    part = np.divide(left, rows, out=np.zeros_like(left), where=rows > 0)
+    weight = np.divide(counts.w, rows, out=np.zeros_like(rows), where=rows > 0)
+    wy = hits * weight
+    made = replace(
+        counts, n=np.rint(left).astype(np.int64), w=counts.w * part, w2=counts.w2 * part, ws=counts.ws * part,
+        wy=wy, wsy=wy * counts.score, ws2=counts.ws2 * part,
+    )  # fmt: skip
+    return made.take(made.n > 0)
+
+
+def _thinned(rows: Floats, share: float) -> Floats:
+    """Whole numbers whose running sums are those of ``rows`` times ``share``, shape (K,)."""
+    return np.diff(np.rint(np.cumsum(rows) * share), prepend=0.0)

@@ -1,0 +1,112 @@
+"""What rules can show of labels, in words: a line a label, and what to change where a rule is not evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from monitor.config.model import Config
+from monitor.core.wording import clean
+from monitor.evaluation.visible_changes import Typical, Visible, pooled_at_most, visible_changes
+from monitor.operations.propose_evaluation import Tuning
+
+ALL_LABELS = "(all labels)"
+_UNITS = {"weekly": "w", "daily": "d"}
+
+
+def cell_of(found: Visible, config: Config) -> str:
+    """The smallest value or change that is seen, and the windows for it; in brackets where these are too many.
+
+    >>> from monitor.config.model import Rule
+    >>> from monitor.core.records import Subject
+    >>> from monitor.operations.starter_files import starter_config
+    >>> from monitor.config.load import parse_config
+    >>> config = parse_config(starter_config("a", "b", {"score_is": "probability_of_label"}, "UTC"))
+    >>> rule = Rule(id="x", metric="ece", condition="increase", threshold=0.02)
+    >>> cell_of(Visible(rule, Subject("a", "b"), 600, 2, 0.031), config)
+    '+0.031 2w'
+    >>> cell_of(Visible(rule, Subject("a", "b"), 100, 13, 0.031), config)
+    '(13w)'
+    """
+    if found.lacks == "baseline":
+        return "no baseline"
+    if found.windows is None or found.detectable is None:
+        return "never"
+    windows = f"{found.windows}{_UNITS[found.rule.schedule]}"
+    if not found.within(config.evaluation):
+        return f"({windows})"
+    return f"{_change(found)} {windows}"
+
+
+def _change(found: Visible) -> str:
+    rule, distance = found.rule, found.detectable or 0.0
+    if rule.compares:
+        return f"{'−' if rule.condition == 'decrease' else '+'}{distance:.3f}"
+    return f"<{rule.threshold - distance:.3f}" if rule.condition == "below" else f">{rule.threshold + distance:.3f}"
+
+
+LEGEND = (
+    "the smallest change (+) or value (>, <) that is seen 4 times in 5, and how many weeks (w) or days (d) are pooled "
+    "for it; in brackets: more than may be pooled, so not evaluated"
+)
+
+
+def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tuple[list[str], list[list[str]]]:
+    """The rules by id, and for each label its name, its rows a week and a cell a rule; most rows first."""
+    rules = list(dict.fromkeys(each.rule.id for each in found))
+    cells: Mapping[tuple[str, str | None], str] = {
+        (each.rule.id, each.subject.label): cell_of(each, config) for each in found
+    }
+    labels = sorted(typical.labels, key=lambda label: (label is None, -typical.labels[label].rows, label or ""))
+    lines = [
+        [ALL_LABELS if label is None else clean(label), f"{typical.labels[label].rows / typical.weeks:,.0f}"]
+        + [cells.get((rule, label), "") for rule in rules]
+        for label in labels
+    ]
+    return rules, lines
+
+
+def remarks(name: str, config: Config, found: Sequence[Visible], typical: Typical, tuning: Tuning) -> Iterator[str]:
+    """What is not evaluated at this volume, and what to write so that it is."""
+    yield from _unseen(config, found)
+    better = tuning.applied(config)
+    if _evaluated(visible_changes(name, better, typical), better) > _evaluated(found, config):
+        yield "with these lines in alerts.yaml more is evaluated: " + "; ".join(_lines(config, tuning))
+    whole = typical.labels[None].rows / typical.weeks
+    if not any(each.subject.label is None and each.within(config.evaluation) for each in found):
+        yield (
+            f"no rule is about all labels together ({whole:,.0f} rows a week): what each label has too few rows for is "
+            "seen there first. Add source-ece (docs/rules/source-ece.md)"
+        )
+
+
+def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
+    """Of each rule, how many of its labels are not evaluated and why."""
+    for rule in dict.fromkeys(each.rule for each in found):
+        mine = [each for each in found if each.rule is rule]
+        unseen = [each for each in mine if not each.within(config.evaluation)]
+        baseless = sum(each.lacks == "baseline" for each in unseen)
+        most = max((each.rows for each in unseen), default=0.0)
+        of = f"{len(unseen)} of {len(mine)} labels" if len(mine) > 1 else mine[0].subject.label or "all labels together"
+        unit = "week" if rule.schedule == "weekly" else "day"
+        if baseless:
+            needed, weeks = config.baseline.min_pairs, config.baseline.weeks
+            yield f"{rule.id}: no baseline can be pinned for {of}: fewer than {needed:,} pairs in {weeks} weeks"
+        elif unseen:
+            pooled = pooled_at_most(rule, config.evaluation)
+            yield (
+                f"{rule.id}: {of} are not evaluated, having {most:,.0f} rows a {unit} or fewer that it is about: not "
+                f"enough in {pooled} {unit}s"
+            )
+
+
+def _evaluated(found: Sequence[Visible], config: Config) -> int:
+    return sum(each.within(config.evaluation) for each in found)
+
+
+def _lines(config: Config, tuning: Tuning) -> Iterator[str]:
+    """What of the tuning is not as it is configured, as alerts.yaml has it."""
+    evaluation, baseline = config.evaluation, config.baseline
+    if (evaluation.min_samples, evaluation.pool_weeks) != (tuning.min_samples, tuning.pool_weeks):
+        yield f"evaluation: {{min_samples: {tuning.min_samples}, pool_weeks: {tuning.pool_weeks}}}"
+    if (baseline.weeks, baseline.min_pairs) != (tuning.weeks, tuning.min_pairs):
+        yield f"baseline: {{weeks: {tuning.weeks}, min_pairs: {tuning.min_pairs}}}"

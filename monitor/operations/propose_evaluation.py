@@ -1,0 +1,163 @@
+"""How a source of this volume is best evaluated: which weeks to pin and to judge, and how many rows to ask for.
+
+Proposed from some weeks as they are, for ``calmon check`` and ``calmon init``; nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from monitor.config.model import BaselineConfig, Config, EvaluationConfig
+from monitor.core import windows
+from monitor.core.records import Window
+from monitor.evaluation.evaluate import ByLabel
+from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
+from monitor.operations.collect import with_whole
+from monitor.warehouse.reader import Warehouse
+from monitor.warehouse.survey import Survey
+
+TYPICAL_WEEKS = 8
+EVALUATED_WEEKS = 4
+BASELINE_WEEKS = (8, 26)
+"""How many weeks a baseline has at least (as far as there are any), and at most where rows are few."""
+FEW_PAIRS = 10_000
+POOLS = (4, 8, 13)
+SAMPLES = (500, 200)
+"""Rows to ask for; below the last one intervals were never studied (docs/statistics.md)."""
+PAIRS = (10_000, 5_000, 2_000, 1_000, 500, 200, 100, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The values of ``evaluation`` and ``baseline`` that fit a source."""
+
+    min_samples: int
+    pool_weeks: int
+    weeks: int
+    min_pairs: int
+
+    @property
+    def sections(self) -> dict[str, dict[str, int]]:
+        """What of it alerts.yaml has to say, by section: what is not the default."""
+        said = {
+            "evaluation": {"min_samples": self.min_samples, "pool_weeks": self.pool_weeks},
+            "baseline": {"weeks": self.weeks, "min_pairs": self.min_pairs},
+        }
+        plain = {"evaluation": EvaluationConfig().model_dump(), "baseline": BaselineConfig().model_dump()}
+        return {name: values for name, values in said.items() if any(plain[name][key] != values[key] for key in values)}
+
+    def applied(self, config: Config) -> Config:
+        """The configuration with these values."""
+        evaluation = {"min_samples": self.min_samples, "pool_weeks": self.pool_weeks}
+        baseline = {"weeks": self.weeks, "min_pairs": self.min_pairs}
+        return config.model_copy(
+            update={
+                "evaluation": config.evaluation.model_copy(update=evaluation),
+                "baseline": config.baseline.model_copy(update=baseline),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Weeks:
+    """The weeks that a source has, oldest first: those of a baseline, and the last ones, which are judged."""
+
+    baseline: Sequence[Window]
+    judged: Sequence[Window]
+
+    @property
+    def every(self) -> Sequence[Window]:
+        """All of them."""
+        return [*self.baseline, *self.judged]
+
+
+def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo, most: int = BASELINE_WEEKS[1]) -> Weeks:
+    """The ready weeks between the first and the last date: a baseline of at most ``most``, then up to four to judge.
+
+    With fewer than three weeks there is no baseline. The first week counts only where there are few: it may be a part.
+
+    >>> from datetime import UTC
+    >>> first, last = datetime(2026, 9, 2, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC)
+    >>> survey = Survey(9, 9, 1, first, last, 0, None, False, 0.1, 1.0, 9, 9, True)
+    >>> found = weeks_of(survey, datetime(2027, 1, 1, tzinfo=UTC), ZoneInfo("UTC"))
+    >>> [part[0].name + ".." + part[-1].name for part in (found.baseline, found.judged)]
+    ['2026-W37..2026-W43', '2026-W44..2026-W46']
+    """
+    if survey.first is None or survey.last is None:
+        return Weeks((), ())
+    last = windows.last_ready("weekly", now, zone)
+    newest = windows.containing("weekly", survey.last, zone)
+    last = newest if newest.start < last.start else last
+    first = windows.containing("weekly", survey.first, zone)
+    if first.start > last.start:
+        return Weeks((), ())
+    longest = most + EVALUATED_WEEKS
+    earlier = [each for each in windows.before(last, longest, zone) if each.start >= first.start]
+    found = [*reversed(earlier), last]
+    found = found[1:] if len(found) > EVALUATED_WEEKS else found
+    judged = max(1, min(EVALUATED_WEEKS, len(found) // 3))
+    return Weeks(found[:-judged][-most:] if len(found) > 2 else (), found[-judged:])
+
+
+def typical_of(
+    warehouse: Warehouse, name: str, config: Config, weeks: Sequence[Window], *, now: datetime
+) -> Typical | None:
+    """The last of ``weeks`` read as one; None where there is no row. Raises as a reading does."""
+    source = config.sources[name].model_copy(update={"segments": ()})
+    if not weeks or source.kind == "regression":
+        return None
+    few = weeks[-TYPICAL_WEEKS:]
+    span = Window(few[0].start, few[-1].end, f"{few[0].name}..{few[-1].name}", "weekly")
+    labels: ByLabel = with_whole(warehouse.read(name, source, span, now=now, whole=False)).labels
+    return Typical(span, len(few), labels) if labels else None
+
+
+def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tuning:
+    """The values with which as many labels as possible are evaluated, and no more is pooled than is needed for that.
+
+    ``available`` is how many weeks there are for a baseline.
+    """
+    fewest = min(counts.rows for counts in typical.labels.values()) / typical.weeks
+    shortest, longest = BASELINE_WEEKS
+    weeks = max(1, min(available or shortest, shortest if fewest * shortest >= FEW_PAIRS else longest))
+    pairs = [counts.rows * weeks / typical.weeks for counts in typical.labels.values()]
+    enough = [each for each in pairs if each >= PAIRS[-1]]
+    min_pairs = next((step for step in PAIRS if step <= min(enough, default=0)), PAIRS[-1])
+    ready = Tuning(SAMPLES[-1], POOLS[-1], weeks, min_pairs).applied(config)
+    seen = [each for each in visible_changes(name, ready, typical) if each.within(ready.evaluation)]
+    weekly = [each for each in seen if each.rule.schedule == "weekly"]
+    most = max((each.windows or 1 for each in weekly), default=POOLS[0])
+    pool = next(step for step in POOLS if step >= most)
+    asked = [each.rows * (each.windows or 1) for each in weekly if each.rule.min_samples is None]
+    min_samples = next((step for step in SAMPLES if step <= min(asked, default=SAMPLES[0])), SAMPLES[-1])
+    return Tuning(min_samples, pool, weeks, min_pairs)
+
+
+def aside_of(config: Config, found: Sequence[Visible], typical: Typical) -> dict[str, str]:
+    """The rules about single labels that no label has enough rows for, with the reason; never those that act."""
+    reasons = {}
+    for rule in config.rules:
+        mine = [each for each in found if each.rule is rule]
+        if rule.acts or rule.scope == "source" or any(each.within(config.evaluation) for each in mine):
+            continue
+        most = max((counts.rows / typical.weeks for label, counts in typical.labels.items() if label is not None))
+        if mine:
+            pool = config.evaluation.pool_weeks
+            reasons[rule.id] = f"no label has rows enough (at most {most:,.0f} a week), even in {pool} weeks"
+        elif rule.test is not None and most < config.evaluation.min_samples:
+            reasons[rule.id] = (
+                f"no label has the {config.evaluation.min_samples} rows a week that it takes (at most {most:,.0f})"
+            )
+    return reasons
+
+
+def round_pairs(pairs: int) -> int:
+    """The number of pairs to ask for where ``pairs`` are there: a round one, or just those.
+
+    >>> round_pairs(4928), round_pairs(64), round_pairs(7)
+    (2000, 50, 7)
+    """
+    return next((step for step in PAIRS if step <= pairs), max(1, pairs))

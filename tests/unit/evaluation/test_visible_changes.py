@@ -1,0 +1,110 @@
+"""What rules can show at a volume is what a verdict on as many rows says that it could have shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from monitor.config.model import AutomationConfig, BaselineConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.records import Subject, Window
+from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.visible_changes import Typical, Visible, scaled, visible_changes
+
+WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+LEVEL = Rule(id="level", metric="ece", condition="above", threshold=0.05)
+RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
+SHORT = Rule(id="short", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30)
+
+
+def rows(n: int, seed: int = 1) -> Counts:
+    rng = np.random.default_rng(seed)
+    score = rng.beta(8, 2, n)
+    return counts_from_rows(score, rng.random(n) < score, automate_at=0.8)
+
+
+def config(*rules: Rule, min_pairs: int = 500, **evaluation: Any) -> Config:
+    return Config(
+        version=1, sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+        evaluation=EvaluationConfig(**evaluation), baseline=BaselineConfig(min_pairs=min_pairs),
+        rules=rules, automation=AutomationConfig(when_not_evaluated="keep"),
+    )  # fmt: skip
+
+
+def typical(weeks: int, **labels: Counts) -> Typical:
+    span = Window(WEEK.end - timedelta(weeks=weeks), WEEK.end, "span", "weekly")
+    return Typical(span, weeks, {**labels, None: pool(labels.values())})
+
+
+def one(found: list[Visible], label: str | None = "a") -> Visible:
+    return next(each for each in found if each.subject.label == label)
+
+
+@pytest.mark.parametrize("rule", [LEVEL, SHORT])
+def test_a_level_is_seen_as_well_as_a_verdict_on_these_rows_says(rule: Rule) -> None:
+    week, settings = rows(800), config(rule)
+    found = one(visible_changes("tickets", settings, typical(1, a=week)))
+    said = compare(rule, RuleInput(Subject("tickets", "a"), WEEK, (week,)), settings.evaluation)
+    assert (found.windows, found.lacks) == (1, "")
+    assert found.detectable == pytest.approx(said.detectable)
+
+
+def test_an_increase_is_seen_as_well_as_a_verdict_against_such_a_baseline_says() -> None:
+    eight, settings = [rows(4_000, seed) for seed in range(8)], config(RISE)
+    found = one(visible_changes("tickets", settings, typical(8, a=pool(eight))))
+    then = pool(eight)
+    frozen = Baseline(
+        "tickets", "a", 1, WEEK.start - timedelta(weeks=30), WEEK.start - timedelta(weeks=22), "x", "y", then,
+        edges_of(then, settings.evaluation), WEEK.end, "ana", "test",
+    )  # fmt: skip
+    said = compare(RISE, RuleInput(Subject("tickets", "a"), WEEK, (rows(4_000, 99),), frozen), settings.evaluation)
+    assert found.windows == said.windows
+    assert found.detectable == pytest.approx(said.detectable, rel=0.15)
+
+
+def test_fewer_rows_need_more_weeks_and_too_few_are_never_enough() -> None:
+    labels = {"a": rows(8 * 600), "b": rows(8 * 200), "c": rows(8 * 40), "d": rows(8)}
+    found = visible_changes("tickets", config(LEVEL), typical(8, **labels))
+    assert [each.windows for each in found] == [1, 3, 13, None]
+    assert [each.rows for each in found] == [600, 200, 40, 1]
+    assert [each.within(EvaluationConfig()) for each in found] == [True, True, False, False]
+    assert [each.within(EvaluationConfig(pool_weeks=13)) for each in found] == [True, True, True, False]
+    assert found[3].lacks == "rows"
+
+
+def test_without_rows_enough_for_a_baseline_an_increase_is_not_seen() -> None:
+    found = visible_changes("tickets", config(RISE, min_pairs=10_000), typical(8, a=rows(8 * 1_000)))
+    assert [(each.windows, each.lacks) for each in found] == [(None, "baseline")]
+    assert one(visible_changes("tickets", config(RISE, min_pairs=8_000), typical(8, a=rows(8 * 1_000)))).windows
+
+
+def test_rules_are_about_labels_or_all_of_them_together_and_days_are_days() -> None:
+    whole = LEVEL.model_copy(update={"id": "whole", "scope": "source"})
+    daily = LEVEL.model_copy(update={"id": "daily", "schedule": "daily", "for_windows": 2})
+    unknown = [
+        Rule(id="shift", test="ks", threshold=0.1),
+        LEVEL.model_copy(update={"id": "plain", "certainty": "none"}),
+        LEVEL.model_copy(update={"id": "long", "metric": "shortfall", "condition": "accumulated"}),
+    ]
+    found = visible_changes("tickets", config(whole, daily, *unknown), typical(8, a=rows(8 * 700)))
+    assert [(each.rule.id, each.subject.label, each.rows, each.windows) for each in found] == [
+        ("whole", None, 700, 1),
+        ("daily", "a", 100, 6),
+    ]
+
+
+def test_scaled_rows_have_the_scores_and_hits_of_all_rows() -> None:
+    counts = rows(5_000)
+    half, triple = scaled(counts, 0.5), scaled(counts, 3)
+    assert (half.rows, triple.rows) == (pytest.approx(2_500, abs=1), 15_000)
+    for part in (half, triple):
+        assert part.ws.sum() / part.w.sum() == pytest.approx(counts.ws.sum() / counts.w.sum(), abs=1e-3)
+        assert part.wy.sum() / part.w.sum() == pytest.approx(counts.wy.sum() / counts.w.sum(), abs=1e-3)
+        assert part.where("automated").rows / part.rows == pytest.approx(
+            counts.where("automated").rows / counts.rows, abs=0.01
+        )
+        assert (part.wy == np.rint(part.wy)).all()
