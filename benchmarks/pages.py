@@ -1,0 +1,348 @@
+"""How long the pages of the dashboard take, how large they are, whether they keep memory: 3 years of 200 labels.
+
+``python -m benchmarks.pages`` makes such a history through the store's own functions (once for a ``--folder``), asks
+each page of PAGES on one thread, and prints the median of its server time, its size, the time of a bare query of the
+same rows, and the resident memory before and after 1,000 requests. A page is a line of :data:`PAGES`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from benchmarks.tables import Table, console
+from benchmarks.weeks import shipped
+from monitor.config.model import Rule
+from monitor.config.settings import Settings, load_settings
+from monitor.core import windows
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import (
+    WHERES,
+    Estimate,
+    Incident,
+    IncidentEvent,
+    Interval,
+    Outcome,
+    Reason,
+    Subject,
+    SwitchEvent,
+    Verdict,
+    Where,
+    Window,
+)
+from monitor.history import tables
+from monitor.history.readings import StoredReading
+from monitor.history.store import Store
+from monitor.history.switches import event_row
+from monitor.metrics.registry import METRICS
+from monitor.service.backend import Service
+from monitor.service.pages.base import PageRequest
+from monitor.service.pages.registry import PAGES as KNOWN
+
+WEEKS, LABELS, REQUESTS, ROUNDS = 156, 200, 1000, 9
+NEWEST = "2026-W46"
+SEED, SOURCE = 20260101, "tickets"
+BASELINE_WEEKS, MODEL_WEEKS = 8, 40
+BAD_FROM = 140
+ROWS = 900
+_THREE = frozenset({"accuracy", "brier", "ece", "mce", "nll", "pr_auc", "roc_auc", "shortfall", "false_negative_rate"})
+
+#: Name -> address with its query, the most milliseconds and kilobytes it may take, and the bare query of its rows.
+PAGES: dict[str, tuple[str, float, float, Callable[[sa.Connection], int]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One page: milliseconds of each round, bytes, milliseconds of the bare query and its rows."""
+
+    name: str
+    took: tuple[float, ...]
+    size: int
+    bare: float
+    rows: int
+
+
+def label_name(number: int) -> str:
+    """The labels, in their order."""
+    return f"label {number:03d}"
+
+
+def make(folder: Path, weeks: int, labels: int) -> None:
+    """A history of so many weeks and labels in ``folder``, with its alerts.yaml."""
+    shutil.copy(Path(__file__).parents[1] / "alerts.yaml", folder / "alerts.yaml")
+    rng, zone = np.random.default_rng(SEED), shipped().zone
+    newest = windows.week(NEWEST, zone)
+    past = (*reversed(windows.before(newest, weeks - 1, zone)), newest)
+    names = [label_name(number) for number in range(labels)]
+    counts = [_counts(rng, shift) for shift in np.repeat((0.0, 0.06), 20)]
+    with Store.from_url(f"sqlite:///{folder}/history.sqlite") as store:
+        store.save_baselines([_baseline(name, counts[k % 20], past) for k, name in enumerate(names)])
+        for number, window in enumerate(past):
+            _week(store, window, number, names, counts, rng)
+        _switching(folder, past, names)
+        for k, name in enumerate(names):
+            _incidents(store, name, past[k % 26 + 1 :: 26])
+
+
+def _counts(rng: np.random.Generator, shift: float) -> Counts:
+    score = np.round(rng.beta(2.2, 1.2, ROWS), 2)
+    return counts_from_rows(score, rng.random(ROWS) < np.clip(score - shift, 0, 1), automate_at=0.8)
+
+
+def _baseline(label: str, counts: Counts, past: Sequence[Window]) -> Baseline:
+    first, last = past[0], past[BASELINE_WEEKS - 1]
+    edges = edges_of(counts, shipped().evaluation)
+    return Baseline(
+        SOURCE,
+        label,
+        1,
+        first.start,
+        last.end,
+        first.name,
+        last.name,
+        counts,
+        edges,
+        last.end,
+        "ann",
+        "the first weeks",
+    )
+
+
+def _week(
+    store: Store, window: Window, number: int, names: Sequence[str], counts: Sequence[Counts], rng: np.random.Generator
+) -> None:
+    at = window.end + timedelta(hours=30)
+    store.begin_run(window, run=f"weekly {window.name}", acts=True, rules_revision="r1", now=at)
+    bad = [k % 10 == 0 and number >= BAD_FROM - k % 7 for k in range(len(names))]
+    held = {name: counts[k % 20 + (20 if bad[k] else 0)] for k, name in enumerate(names)}
+    versions = {f"2.{number // MODEL_WEEKS}": ROWS * len(names)}
+    store.save_reading(window, StoredReading(SOURCE, labels=held, versions=versions, rows=ROWS * len(names)), at)
+    about = [Subject(SOURCE, name) for name in names]
+    estimates = [e for k, subject in enumerate(about) for e in _estimates(subject, window, bad[k], rng)]
+    rules = [rule for rule in shipped().rules_for("weekly") if rule.match.label is None]
+    verdicts = [
+        _verdict(rule, subject, window, number, bad[k], rng) for k, subject in enumerate(about) for rule in rules
+    ]
+    store.save_evaluation(window, [SOURCE], estimates, verdicts, [], at)
+    store.finish_run(window, state="done", now=at + timedelta(minutes=4))
+
+
+def _series() -> Iterator[tuple[str, Where]]:
+    """What a run stores of each label: some metrics of three populations, all others of all rows."""
+    for name, metric in METRICS.items():
+        if name in _THREE:
+            yield from ((name, where) for where in WHERES)
+        elif metric.needs in ("counts", "bins"):
+            yield name, "all"
+
+
+def _estimates(subject: Subject, window: Window, bad: bool, rng: np.random.Generator) -> Iterator[Estimate]:
+    level = 0.09 if bad else 0.012
+    noise = rng.normal(0, 0.004, 80)
+    for place, (metric, where) in enumerate(SERIES):
+        value = (0.9 if metric in ("roc_auc", "pr_auc", "accuracy") else level) + float(noise[place % 80])
+        interval = Interval(value, value - 0.01, value + 0.01, value + 0.003)
+        yield Estimate(subject, window, metric, where, interval, ROWS, ROWS / 2, {})
+
+
+def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: bool, rng: np.random.Generator) -> Verdict:
+    outcome: Outcome = "ok"
+    reason = Reason.WITHIN_THRESHOLD
+    baseline = 0.012 if rule.compares else None
+    value = abs(float(rng.normal(0.4, 0.15))) * rule.threshold + (baseline or 0.0)
+    if rule.metric == "roc_auc":
+        value = 0.93 + float(rng.normal(0, 0.01))
+    elif number < BASELINE_WEEKS:
+        outcome, reason = "not_evaluated", Reason.IN_BASELINE
+    elif bad and rule.metric in ("ece", "shortfall"):
+        outcome, value = "breach", value + 1.5 * rule.threshold
+        reason = Reason.INCREASED if rule.compares else Reason.ABOVE_THRESHOLD
+    elif rng.random() < 0.02:
+        outcome, reason, value = "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, value + rule.threshold
+    id = hashlib.sha256(f"{rule.id} {subject.label} {window.name}".encode()).hexdigest()[:16]
+    checks = [[name, True, ["n", "value"]] for name in ("readable", "rows", "outside_baseline", "beyond", "sure")]
+    detail = {
+        "confidence": 0.95, "rows_needed": 500, "condition": rule.condition, "checks": checks, "promised": 0.88,
+        "kept": 0.87, "effective_rows": 812.2, "design_effect": 1.08, "asks": 1, "groups": [], "rate": 0.01,
+        "family": 6, "rules": 6, "beyond": outcome != "ok", "streak": True, "adequate": True, "p_rate": 0.2, "rank": 1,
+    }  # fmt: skip
+    return Verdict(
+        id, rule.id, subject, window, rule.metric or rule.test or "", rule.where, outcome, reason, rule.severity,
+        rule.threshold, value, value - 0.01, value + 0.01, value + 0.003, baseline,
+        None if baseline is None else value - baseline, n=ROWS, p_value=0.0001, p_adjusted=0.001,
+        baseline_version=1, rules_revision="r1", data_digest="d", actions=rule.actions, detail=detail,
+    )  # fmt: skip
+
+
+def _switching(folder: Path, past: Sequence[Window], names: Sequence[str]) -> None:
+    """On from the end of the baseline, renewed each week; each tenth label is off from its first bad week."""
+    rows = []
+    for k, name in enumerate(names):
+        for number, window in enumerate(past[BASELINE_WEEKS:], BASELINE_WEEKS):
+            at, off = window.end + timedelta(hours=30), k % 10 == 0 and number >= BAD_FROM - k % 7
+            first = number == BASELINE_WEEKS
+            kind = "enabled" if first else "disabled" if off else "renewed"
+            before, after = "never_set" if first else "on", "off" if off else "on"
+            lease = None if off else at + timedelta(days=9)
+            reason = "automated-shortfall: above_threshold" if off else "within the threshold"
+            event = SwitchEvent(f"weekly:{window.name}", SOURCE, name, at, kind, before, after, "weekly run", reason,
+                                lease_until=lease)  # fmt: skip
+            rows.append(event_row(event))
+            if off:
+                break
+    engine = sa.create_engine(f"sqlite:///{folder}/history.sqlite")
+    with engine.begin() as connection:
+        connection.execute(tables.switch_events.insert(), rows)
+    engine.dispose()
+
+
+def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
+    """One each half year: opened, acknowledged, resolved."""
+    opened, events = [], []
+    for window in weeks:
+        at, id = window.end + timedelta(hours=30), f"{label}-{window.name}"
+        who = {"resolved_at": at + timedelta(days=7), "acknowledged_at": at + timedelta(hours=2)}
+        opened.append(Incident(
+            id, "ece-increase", SOURCE, label, "warning", "resolved", "weekly", at, window.name, id, id, window.start,
+            2, "increased", resolved_window=window.name, resolved_by="weekly run", acknowledged_by="ann", **who,
+        ))  # fmt: skip
+        for kind, moment in (
+            ("opened", at),
+            ("acknowledged", at + timedelta(hours=2)),
+            ("resolved", at + timedelta(days=7)),
+        ):
+            events.append(IncidentEvent(f"{id}:{kind}", id, moment, kind, "first breach", "ann", window.name))
+    store.apply_incidents(opened, [], [], events)
+
+
+def measured(service: Service, engine: sa.Engine, name: str) -> Measured:
+    """Each page some rounds; the first warms up."""
+    address, _, _, bare = PAGES[name]
+    took = []
+    for _ in range(ROUNDS + 1):
+        began = time.perf_counter()
+        size = len(ask(service, address))
+        took.append(1000 * (time.perf_counter() - began))
+    with engine.connect() as connection:
+        bare(connection)
+        began = time.perf_counter()
+        rows = bare(connection)
+        alone = 1000 * (time.perf_counter() - began)
+    return Measured(name, tuple(took[1:]), size, alone, rows)
+
+
+def ask(service: Service, address: str) -> bytes:
+    """A page as the service makes it, without HTTP around it. Raises KeyError for an address that no page has."""
+    from urllib.parse import parse_qsl, unquote, urlsplit  # noqa: PLC0415
+
+    parts = urlsplit(address)
+    steps = parts.path.strip("/").split("/")
+    for page in KNOWN:
+        for pattern in (page.address, *page.aliases):
+            names = pattern.strip("/").split("/")
+            if len(names) == len(steps) and all(n == s or n.startswith("{") for n, s in zip(names, steps, strict=True)):
+                path = {
+                    n.strip("{}").partition(":")[0]: unquote(s)
+                    for n, s in zip(names, steps, strict=True)
+                    if n[:1] == "{"
+                }
+                return service.show(page, PageRequest(path, dict(parse_qsl(parts.query)), "./")).body
+    raise KeyError(address)
+
+
+def resident() -> float:
+    """The memory that this process holds now, in MiB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def table_of(found: Sequence[Measured]) -> Table:
+    """Time and size of each page, and the ratio to its bare query."""
+    rows = []
+    for each in found:
+        _, most, kilobytes, _ = PAGES[each.name]
+        median = statistics.median(each.took)
+        kept = "" if median <= most and each.size <= 1000 * kilobytes else "too much"
+        ratio = f"{median / each.bare:.1f}x" if each.bare else "–"
+        rows.append((
+            each.name, f"{median:.0f}", f"{max(each.took):.0f}", f"{most:.0f}", f"{each.size / 1000:.0f}",
+            f"{kilobytes:.0f}", f"{each.bare:.1f}", f"{each.rows:,}", ratio, kept,
+        ))  # fmt: skip
+    head = ("page", "ms", "most", "limit", "kB", "limit", "bare query ms", "rows", "ratio", "")
+    return Table(f"Pages over {WEEKS} weeks of {LABELS} labels, {ROUNDS} rounds", head, tuple(rows))
+
+
+def main() -> None:
+    """Prints the table, and the memory."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="Where the history is, or is made and kept.")
+    parser.add_argument("--weeks", type=int, default=WEEKS)
+    parser.add_argument("--labels", type=int, default=LABELS)
+    parser.add_argument("--requests", type=int, default=REQUESTS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as spare:
+        folder = options.folder or Path(spare)
+        if not (folder / "history.sqlite").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            make(folder, options.weeks, options.labels)
+        service = Service(settings_of(folder), clock=lambda: datetime(2026, 11, 16, 12, tzinfo=UTC))
+        engine = sa.create_engine(f"sqlite:///{folder}/history.sqlite")
+        try:
+            table_of([measured(service, engine, name) for name in PAGES]).show(console())
+            before = resident()
+            for number in range(options.requests):
+                ask(service, PAGES[list(PAGES)[number % len(PAGES)]][0])
+            console().print(
+                f"memory: {before:.0f} MiB before {options.requests:,} requests, {resident():.0f} MiB after"
+            )
+        finally:
+            engine.dispose()
+            service.close()
+
+
+def settings_of(folder: Path) -> Settings:
+    """Settings of the history in a folder; there is no warehouse."""
+    return load_settings({
+        "CALMON_STORE_URL": f"sqlite:///{folder}/history.sqlite", "CALMON_CONFIG": str(folder / "alerts.yaml"),
+        "CALMON_WAREHOUSE_URL": f"duckdb:///{folder}/none.duckdb",
+    })  # fmt: skip
+
+
+def bare(statement: str) -> Callable[[sa.Connection], int]:
+    """A query that reads the rows of a page and does nothing with them; gives how many."""
+
+    def run(connection: sa.Connection) -> int:
+        return len(connection.exec_driver_sql(statement).fetchall())
+
+    return run
+
+
+SERIES = tuple(_series())
+PAGES |= {
+    "overview": (
+        "/", 300, 150,
+        bare("SELECT source, label, window_start, rule, outcome, value, threshold, baseline FROM verdicts "
+             "WHERE schedule = 'weekly' AND label < 'label 050'"),
+    ),
+    "label": (
+        "/label/tickets/label%20010", 300, 300,
+        bare("SELECT window_start, metric, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND label = "
+             "'label 010' AND source = 'tickets' AND segment = '' AND window_start IN (SELECT window_start FROM runs)"),
+    ),
+}  # fmt: skip
+
+if __name__ == "__main__":
+    main()
