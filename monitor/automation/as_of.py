@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from itertools import pairwise
-from typing import cast
+from typing import Protocol, cast
 
 from monitor.automation.harm import TimeOn
 from monitor.automation.state import Allowed, effective
@@ -61,6 +61,84 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
     seconds = sum(length.total_seconds() for length, _ in spans)
     blocked = merged(each for _, found in spans for each in found.blocked)
     return TimeOn(seconds / (end - start).total_seconds(), blocked)
+
+
+class SwitchStep(Protocol):
+    """What one event did to a switch: a :class:`~monitor.core.records.SwitchEvent` without who and why."""
+
+    @property
+    def at(self) -> datetime: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def from_state(self) -> str: ...  # noqa: D102
+    @property
+    def to_state(self) -> str: ...  # noqa: D102
+    @property
+    def lease_until(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def verdict(self) -> str | None: ...  # noqa: D102
+
+
+def on_spans(
+    own: Sequence[SwitchStep], whole: Sequence[SwitchStep], start: datetime, end: datetime
+) -> list[tuple[datetime, datetime]]:
+    """From when until when automation was on for a label between ``start`` and ``end``: :func:`time_on` in one pass.
+
+    ``own`` are the events of its switch and ``whole`` those of its source's, in order. Where the first one of ``own``
+    is not the first there was, the switch is off until then.
+    """
+    mine = _on_by_itself(own, end)
+    closed = _closed_by_source(whole, end)
+    return [
+        (max(since, start), min(until, end)) for since, until in _without(mine, closed) if until > start and since < end
+    ]
+
+
+def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
+    """The spans in which a switch says on and its lease runs; neighbours are put together."""
+    found: list[tuple[datetime, datetime]] = []
+    state = steps[0].from_state if steps else ""
+    for place, step in enumerate(steps):
+        if step.kind in _CHANGES or (step.kind not in _KEEPS and step.from_state != step.to_state):
+            state = step.to_state
+        elif step.kind not in _KEEPS:
+            continue  # is about something else than the switch
+        following = steps[place + 1].at if place + 1 < len(steps) else end
+        until = min(following, step.lease_until or step.at)
+        if state == "on" and until > step.at:
+            if found and found[-1][1] >= step.at:
+                found[-1] = found[-1][0], until
+            else:
+                found.append((step.at, until))
+    return found
+
+
+def _closed_by_source(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
+    """The spans in which the source's own switch stops all labels: off, or against a verdict and without a lease."""
+    found: list[tuple[datetime, datetime]] = []
+    state = "never_set"
+    for place, step in enumerate(steps):
+        if step.kind in _CHANGES or (step.kind not in _KEEPS and step.from_state != step.to_state):
+            state = step.to_state
+        following = steps[place + 1].at if place + 1 < len(steps) else end
+        if state == "off":
+            found.append((step.at, following))
+        elif state == "on" and step.verdict is not None:
+            since = step.at if step.lease_until is None else max(step.at, step.lease_until)
+            if since < following:
+                found.append((since, following))
+    return found
+
+
+def _without(
+    spans: Sequence[tuple[datetime, datetime]], holes: Sequence[tuple[datetime, datetime]]
+) -> list[tuple[datetime, datetime]]:
+    left = list(spans)
+    for low, high in holes:
+        cut = [((a, min(b, low)), (max(a, high), b)) for a, b in left]
+        left = [part for parts in cut for part in parts if part[0] < part[1]]
+    return left
 
 
 def off_since(

@@ -34,6 +34,7 @@ from monitor.history import (
     readings,
     schema,
 )
+from monitor.history import grid as grid_rows
 from monitor.history import notes as note_rows
 from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
@@ -399,6 +400,13 @@ class Store:
     annotations = _reading(annotation_rows.read)
     annotation = _reading(annotation_rows.one)
     timeline = _reading(timeline_rows.events)
+
+    # Many windows at once, for pages
+
+    grid_cells = _reading(grid_rows.cells)
+    grid_numbers = _reading(grid_rows.numbers)
+    verdict_lines = _reading(grid_rows.verdict_lines)
+    switch_steps = _reading(grid_rows.switch_steps)
 
     # Incidents and messages
 

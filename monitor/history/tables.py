@@ -154,7 +154,10 @@ verdicts = Table(
     _required("detail", JSON), _required("stored_at", _WHEN), _required("current", Boolean),
 )  # fmt: skip
 
-Index("ix_verdicts_subject", verdicts.c.source, verdicts.c.label, verdicts.c.schedule, verdicts.c.window_start)
+# after the key of a subject's windows, what a grid of verdicts shows: it need not read their details
+Index("ix_verdicts_subject", *(verdicts.c[name] for name in (
+    "source", "label", "schedule", "window_start", "current", "rule", "outcome", "value", "threshold", "baseline")),
+)  # fmt: skip
 
 # open_key is the fingerprint while the incident is open and NULL afterwards: one open incident each.
 incidents = Table(
@@ -221,6 +224,7 @@ switch_events = Table(
 )  # fmt: skip
 
 Index("ix_switch_events_switch", switch_events.c.source, switch_events.c.label)
+Index("ix_switch_events_at", switch_events.c.at)
 
 # What each acting rule found last about a label: `windows` are the newest evaluated ones, newest first.
 evidence = Table(

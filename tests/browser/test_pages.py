@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from monitor.evaluation.label_state import State, states_of
+from monitor.history.store import Store
 from monitor.service.pages.registry import PAGES
 from tests.browser.conftest import HOSTILE
 from tests.browser.test_report_page import PATIENCE_MS
@@ -64,6 +68,58 @@ def test_an_answer_is_sent_again_only_where_it_changed(service: Running) -> None
             again = client.get(f"/{address}", headers={"If-None-Match": first.headers["etag"]})
             assert (again.status_code, again.content) == (304, b"")
             assert "unsafe" not in first.headers["content-security-policy"]
+
+
+def test_the_overview_shows_the_stored_states_and_every_verdict_of_every_week(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(service.url)
+    with Store.from_url(service.place.store_url) as store:
+        newest = store.runs("weekly", limit=1)[0]
+        states = states_of(store.verdicts(schedule="weekly", window_start=newest["window_start"]))
+        verdicts = store.verdicts(schedule="weekly")
+    rows = page.locator(".grid-table tbody tr")
+    assert rows.count() == len(states)
+    named, values = (page.locator(f".tile {part}").all_inner_texts() for part in (".what", ".value"))
+    tiles = dict(zip(named, values, strict=True))
+    labels = [state for subject, state in states.items() if subject.label is not None]
+    assert int(tiles["In breach"]) == sum(state.state is State.BREACH for state in labels) >= 1
+    assert int(tiles["Automation off"]) == len(labels)
+    names = page.locator("[data-names]").get_attribute("data-names")
+    assert names is not None
+    for subject, state in states.items():
+        row = rows.filter(has=page.get_by_role("link", name=subject.label or subject.name, exact=True))
+        assert row.locator(".state").inner_text() == state.clauses[0].what
+        letters = row.locator("svg").get_attribute("data-cells")
+        assert letters is not None
+        for name, letter in zip(names.split(), letters, strict=True):
+            mine = {v.outcome for v in verdicts if v.subject == subject and v.window.name == name}
+            assert letter in expected(mine), (subject, name)
+
+
+def expected(outcomes: set[str]) -> str:
+    """The letters that a cell of these outcomes may have."""
+    if "breach" in outcomes:
+        return "34"
+    if "unconfirmed" in outcomes:
+        return "2"
+    if "not_evaluated" in outcomes:
+        return "ab" if "ok" in outcomes else "?"
+    return "01" if outcomes else "."
+
+
+def test_the_overview_s_filters_are_in_its_address_and_its_tables_are_csv(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(service.url)
+    page.select_option("select[name=state]", "breach")
+    page.wait_for_url(f"{service.url}/?state=breach")
+    assert page.locator(".grid-table tbody tr").count() == 1
+    page.get_by_role("link", name="as text").click()
+    page.wait_for_url(f"{service.url}/?state=breach&as=text")
+    shown = page.locator(".mono").inner_text()
+    with service.client() as client:
+        lines = list(csv.DictReader(io.StringIO(client.get("/?state=breach&csv=grid").text)))
+    assert "".join(line["band"].removeprefix("band ") for line in lines) == shown
+    assert {line["label"] for line in lines} == {"slipping"}
 
 
 def test_the_switches_are_listed_with_who_and_why(opened: Opened, service: Running) -> None:

@@ -33,7 +33,7 @@
     });
     svg.addEventListener("pointerleave", () => { tip.hidden = true; });
     svg.addEventListener("click", (event) => {
-      const link = svg.dataset.link;
+      const link = svg.closest("tr")?.querySelector("th a")?.getAttribute("href");
       if (link) window.location.assign(`${link}${link.includes("?") ? "&" : "?"}week=${names[at(event)]}`);
     });
   }

@@ -1,0 +1,154 @@
+"""What a page shows of many windows at once, read without the details of verdicts and events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, literal, select, type_coerce
+from sqlalchemy.types import NullType
+
+from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
+from monitor.history import tables
+from monitor.history.values import label_key, label_of
+
+_RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
+_NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
+
+
+class GridCell(NamedTuple):
+    """All rules on one label in one window, the ``place``-th of those asked for.
+
+    ``worst`` and ``least`` are ranks of outcomes (0 not evaluated, 1 ok, 2 unconfirmed, 3 breach), ``share`` is how far
+    the farthest one went towards its threshold (1: at it), None where no rule has a number.
+    """
+
+    label: str | None
+    place: int
+    worst: int
+    least: int
+    share: float | None
+
+
+class SwitchStep(NamedTuple):
+    """What an event did to a switch, without who and why; ``label`` "" is the source's own."""
+
+    label: str
+    at: datetime
+    kind: str
+    from_state: str
+    to_state: str
+    lease_until: datetime | None
+    verdict: str | None
+
+
+def cells(
+    connection: Connection,
+    source: str,
+    labels: Collection[str | None],
+    starts: Sequence[datetime],
+    *,
+    schedule: Schedule,
+    shares: Mapping[str, tuple[float, float, float]],
+) -> list[GridCell]:
+    """Each of these labels in each of these windows, where it has a verdict; ``starts`` ascend.
+
+    ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is how far a value went towards its threshold;
+    rules that are not among them are left out.
+    """
+    table = tables.verdicts
+    rank = case(_RANK, value=table.c.outcome, else_=0)
+    wanted = (
+        table.c.source == source, table.c.label.in_([label_key(label) for label in labels]),
+        table.c.schedule == schedule, table.c.window_start.between(starts[0], starts[-1]),
+        table.c.current.is_(True), table.c.rule.in_(list(shares)),
+    )  # fmt: skip
+    share = func.max(case((table.c.outcome != "not_evaluated", _share(shares))))
+    by = (table.c.label, table.c.window_start)
+    start = type_coerce(
+        table.c.window_start, NullType()
+    )  # as it is stored: to convert each takes longer than the query
+    found = select(table.c.label, start, func.max(rank), func.min(rank), share).where(*wanted).group_by(*by)
+    places = {_stored(connection, each): place for place, each in enumerate(starts)}
+    return [
+        GridCell(label_of(label), places[at], worst, least, far)
+        for label, at, worst, least, far in connection.execute(found)
+        if at in places
+    ]
+
+
+def _stored(connection: Connection, at: datetime) -> object:
+    """A time as the driver gives it where nothing converts it."""
+    plain = at.astimezone(UTC).replace(tzinfo=None)
+    return f"{plain:%Y-%m-%d %H:%M:%S.%f}" if connection.dialect.name == "sqlite" else plain
+
+
+def _share(shares: Mapping[str, tuple[float, float, float]]) -> ColumnElement[Any]:
+    table = tables.verdicts
+    parts = {
+        rule: literal(a) * table.c.value + (literal(b) * table.c.baseline if b else 0.0) + literal(c)
+        for rule, (a, b, c) in shares.items()
+    }
+    return case(*((table.c.rule == rule, part) for rule, part in parts.items()), else_=None)
+
+
+def verdict_lines(
+    connection: Connection, schedule: Schedule, window_start: datetime, sources: Collection[str]
+) -> list[Verdict]:
+    """The current verdicts of one window with their condition as their only detail: what states and lists show."""
+    table = tables.verdicts
+    condition = table.c.detail["condition"].as_string()
+    names = (
+        "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
+        "population", "outcome", "reason", "severity", "threshold", "n", "windows", *_NUMBERS,
+    )  # fmt: skip
+    mine = and_(
+        table.c.window_start == window_start, table.c.schedule == schedule, table.c.current.is_(True),
+        table.c.source.in_(list(sources)),
+    )  # fmt: skip
+    found = connection.execute(select(*(table.c[name] for name in names), condition.label("condition")).where(mine))
+    return [_line(row) for row in found]
+
+
+def _line(row: Row[Any]) -> Verdict:
+    window = Window(row.window_start, row.window_end, row.window_name, row.schedule)
+    numbers: dict[str, Any] = {name: getattr(row, name) for name in _NUMBERS}
+    return Verdict(
+        id=row.id, rule=row.rule, subject=Subject(row.source, label_of(row.label)), window=window, metric=row.metric,
+        where=row.population, outcome=row.outcome, reason=Reason(row.reason), severity=row.severity,
+        threshold=row.threshold, n=row.n, windows=row.windows, detail={"condition": row.condition}, **numbers,
+    )  # fmt: skip
+
+
+def numbers(
+    connection: Connection, windows: Sequence[datetime], source: str, labels: Collection[str | None],
+    series: Collection[tuple[str, Where]], *, schedule: Schedule,
+) -> list[Row[Any]]:  # fmt: skip
+    """label, window_start, metric, population, value, low, high and n of the estimates of these windows and series.
+
+    Each is found by its key, so what is beside it in the history costs nothing.
+    """
+    table = tables.estimates
+    columns = ("label", "window_start", "metric", "population", "value", "low", "high", "n")
+    wanted = (
+        table.c.schedule == schedule, table.c.window_start.in_(list(windows)), table.c.source == source,
+        table.c.label.in_([label_key(label) for label in labels]), table.c.segment == "",
+        table.c.metric.in_({metric for metric, _ in series}), table.c.population.in_({where for _, where in series}),
+    )  # fmt: skip
+    statement = select(*(table.c[name] for name in columns)).where(*wanted)
+    return list(connection.execute(statement.order_by(table.c.window_start)))
+
+
+def switch_steps(
+    connection: Connection, source: str, labels: Collection[str | None] | None = None, *, since: datetime | None = None
+) -> list[Row[Any]]:
+    """The :class:`SwitchStep` of each event of these labels (None: of all) and of the source's own switch, in order."""
+    table = tables.switch_events
+    wanted = [table.c.source == source]
+    if labels is not None:
+        wanted.append(table.c.label.in_(["", *(label_key(label) for label in labels)]))
+    if since is not None:
+        wanted.append(table.c.at >= since)
+    columns = (table.c[name] for name in SwitchStep._fields)
+    return list(connection.execute(select(*columns).where(*wanted).order_by(table.c.id)))
