@@ -14,6 +14,7 @@ from monitor.history import tables
 from monitor.history.values import label_key, label_of
 
 _RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
+_STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict")
 _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
 
 
@@ -29,18 +30,6 @@ class GridCell(NamedTuple):
     worst: int
     least: int
     share: float | None
-
-
-class SwitchStep(NamedTuple):
-    """What an event did to a switch, without who and why; ``label`` "" is the source's own."""
-
-    label: str
-    at: datetime
-    kind: str
-    from_state: str
-    to_state: str
-    lease_until: datetime | None
-    verdict: str | None
 
 
 def cells(
@@ -143,12 +132,12 @@ def numbers(
 def switch_steps(
     connection: Connection, source: str, labels: Collection[str | None] | None = None, *, since: datetime | None = None
 ) -> list[Row[Any]]:
-    """The :class:`SwitchStep` of each event of these labels (None: of all) and of the source's own switch, in order."""
+    """Every event of these labels (None: of all) and of the source's own switch (""), in order, without who and why."""
     table = tables.switch_events
     wanted = [table.c.source == source]
     if labels is not None:
         wanted.append(table.c.label.in_(["", *(label_key(label) for label in labels)]))
     if since is not None:
         wanted.append(table.c.at >= since)
-    columns = (table.c[name] for name in SwitchStep._fields)
+    columns = (table.c[name] for name in _STEP)
     return list(connection.execute(select(*columns).where(*wanted).order_by(table.c.id)))

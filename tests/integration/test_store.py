@@ -821,3 +821,36 @@ def test_two_evaluations_of_one_window_at_once_leave_the_rows_of_one(store: Stor
     reading = store.load_reading("weekly", START, "tickets")
     assert reading is not None
     assert len(reading.labels) == 20
+
+
+def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(store: Store):
+    for number in (0, 1):
+        found = [estimate(window=week(number)), estimate(metric="mce", window=week(number)), estimate("legal")]
+        judged = [
+            verdict(f"a{number}", week(number), value=0.03 if number else 0.05, detail={"condition": "increase"}),
+            verdict(f"b{number}", week(number), rule="auc-floor", outcome="not_evaluated", value=None),
+        ]
+        store.save_evaluation(week(number), ["tickets"], found[: 2 + (number == 0)], judged, [], NOW)
+    store.apply_switch(
+        SwitchState("tickets", "billing"), SwitchState("tickets", "billing", "on", changed_at=NOW, version=1), event()
+    )
+    starts, shares = [week(number).start for number in range(3)], {"ece-increase": (50.0, -50.0, 0.0)}
+    cells = store.grid_cells("tickets", ["billing", None], starts, schedule="weekly", shares=shares)
+    assert [(c.label, c.place, c.worst, c.least, round(c.share or 0, 6)) for c in cells] == [
+        ("billing", 0, 3, 3, 2.0), ("billing", 1, 3, 3, 1.0)
+    ]  # fmt: skip
+    both = store.grid_cells("tickets", ["billing"], starts, schedule="weekly", shares=shares | {"auc-floor": (1, 0, 0)})
+    assert [(c.worst, c.least) for c in both] == [(3, 0), (3, 0)]
+    lines = store.verdict_lines("weekly", START, ["tickets", "mail"])
+    assert {(v.id, v.outcome, v.value, v.detail["condition"]) for v in lines} == {
+        ("a0", "breach", 0.05, "increase"), ("b0", "not_evaluated", None, None)
+    }  # fmt: skip
+    numbers = store.grid_numbers(starts, "tickets", ["billing"], [("ece", "all"), ("nll", "all")], schedule="weekly")
+    assert [(row.label, row.window_start, row.metric, row.value) for row in numbers] == [
+        ("billing", starts[0], "ece", 0.05), ("billing", starts[1], "ece", 0.05)
+    ]  # fmt: skip
+    steps = store.switch_steps("tickets", ["billing"], since=event().at)
+    assert [(s.label, s.at, s.kind, s.to_state) for s in steps] == [
+        ("billing", event().at, event().kind, event().to_state)
+    ]
+    assert store.switch_steps("tickets", ["legal"]) == []
