@@ -29,7 +29,7 @@ from monitor.config.settings import SettingsError, variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
-from monitor.core.wording import clean
+from monitor.core.wording import clean, duration
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
@@ -115,25 +115,13 @@ def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Te
     lease = ""
     if row["state"] == "on" and row["lease_until"] is not None:
         left = datetime.fromisoformat(row["lease_until"]) - now
-        lease = f"{rest(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
+        lease = f"{duration(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
     name, label, *others = cli.cells(row["source"], _label(row["label"]), least, why, lease, changed)
     return [name, label, Text(state, style=style), *others]
 
 
 def _label(label: str | None) -> str:
     return "(the whole source)" if label is None else label
-
-
-def rest(left: timedelta) -> str:
-    """A span of time in its two largest units.
-
-    >>> rest(timedelta(days=8, hours=17, minutes=3)), rest(timedelta(minutes=75)), rest(timedelta(seconds=20))
-    ('8 d 17 h', '1 h 15 min', '0 min')
-    """
-    days, hours, minutes = left.days, left.seconds // 3600, left.seconds // 60 % 60
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from monitor.core import windows
@@ -126,6 +126,18 @@ def moment(at: datetime) -> str:
     '2026-11-16 06:03 UTC'
     """
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def duration(length: timedelta) -> str:
+    """A length of time in its two largest units.
+
+    >>> duration(timedelta(days=8, hours=17, minutes=3)), duration(timedelta(minutes=75)), duration(timedelta(0))
+    ('8 d 17 h', '1 h 15 min', '0 min')
+    """
+    days, hours, minutes = length.days, length.seconds // 3600, length.seconds // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def stamp(at: datetime) -> str:

@@ -156,12 +156,22 @@ def incident(connection: Connection, prefix: str) -> Incident:
     return _incident(row_by_id(connection, tables.incidents, "incident", prefix, hint))
 
 
-def events(connection: Connection, incident: str | None = None) -> list[IncidentEvent]:
-    """What happened to one incident, or to all, in order."""
+def events(
+    connection: Connection,
+    incident: str | None = None,
+    *,
+    since: datetime | None = None,
+    kinds: Collection[str] | None = None,
+) -> list[IncidentEvent]:
+    """What happened to one incident, or to all, in order; of these kinds and from ``since`` on, where given."""
     table = tables.incident_events
     statement = select(table).order_by(table.c.at, table.c.key)
     if incident is not None:
         statement = statement.where(table.c.incident == incident)
+    if since is not None:
+        statement = statement.where(table.c.at >= since)
+    if kinds is not None:
+        statement = statement.where(table.c.kind.in_(list(kinds)))
     return [IncidentEvent(**row) for row in connection.execute(statement).mappings()]
 
 

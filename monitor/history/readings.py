@@ -118,6 +118,16 @@ def quality(
     return [RejectedRows(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
 
 
+def rejected_by_reason(connection: Connection, since: datetime, until: datetime) -> list[Row]:
+    """How many rows of each source were set aside for each reason, in windows from ``since`` to ``until``."""
+    table = tables.quality
+    columns = (table.c.schedule, table.c.source, table.c.reason)
+    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
+    counted = (func.sum(table.c.rows).label("rows"), func.count().label("windows"))
+    statement = select(*columns, *counted).where(within).group_by(*columns).order_by(*columns)
+    return [dict(row) | {"rows": int(row["rows"])} for row in connection.execute(statement).mappings()]
+
+
 def rejected(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Rejections:
     """What kept subjects of a source from being judged in one window, since rows were rejected."""
     kept = connection.execute(

@@ -306,6 +306,7 @@ class Store:
     readings_seen = _reading(readings.seen)
     rejections = _reading(readings.rejected)
     quality = _reading(readings.quality)
+    rejected_by_reason = _reading(readings.rejected_by_reason)
 
     def save_baselines(self, baselines: Sequence[Baseline]) -> None:
         """Add baselines, all or none. Raises VersionClash where a version exists."""

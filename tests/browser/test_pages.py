@@ -19,7 +19,7 @@ from tests.fakes.service import Running
 from tests.fakes.world import WEEKS
 
 pytestmark = pytest.mark.browser
-ADDRESSES = ("", "automation", "weeks")
+ADDRESSES = ("", "automation", "weeks", "incidents", "monitor")
 
 
 @dataclass

@@ -28,7 +28,6 @@ LISTED = {
     "what the restarted process of rules is proved with": {"e_process"},
     "the demo's tests hold the story against it": {"passes_threshold"},
     "a test computes the constant beside it with SciPy": {"CENTRAL"},
-    "the pages of the dashboard that come next draw with it": {"Plot", "ticks", "upright", "x_axis", "y_axis"},
     "Python only until each has its command": {
         "by_scores", "cheapest_threshold", "class_measures", "confusion", "label_dependencies", "precision_recall_data",
         "present_cost",

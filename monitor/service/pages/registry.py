@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from monitor.service.pages import automation, overview, weeks
+from monitor.service.pages import automation, incident, incidents, monitor, overview, weeks
 from monitor.service.pages.base import Page
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
+    incidents.PAGE,
+    incident.PAGE,
     automation.PAGE,
     weeks.PAGE,
+    monitor.PAGE,
 )

@@ -1,0 +1,89 @@
+"""``/incidents/<id>``: one incident, everything that happened to it, and its messages as they were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from monitor.core import documents
+from monitor.core.records import Delivery, Incident, IncidentEvent, Subject, Verdict
+from monitor.core.wording import duration, plain_words
+from monitor.history.errors import Ambiguous, NotFound
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.service.pages.incidents import line_of
+from monitor.service.problems import ProblemReason, RequestRefused
+
+MESSAGES_SHOWN = 60
+
+
+def make(asked: PageContext) -> PageContent:
+    """The incident of that id. Raises RequestRefused for an unknown one."""
+    try:
+        incident = asked.store.incident(asked.text("id"))
+    except (NotFound, Ambiguous) as error:
+        raise RequestRefused(ProblemReason.NOT_FOUND, str(error)) from None
+    breach = _breach(asked, incident)
+    events = asked.store.incident_events(incident.id)
+    thread = asked.store.thread(incident.root) if incident.root else []
+    about = (
+        incident.source or "the monitor" if incident.is_of_monitor else Subject(incident.source, incident.label).name
+    )
+    values = {
+        "incident": incident, "about": about, "breach": breach, "said": None if breach is None else plain_words(breach),
+        "events": events, "line": line_of(incident, events), "duration": duration, "text_of": text_of,
+        "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
+        "pages": [name for name in _documents(incident) if name in documents.pages()],
+    }  # fmt: skip
+    tables = {"events": lambda: _events(events), "messages": lambda: _messages(thread)}
+    return PageContent("incident.html.j2", f"Incident: {about}", values, tables)
+
+
+def _breach(asked: PageContext, incident: Incident) -> Verdict | None:
+    if incident.is_of_monitor:
+        return None
+    try:
+        return asked.store.verdict(incident.last_verdict)
+    except (NotFound, Ambiguous):
+        return None
+
+
+def _documents(incident: Incident) -> Iterator[str]:
+    yield f"rules/{incident.rule}"
+    yield from (f"runbook/{reason}" for reason in incident.reasons)
+
+
+def text_of(payload: Mapping[str, Any]) -> str:
+    """The text of a message as Slack got it, block by block; of a file its title.
+
+    >>> text_of({"text": "short", "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": "*billing*"}}]})
+    '*billing*'
+    >>> text_of({"text": "short"}), text_of({"title": "Reliability", "png": "..."})
+    ('short', 'Reliability')
+    """
+    found = [text for block in payload.get("blocks") or () for text in _texts(block)]
+    return "\n".join(found) or str(payload.get("text") or payload.get("title") or "")
+
+
+def _texts(block: Mapping[str, Any]) -> Iterator[str]:
+    parts = [block.get("text"), *(block.get("fields") or ()), *(block.get("elements") or ())]
+    for part in parts:
+        inner = part.get("text") if isinstance(part, Mapping) else None
+        inner = inner.get("text") if isinstance(inner, Mapping) else inner  # a button's text is an object of its own
+        if isinstance(inner, str):
+            yield f"[{inner}]" if isinstance(part, Mapping) and part.get("type") == "button" else inner
+
+
+def _events(events: Sequence[IncidentEvent]) -> Table:
+    rows = [(e.at, e.kind, e.window, e.actor, e.reason, e.detail.get("why"), e.verdict) for e in events]
+    return Table(("at", "what", "window", "by", "reason", "why", "verdict"), rows)
+
+
+def _messages(thread: Sequence[Delivery]) -> Table:
+    rows = [
+        (d.id, d.operation, d.channel, d.state, d.created_at, d.sent_at, d.attempts, d.error, text_of(d.payload))
+        for d in thread
+    ]
+    return Table(("id", "operation", "channel", "state", "made_at", "sent_at", "attempts", "error", "text"), rows)
+
+
+PAGE = Page("/incidents/{id}", make)

@@ -1,0 +1,143 @@
+"""``/incidents``: when labels were in breach, who acknowledged and what ended it, open incidents first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from markupsafe import Markup
+
+from monitor.core.records import SEVERITY_RANK, Incident, IncidentEvent, Subject
+from monitor.core.wording import clean, duration
+from monitor.report.figures.incident_timeline import IncidentBar, incident_timeline
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
+
+SPANS = {"13": 13, "26": 26, "52": 52, "156": 156}
+LINES_DRAWN, ROWS_SHOWN = 40, 200
+_LOOKS = {"critical": "critical", "warning": "warning", "info": "info"}
+_MARKS = {"acknowledged": "ack", "reopened": "again", "resolved": "point"}
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """One incident with how long it took: None where it was not acknowledged, or is not resolved."""
+
+    incident: Incident
+    acknowledged_after: timedelta | None
+    resolved_after: timedelta | None
+    events: Sequence[IncidentEvent] = ()
+
+    @property
+    def about(self) -> str:
+        """The label and its source."""
+        return Subject(self.incident.source, self.incident.label).name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not resolved."""
+        return self.incident.state != "resolved"
+
+
+def make(asked: PageContext) -> PageContent:
+    """The incidents of the span, those that are open first."""
+    weeks = SPANS[asked.choice("weeks", SPANS, "52")]
+    state = asked.choice("state", ("all", "open", "resolved"), "all")
+    severity = asked.choice("severity", ("", *SEVERITY_RANK), "")
+    since = asked.now - timedelta(weeks=weeks)
+    known = asked.store.unresolved_incidents(since=since)
+    events: dict[str, list[IncidentEvent]] = {}
+    for event in asked.store.incident_events(since=min([since, *(i.opened_at for i in known)]), kinds=_MARKS):
+        events.setdefault(event.incident, []).append(event)
+    lines = [line_of(incident, events.get(incident.id, ())) for incident in known]
+    source, label = asked.text("source"), asked.text("label").casefold()
+    mine = [
+        line for line in lines
+        if (state == "all" or line.is_open == (state == "open")) and severity in ("", line.incident.severity)
+        and source in ("", line.incident.source) and label in (line.incident.label or "").casefold()
+    ]  # fmt: skip
+    shown = sorted(mine, key=_place)
+    values = {
+        "lines": shown[:ROWS_SHOWN], "hidden": len(shown) - ROWS_SHOWN, "figure": _figure(asked, shown, since),
+        "summary": summary(shown), "spans": SPANS, "weeks": str(weeks), "state": state, "severity": severity,
+        "severities": tuple(SEVERITY_RANK), "sources": tuple(asked.config.sources), "drawn": LINES_DRAWN,
+        "duration": duration,
+    }  # fmt: skip
+    return PageContent("incidents.html.j2", "Incidents", values, {"incidents": lambda: _table(shown)})
+
+
+def _place(line: IncidentLine) -> tuple[bool, float, str, str]:
+    return not line.is_open, -line.incident.opened_at.timestamp(), line.about, line.incident.rule
+
+
+def line_of(incident: Incident, events: Sequence[IncidentEvent]) -> IncidentLine:
+    """How long it took until somebody first acknowledged it, and until it was resolved for good."""
+    first = next((event.at for event in events if event.kind == "acknowledged"), incident.acknowledged_at)
+    resolved = incident.resolved_at if incident.state == "resolved" else None
+    return IncidentLine(
+        incident,
+        None if first is None else first - incident.opened_at,
+        None if resolved is None else resolved - incident.opened_at,
+        events,
+    )
+
+
+def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
+    """How many there are, and the medians of how long people took."""
+    acknowledged = [line.acknowledged_after for line in lines if line.acknowledged_after is not None]
+    resolved = [line.resolved_after for line in lines if line.resolved_after is not None]
+    return {
+        "count": len(lines), "open": sum(line.is_open for line in lines), "acknowledged": len(acknowledged),
+        "to_acknowledge": _median(acknowledged), "resolved": len(resolved),
+        "to_resolve": _median(resolved),
+        "reopened": sum(line.incident.reopened > 0 for line in lines),
+    }  # fmt: skip
+
+
+def _median(lengths: Sequence[timedelta]) -> timedelta | None:
+    return timedelta(seconds=median(each.total_seconds() for each in lengths)) if lengths else None
+
+
+def _figure(asked: PageContext, lines: Sequence[IncidentLine], since: datetime) -> Markup | None:
+    names = list(dict.fromkeys(line.about for line in lines))[:LINES_DRAWN]
+    bars = [_bar(asked, line) for line in lines if line.about in names]
+    return incident_timeline(bars, since, asked.now, asked.config.zone) if bars else None
+
+
+def _bar(asked: PageContext, line: IncidentLine) -> IncidentBar:
+    incident = line.incident
+    ended = (
+        f"resolved {incident.resolved_window or ''} by {incident.resolved_by}" if not line.is_open else incident.state
+    )
+    title = f"{line.about}, {incident.rule} ({incident.severity}): since {incident.opened_window}, {ended}"
+    marks = [
+        (e.at, _MARKS[e.kind], f"{e.kind} by {clean(e.actor)}: {e.reason}") for e in line.events if e.kind in _MARKS
+    ]
+    link = f"{asked.request.root}incidents/{incident.id}"
+    end = None if line.is_open else incident.resolved_at
+    return IncidentBar(line.about, incident.opened_at, end, _LOOKS[incident.severity], title, link, marks)
+
+
+def _table(lines: Sequence[IncidentLine]) -> Table:
+    head = (
+        "id", "source", "label", "rule", "severity", "state", "opened_at", "opened_window", "acknowledged_by",
+        "hours_to_acknowledge", "resolved_at", "resolved_by", "hours_to_resolve", "reopened", "breaches",
+    )  # fmt: skip
+    rows = [
+        (
+            i.id, i.source, i.label, i.rule, i.severity, i.state, i.opened_at, i.opened_window, i.acknowledged_by,
+            _hours(line.acknowledged_after), i.resolved_at, i.resolved_by, _hours(line.resolved_after), i.reopened,
+            i.breaches,
+        )
+        for line in lines
+        for i in (line.incident,)
+    ]  # fmt: skip
+    return Table(head, rows)
+
+
+def _hours(length: timedelta | None) -> float | None:
+    return None if length is None else round(length.total_seconds() / 3600, 3)
+
+
+PAGE = Page("/incidents", make, nav="Incidents", query=frozenset({"weeks", "state", "severity", "source", "label"}))

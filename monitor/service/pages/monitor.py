@@ -1,0 +1,123 @@
+"""``/monitor``: whether the monitor itself is at work: runs, readings, messages, leases and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from importlib import metadata
+from typing import Any
+
+from markupsafe import Markup
+
+from monitor.alerting.health.issues import findings
+from monitor.alerting.health.watchdog import observed
+from monitor.automation.state import effective
+from monitor.core.records import SwitchState
+from monitor.core.wording import duration
+from monitor.history.reader import REVISION
+from monitor.report.figures.svg import Plot, figure, ticks
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
+
+SPANS = {"4": 4, "13": 13, "26": 26, "52": 52}
+ROWS_SHOWN = 60
+_NAMES = {"weekly": "Weekly runs", "daily": "Daily runs"}
+
+
+def make(asked: PageContext) -> PageContent:
+    """The last weeks of the monitor's own work."""
+    weeks, now, store = SPANS[asked.choice("weeks", SPANS, "13")], asked.now, asked.store
+    since = now - timedelta(weeks=weeks)
+    runs = [row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since]
+    readings = store.readings_seen(since, now)
+    failed = [row for row in readings if row["state"] != "ok"]
+    rejected = store.rejected_by_reason(since, now)
+    waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
+    switches = store.switches()
+    leases = _leases(switches, now)
+    seen = observed(store, asked.config, now)
+    values = {
+        "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took, "duration": duration,
+        "figures": [(name, drawn) for kind, name in _NAMES.items() if (drawn := _figure(runs, kind)) is not None],
+        "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": rejected,
+        "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
+        "deliveries": store.delivery_counts(), "leases": leases[:ROWS_SHOWN], "more_leases": len(leases) - ROWS_SHOWN,
+        "issues": findings(seen, now), "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
+        "weeks": str(weeks), "versions": _versions(asked, seen.identity),
+    }  # fmt: skip
+    tables = {
+        "runs": lambda: _runs_table(runs), "readings": lambda: _plain(readings), "rejected": lambda: _plain(rejected),
+        "leases": lambda: Table(("source", "label", "lease_until", "state"), [(*row[:3], row[4]) for row in leases]),
+    }  # fmt: skip
+    return PageContent("monitor.html.j2", "Monitor", values, tables)
+
+
+def took(run: Mapping[str, Any]) -> timedelta | None:
+    """How long a run took; None while it runs."""
+    return None if run["finished_at"] is None else run["finished_at"] - run["started_at"]
+
+
+def _leases(switches: Sequence[SwitchState], now: datetime) -> list[tuple[Any, ...]]:
+    """(source, label, lease, time left, whether it may act) of what is on, the first to end first."""
+    whole = {each.source: each for each in switches if each.label is None}
+    found = []
+    for each in switches:
+        if each.state == "on" and each.lease_until is not None:
+            allowed = effective(each, now, whole=None if each.label is None else whole.get(each.source))
+            found.append((each.source, each.label, each.lease_until, each.lease_until - now, allowed.detail or "on"))
+    return sorted(found, key=lambda row: (row[2], row[0], row[1] or ""))
+
+
+def _latest(readings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each schedule and source the newest reading; they come newest first."""
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in readings:
+        found.setdefault((row["schedule"], row["source"]), row)
+    return list(found.values())
+
+
+def _figure(runs: Sequence[Mapping[str, Any]], schedule: str) -> Markup | None:
+    """How long each run took, and which failed."""
+    mine = [run for run in reversed(runs) if run["schedule"] == schedule]
+    lengths = [None if (each := took(run)) is None else each.total_seconds() for run in mine]
+    known = [each for each in lengths if each is not None]
+    if not known:
+        return None
+    top = max(*known, 1.0) * 1.1
+    plot = Plot(56, 8, 880, 110, -0.5, len(mine) - 0.5, 0, top)
+    marks = ticks(0, top, 3)
+    parts = [plot.y_axis(marks, [f"{mark:g} s" for mark in marks])]
+    for place, (run, seconds) in enumerate(zip(mine, lengths, strict=True)):
+        title = f"{run['window_name']}: {run['state']}" + ("" if seconds is None else f", {seconds:.1f} s")
+        look = "bar1" if run["state"] == "done" else "critical"
+        parts.append(plot.box(place - 0.36, place + 0.36, 0, max(seconds or 0.0, top / 50), look, title))
+    shown = sorted({0, len(mine) // 2, len(mine) - 1})
+    parts.append(plot.x_axis(shown, [mine[place]["window_name"] for place in shown]))
+    return figure(950, 145, parts, f"Seconds that {len(mine)} {schedule} runs took, {max(known):.1f} at most")
+
+
+def _versions(asked: PageContext, identity: Any) -> list[tuple[str, str]]:
+    try:
+        code = metadata.version("calibration-monitor")
+    except metadata.PackageNotFoundError:  # a checkout that was never installed
+        code = "not installed"
+    mark = identity.mark
+    said = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
+    said += "" if identity.confirmed else ", not confirmed"
+    return [
+        ("Code", code), ("Schema of the history", f"{asked.store.revision()} (this program: {REVISION})"),
+        ("Rules revision", asked.config.revision), ("History", said),
+    ]  # fmt: skip
+
+
+def _runs_table(runs: Sequence[Mapping[str, Any]]) -> Table:
+    head = ("schedule", "window", "state", "started_at", "finished_at", "attempts", "acts", "rules_revision", "error")
+    names = ("schedule", "window_name", *head[2:])
+    return Table(head, [[run[name] for name in names] for run in runs])
+
+
+def _plain(rows: Sequence[Mapping[str, Any]]) -> Table:
+    head = tuple(rows[0]) if rows else ()
+    return Table(head, [list(row.values()) for row in rows])
+
+
+PAGE = Page("/monitor", make, nav="Monitor", query=frozenset({"weeks"}))

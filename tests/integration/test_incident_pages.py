@@ -1,0 +1,129 @@
+"""The pages on incidents and on the monitor itself: what they show is what the history holds."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from monitor.core.records import Delivery, Incident
+from monitor.service.pages.incident import text_of
+from monitor.service.pages.incidents import line_of, summary
+from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
+from tests.fakes.in_process import Asked, in_process
+
+HOSTILE = "=cmd|' /C calc'!A0</td><script>alert(1)</script>"
+ACKNOWLEDGED_AFTER = timedelta(hours=3)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertsWorld]:
+    """Billing is in breach for two weeks, acknowledged by ana, then good; a label of a hostile name stays in breach."""
+    with alerts_world(tmp_path_factory.mktemp("world")) as found:
+        bad = [Judged(HOSTILE, "ece-increase", "breach", 0.07)]
+        found.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "breach", 0.12), *bad])
+        found.clock.now += ACKNOWLEDGED_AFTER
+        found.person("acknowledges", "billing", "ana <b>")
+        found.evaluate("2026-W03", [Judged("billing", "automated-shortfall", "breach", 0.11), *bad])
+        for week in ("2026-W04", "2026-W05", "2026-W06"):
+            found.evaluate(week, [Judged("billing", "automated-shortfall", "ok", 0.01), *bad])
+        yield found
+
+
+@pytest.fixture
+def asked(world: AlertsWorld) -> Iterator[Asked]:
+    with in_process(world.monitor.settings, clock=lambda: world.clock.now) as found:
+        yield found
+
+
+def rows(asked: Asked, address: str) -> list[dict[str, str]]:
+    answer = asked.get(address)
+    assert answer.status_code == 200, answer.text
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_the_list_has_how_long_people_took_and_open_incidents_first(asked: Asked, world: AlertsWorld) -> None:
+    first, second = rows(asked, "/incidents?csv=incidents")
+    assert (first["label"], first["state"]) == (f"'{HOSTILE}", "open")
+    resolved = world.incident("billing")
+    assert resolved.resolved_at is not None
+    assert (second["label"], second["state"], second["acknowledged_by"]) == ("billing", "resolved", "ana <b>")
+    assert float(second["hours_to_acknowledge"]) == ACKNOWLEDGED_AFTER.total_seconds() / 3600
+    took = resolved.resolved_at - resolved.opened_at
+    assert float(second["hours_to_resolve"]) == pytest.approx(took.total_seconds() / 3600, abs=1e-3)
+    page = asked.get("/incidents").text
+    assert "2 incidents, 1 open" in page
+    assert "<script>alert" not in page
+    assert html.escape(HOSTILE).replace("&#x27;", "&#39;") in page
+    assert f'href="./incidents/{resolved.id}"' in page
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("state=open", 1),
+        ("state=resolved", 1),
+        ("severity=critical", 1),
+        ("source=mail", 0),
+        ("label=BILL", 1),
+        ("", 2),
+    ],
+)
+def test_filters_are_in_the_address(asked: Asked, query: str, count: int) -> None:
+    assert len(rows(asked, f"/incidents?csv=incidents&{query}")) == count
+
+
+def test_what_is_no_filter_is_refused(asked: Asked) -> None:
+    assert asked.get("/incidents?state=lost").status_code == 422
+    assert asked.get("/incidents?nothing=1").status_code == 422
+    assert asked.get("/incidents/abcdef").json()["reason"] == "not_found"
+
+
+def test_an_incident_has_its_events_and_its_messages_as_they_were_sent(asked: Asked, world: AlertsWorld) -> None:
+    incident = world.incident("billing")
+    events = rows(asked, f"/incidents/{incident.id}?csv=events")
+    stored = world.monitor.store.incident_events(incident.id)
+    assert [(e["what"], e["by"]) for e in events] == [(e.kind, e.actor) for e in stored]
+    messages = rows(asked, f"/incidents/{incident.id}?csv=messages")
+    sent: list[Delivery] = world.monitor.store.thread(incident.root or "")
+    assert [m["id"] for m in messages] == [d.id for d in sent]
+    page = asked.get(f"/incidents/{incident.id}")
+    assert page.status_code == 200
+    assert "Resolved after" in page.text
+    assert "ana &lt;b&gt;" in page.text
+    assert "not sent" in page.text
+
+
+def test_the_monitors_page_has_its_runs_readings_and_leases(asked: Asked, world: AlertsWorld) -> None:
+    page = asked.get("/monitor")
+    assert page.status_code == 200
+    readings = rows(asked, "/monitor?csv=readings")
+    assert {r["state"] for r in readings} == {"ok"}
+    assert {int(r["rows"]) for r in readings} == {2000}
+    stored = world.monitor.store.runs(limit=100, until=world.clock.now)
+    assert [r["window"] for r in rows(asked, "/monitor?csv=runs")] == [run["window_name"] for run in stored]
+    leases = rows(asked, "/monitor?csv=leases")
+    on = [s for s in world.monitor.store.switches() if s.state == "on"]
+    assert sorted(row["label"].removeprefix("'") for row in leases) == sorted(s.label or "" for s in on)
+
+
+def test_an_incident_nobody_acknowledged_has_no_time_to_acknowledge() -> None:
+    opened = datetime.fromisoformat("2026-01-12T06:00:00+00:00")
+    about = ("i1", "ece", "tickets", None, "warning", "open", "weekly", opened, "2026-W02", "v", "v", opened, 1, "x")
+    line = line_of(Incident(*about), ())  # type: ignore[arg-type]
+    assert (line.acknowledged_after, line.resolved_after, line.is_open) == (None, None, True)
+    assert summary([line])["to_resolve"] is None
+    assert summary([])["count"] == 0
+
+
+def test_a_message_with_buttons_is_shown_as_text() -> None:
+    button = {"type": "button", "text": {"type": "plain_text", "text": "Acknowledge"}}
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": "2 labels"}},
+        {"type": "actions", "elements": [button]},
+    ]
+    assert text_of({"text": "short", "blocks": blocks}) == "2 labels\n[Acknowledge]"
