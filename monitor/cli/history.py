@@ -127,13 +127,14 @@ def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
 
 @cli.app.command(
     epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html  ·  "
-    "calmon report --label billing --target 0.98  ·  calmon report --markdown report.md"
+    "calmon report --label billing --target 0.98  ·  calmon report --label '*'  ·  calmon report --markdown report.md"
 )
 def report(
     week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
     source: cli.SourceOption = None,
     label: Annotated[
-        str | None, typer.Option("--label", help="Only this label, with all its metrics and bins.")
+        str | None,
+        typer.Option("--label", help="Only this label, with all its metrics and bins; '*': the source as a whole."),
     ] = None,
     target: Annotated[
         float, typer.Option(help="The accuracy that the threshold for what acts alone must be shown to reach.")

@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed
 from monitor.inference.rows_bootstrap import row_spreads
-from monitor.metrics import cost
+from monitor.metrics import class_tables, cost
 from monitor.metrics.definition import Metric, Needs
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
 from monitor.metrics.selective import ON_ITEMS
@@ -202,8 +202,17 @@ def estimates_of_whole(
             interval, n = _interval(spreads.get(metric.name), evaluation), 0 if whole.rows is None else whole.rows.items
         else:
             interval, n = _ranked_interval(metric.name, counts, subject, window, evaluation)
-        found.append(Estimate(subject, window, metric.name, "all", interval, n, counts.positives if counts else 0.0))
+        positives = counts.positives if counts else 0.0
+        found.append(Estimate(subject, window, metric.name, "all", interval, n, positives, _tables(metric, whole.rows)))
     return found
+
+
+def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:
+    """The K x K tables, which one of the estimates carries."""
+    if metric.name != class_tables.KEPT_IN or not isinstance(rows, ProbabilityRows):
+        return {}
+    found = class_tables.class_tables(rows)
+    return {} if found is None else class_tables.as_detail(found)
 
 
 def _ranked_interval(

@@ -14,7 +14,7 @@ from monitor.core.rows import Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, on_counts, over
-from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion
+from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion, loss_sums
 
 
 def entropy(shares: Floats) -> Floats:
@@ -73,6 +73,19 @@ def mean_entropy(sums: Floats) -> Floats:
     return over(sums[..., 0], sums[..., 1])
 
 
+def class_nll(sums: Floats) -> Floats:
+    """The log loss over K classes, -mean of sum t_k ln(q_k + eps), in nats; sums (..., 4) -> (...).
+
+    ``sums`` are :func:`~monitor.metrics.row_sums.loss_sums`. sklearn.metrics.log_loss is the same, but for eps.
+    """
+    return np.maximum(over(sums[..., 0], sums[..., 1]), 0.0)
+
+
+def entropy_weighted_nll(sums: Floats) -> Floats:
+    """The log loss with each item weighing as much as its scores are uncertain, sum H l / sum H; (..., 4) -> (...)."""
+    return np.maximum(over(sums[..., 2], sums[..., 3]), 0.0)
+
+
 STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic(
         "class_mutual_information",
@@ -84,6 +97,8 @@ STATISTICS: tuple[RowStatistic, ...] = (
     ),
     RowStatistic("class_entropy", "Entropy of the classes", "none", (hard_confusion,), class_entropy, biased=True),
     RowStatistic("score_entropy", "Entropy of the scores", "none", (entropy_sums,), mean_entropy),
+    RowStatistic("class_nll", "Log loss of the classes", "lower", (loss_sums,), class_nll),
+    RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", (loss_sums,), entropy_weighted_nll),
 )
 
 ON_GROUPS: Mapping[str, Core] = {"mutual_information": mutual_information_core}

@@ -8,7 +8,7 @@ the measure (scikit-learn's ``zero_division=nan``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,15 +120,6 @@ def _average(values: Floats, weight: Floats | float) -> Floats:
     return over((held * np.where(np.isfinite(values), values, 0.0)).sum(axis=-1), held.sum(axis=-1))
 
 
-def confusion_matrix(rows: ProbabilityRows) -> Floats:
-    """Sum of weights by true label (rows) and highest-scored label (columns), shape (K, K).
-
-    Of tied scores the label first by name is taken. An item with shares of several labels counts in each by
-    its share; an item without any score adds nothing.
-    """
-    return np.asarray(hard_confusion(rows, 1)[0])
-
-
 @dataclass(frozen=True, slots=True)
 class ClassMeasures:
     """One class: precision, recall and F1 (None where undefined) and ``support``, its actual weight."""
@@ -140,13 +131,12 @@ class ClassMeasures:
     support: float
 
 
-def class_measures(rows: ProbabilityRows) -> tuple[ClassMeasures, ...]:
-    """Precision, recall and F1 of each class, in the order of ``rows.labels``."""
-    matrix = confusion_matrix(rows)
+def measures_of(labels: Sequence[str], matrix: Floats) -> tuple[ClassMeasures, ...]:
+    """Precision, recall and F1 of each class of a confusion matrix (K, K), in the order of ``labels``."""
     columns = (class_precision(matrix), class_recall(matrix), class_f1(matrix))
     named = ([number(value) for value in column] for column in columns)
     support = matrix.sum(axis=1).tolist()
-    return tuple(ClassMeasures(*values) for values in zip(rows.labels, *named, support, strict=True))
+    return tuple(ClassMeasures(*values) for values in zip(labels, *named, support, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ _NAMES: Mapping[Needs, str] = {
     ),
     "items": ("review_rate"),
     "rows": (
-        "class_mutual_information class_entropy score_entropy top1_accuracy macro_precision macro_recall "
+        "class_mutual_information class_entropy score_entropy class_nll entropy_weighted_nll "
+        "top1_accuracy macro_precision macro_recall "
         "macro_f1 weighted_precision weighted_recall weighted_f1 micro_f1 kappa multiclass_mcc auc_ovo "
         "auc_ovr_macro auc_ovr_weighted certainty_accuracy certain_accuracy uncertain_accuracy "
         "certainty_ratio certain_share certainty_divergence imcp_area"
@@ -103,6 +104,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "nll_at_5": _NLL,
     "score_entropy": (0.0, inf),
     "class_entropy": (0.0, inf),
+    "class_nll": _NLL,
+    "entropy_weighted_nll": _NLL,
     "class_mutual_information": (0.0, inf),
     "kappa": (-1.0, 1.0),
     "multiclass_mcc": (-1.0, 1.0),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.rows import Floats, ProbabilityRows
+from monitor.metrics.calibration import EPSILON
 from monitor.metrics.definition import Direction, Metric, Needs
 from monitor.metrics.names import range_of
 
@@ -113,19 +114,42 @@ def closeness_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     return np.stack(sums, axis=-1).reshape(blocks, size, 2).astype(np.float64, copy=False)
 
 
+def loss_sums(rows: ProbabilityRows, blocks: int) -> Floats:
+    """The sums of w l, w, w H l and w H over items with a score and a true label, in nats; shape (blocks, 4).
+
+    Of scores q made to add up to 1, l is -sum t_k ln(q_k + eps) over the item's shares t of labels (made to add up
+    to 1), eps 1e-15, and H the entropy of q.
+    """
+    total, true = scores(rows).sum(axis=1), rows.truth.sum(axis=1)
+    held = (total > 0) & (true > 0)
+    item, label = np.nonzero(rows.truth * held[:, None])
+    own = np.nan_to_num(rows.probability[item, label]) / total[item]
+    each = -rows.truth[item, label] / true[item] * np.log(own + EPSILON)
+    loss = np.bincount(item, weights=each, minlength=len(total)).astype(np.float64, copy=False)
+    weight, entropy = np.where(held, rows.weight, 0.0), item_entropies(rows)
+    terms = np.column_stack((weight * loss, weight, weight * entropy * loss, weight * entropy))
+    return np.asarray(terms.reshape(blocks, -1, 4).sum(axis=1))
+
+
 def entropy_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     """The sums of w H(scores) in nats, scores made to add up to 1, and of w, over scored items; shape (blocks, 2)."""
+    weight = np.where(scores(rows).sum(axis=1) > 0, rows.weight, 0.0)
+    entropy = item_entropies(rows)
+    return np.asarray(np.column_stack((weight * entropy, weight)).reshape(blocks, -1, 2).sum(axis=1))
+
+
+def item_entropies(rows: ProbabilityRows) -> Floats:
+    """H of each item's scores, made to add up to 1, in nats; 0 for an item without any score; shape (N,)."""
     score = scores(rows)
     total = score.sum(axis=1)
     logs = np.log(score, out=np.zeros_like(score), where=score > 0)
     # H(q / Q) = ln Q - sum q ln q / Q
     inner = np.einsum("ik,ik->i", score, logs)
     held = total > 0
-    entropy = np.log(total, out=np.zeros_like(total), where=held) - np.divide(
-        inner, total, out=np.zeros_like(total), where=held
+    return np.asarray(
+        np.log(total, out=np.zeros_like(total), where=held)
+        - np.divide(inner, total, out=np.zeros_like(total), where=held)
     )
-    weight = np.where(held, rows.weight, 0.0)
-    return np.asarray(np.column_stack((weight * entropy, weight)).reshape(blocks, -1, 2).sum(axis=1))
 
 
 def _crossed(rows: ProbabilityRows, columns: Floats, blocks: int) -> Floats:

@@ -244,14 +244,18 @@ class ReportData:
         return state_of(self.verdicts).breaches
 
 
+AS_A_WHOLE = "*"
+"""Said for a label: the source as a whole."""
+
+
 def only(data: ReportData, source: str | None = None, label: str | None = None) -> ReportData:
-    """The report of one source, of one label, or of one label of one source; None: of all.
+    """The report of one source, of one label, or of one label of one source; None: of all; "*": sources as a whole.
 
     What is about a source as a whole (rows set aside, its notes) stays.
     """
 
     def chosen(of: str, about: str | None) -> bool:
-        return source in (None, of) and label in (None, about)
+        return source in (None, of) and (label in (None, about) or (label == AS_A_WHOLE and about is None))
 
     kept = tuple(report for report in data.subjects if chosen(report.subject.source, report.subject.label))
     gaps, names = data.gaps, {report.subject.name for report in kept}

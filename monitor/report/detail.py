@@ -9,6 +9,7 @@ from monitor.automation.harm import Harm, TimeOn
 from monitor.core.counts import Counts
 from monitor.core.records import WHERES, Estimate, Interval, Schedule, Verdict, Where
 from monitor.inference.selective import ExcessErrors, OperatingPoint, excess_errors, threshold_for
+from monitor.metrics.class_tables import KEPT_IN, ClassTables, of_detail
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
@@ -49,8 +50,8 @@ class Detail:
 
     ``estimates`` are all metrics in the order of the registry, ``operating`` the threshold for the target accuracy,
     ``excess`` the errors beyond the promised ones among the rows from ``automate_at`` on (None: there is none),
-    ``harm`` how many of them automation made. Curves and boxes are None or empty where the history keeps no counts, or
-    they are not defined.
+    ``harm`` how many of them automation made, ``classes`` the K x K tables of a multiclass source. Curves and boxes are
+    None or empty where the history keeps no counts, or they are not defined.
     """
 
     conclusion: Conclusion
@@ -63,6 +64,7 @@ class Detail:
     roc: Curve | None = None
     boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
     harm: Harm | None = None
+    classes: ClassTables | None = None
 
     def interval(self, metric: str, where: Where = "all") -> Interval | None:
         """One metric over one population with its limits, or None."""
@@ -87,7 +89,8 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Label
         return _ORDER.get(e.metric, len(_ORDER)), e.metric, WHERES.index(e.where)
 
     metrics = sorted((e for e in estimates if e.metric not in METRIC_OF.values()), key=place)
-    plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(metrics), gains)
+    tables = next((of_detail(e.detail) for e in metrics if e.metric == KEPT_IN), None)
+    plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(metrics), gains, classes=tables)
     return plain if some is None else _with_rows(plain, some, operating, known)
 
 

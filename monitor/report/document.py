@@ -12,6 +12,7 @@ from monitor.automation.harm import Harm
 from monitor.core.records import Estimate
 from monitor.evaluation.label_state import LabelState
 from monitor.inference.selective import ExcessErrors
+from monitor.metrics.class_tables import ClassTables
 from monitor.report.data import ReportData, SubjectReport, headline
 from monitor.report.detail import Detail
 from monitor.report.figures.curves import Curve
@@ -98,6 +99,21 @@ def detail_document(detail: Detail) -> dict[str, Any]:
         "roc": _curve(detail.roc),
         "scores": asdict(detail.boxes),
         "recalibration": chosen | {"methods": methods},
+        "classes": detail.classes and classes_document(detail.classes),
+    }
+
+
+def classes_document(tables: ClassTables) -> dict[str, Any]:
+    """The K x K tables of a multiclass source, its classes, and every measure of them; in the order of ``labels``."""
+    matrices = {
+        "confusion": tables.hard, "confusion_shares": tables.shares, "probabilistic": tables.soft,
+        "certain": tables.certain, "uncertain": tables.uncertain,
+    }  # fmt: skip
+    return {
+        "labels": list(tables.labels),
+        **{name: matrix.tolist() for name, matrix in matrices.items()},
+        "classes": [asdict(one) for one in tables.classes],
+        "certainty": [asdict(one) for one in tables.certainty],
     }
 
 

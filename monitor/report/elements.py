@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 
-from monitor.core.records import Estimate, Interval, Subject
+from monitor.core.records import Estimate
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.registry import METRICS, range_of
 from monitor.recalibration.score_map import METHODS, Method
 from monitor.report import words
+from monitor.report.class_elements import of_classes
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
+from monitor.report.element import Cell, Element
 from monitor.report.figures.boxes import box_text
 from monitor.report.figures.reliability import ReliabilityPoint
 
-Marked = tuple[Interval, str]
-Cell = str | Subject | Interval | Marked
 BOX_WIDTH = 18
 COVERAGES = tuple(k / 10 for k in range(1, 11))
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """One table.
-
-    Texts are ours; a name from the data is a :class:`~monitor.core.records.Subject`, and whoever shows it makes it
-    harmless (with a segment, it is the segment alone). An :class:`~monitor.core.records.Interval` is its value with
-    its limits, with a word after it in a pair. ``numbers`` are the columns that are aligned on the right,
-    ``whole`` others that may not be broken, ``drawn`` those of characters that only a font of equal widths shows.
-    ``note`` says how to read the table.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    numbers: frozenset[int] = frozenset()
-    whole: frozenset[int] = frozenset()
-    drawn: frozenset[int] = frozenset()
-    note: str = ""
 
 
 Detailed = tuple[SubjectReport, Detail]
@@ -73,7 +53,8 @@ def apart_from_segments(report: SubjectReport) -> tuple[Element, ...]:
     if report.detail is None:
         return ()
     points = () if report.reliability is None else report.reliability.points
-    made = (metrics(report.detail.estimates), bins(points), risk_coverage(report.detail))
+    own = of_classes(report.subject.source, report.detail.classes)
+    made = (metrics(report.detail.estimates), bins(points), risk_coverage(report.detail), *own)
     return tuple(element for element in made if element.rows)
 
 

@@ -22,6 +22,7 @@ from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.detail import Detail
 from monitor.report.document import detail_document, plain, plain_document, record, state_document
+from monitor.report.element import Element
 from monitor.report.figures.boxes import HEIGHT as BOX_HEIGHT
 from monitor.report.figures.boxes import boxes_drawing
 from monitor.report.figures.curves import Curve, curve_drawing
@@ -68,7 +69,7 @@ class Section:
         return tuple(figure for figure in found if figure is not None)
 
     @property
-    def tables(self) -> tuple[elements.Element, ...]:
+    def tables(self) -> tuple[Element, ...]:
         """The tables that the label has alone, and its recalibration."""
         report, detail = self.report, self.report.detail
         gains = () if detail is None or not detail.gains else (elements.recalibration([(report, detail)]),)

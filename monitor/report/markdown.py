@@ -9,7 +9,8 @@ from monitor.core.records import Action, Interval, Subject, Verdict, Where
 from monitor.core.wording import SHORTFALL, clean, plain_words
 from monitor.report import words
 from monitor.report.data import ReportData, at_text, headline, now_text
-from monitor.report.elements import Cell, Element, of_all, of_one
+from monitor.report.element import Cell, Element
+from monitor.report.elements import of_all, of_one
 from monitor.report.figures.sparkline import sparkline
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")

@@ -23,7 +23,8 @@ from monitor.report import words
 from monitor.report.conclusions import Level
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
-from monitor.report.elements import Cell, Element, of_all, of_one
+from monitor.report.element import Cell, Element
+from monitor.report.elements import of_all, of_one
 from monitor.report.figures.scale import Scale, level_of, scale_of
 from monitor.report.figures.sparkline import sparkline
 from monitor.report.figures.trend import Trend

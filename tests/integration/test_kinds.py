@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -188,6 +189,28 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(tmp_path: 
         found = CliRunner(env=world.environment).invoke(app, ["history", "--metric", name, "--format", "csv"])
         assert found.exit_code == 0, found.stderr
         assert f",{name},all," in found.stdout, name
+    assert_classes_are_shown(world.environment, page)
+
+
+def assert_classes_are_shown(environment: dict[str, str], page: str) -> None:
+    """The K x K tables of the multiclass source are in the page, in the terminal and in the JSON document."""
+    asked = ["report", "--week", WEEK, "--source", "multiclass", "--label", "*"]
+    told = CliRunner(env={**environment, "COLUMNS": "160"}).invoke(app, asked).stdout
+    titles = ("Classes", "Confusion matrix", "Confusion matrix of the scores (CM*)", "Its certain part (V)")
+    for title in (*titles, "Its uncertain part (U)", "Certainty by measure", "no label that acts"):
+        assert title in told, title
+        assert title in page, title
+    (source,) = json.loads(CliRunner(env=environment).invoke(app, [*asked, "--json"]).stdout)["labels"]
+    frame = scored()
+    probability = frame["score"].to_numpy().reshape(ITEMS, len(LABELS))
+    true = frame["actual"].to_numpy().reshape(ITEMS, len(LABELS)).argmax(axis=1)
+    found = source["classes"]
+    assert found["labels"] == list(LABELS)
+    assert np.allclose(found["confusion"], sk.confusion_matrix(true, probability.argmax(axis=1)))
+    assert np.allclose(found["probabilistic"], np.eye(len(LABELS))[true].T @ probability)
+    assert np.allclose(np.add(found["certain"], found["uncertain"]), found["probabilistic"])
+    assert [one["support"] for one in found["classes"]] == np.bincount(true).tolist()
+    assert len(found["certainty"]) == 10
 
 
 def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None:

@@ -21,7 +21,13 @@ def test_no_two_metrics_have_one_name() -> None:
 
 def test_ranges_other_than_0_to_1_are_those_of_the_formulas() -> None:
     ranges = {
-        (0.0, -math.log(calibration.EPSILON)): ["nll", "class_weighted_nll", *(f"nll_at_{k}" for k in top_k.RANKS)],
+        (0.0, -math.log(calibration.EPSILON)): [
+            "nll",
+            "class_weighted_nll",
+            "class_nll",
+            "entropy_weighted_nll",
+            *(f"nll_at_{k}" for k in top_k.RANKS),
+        ],
         (-1.0, 1.0): ["shortfall", "kappa", "multiclass_mcc", "matthews_correlation", "point_biserial"],
         (0.0, math.inf): ["score_entropy", "class_entropy", "class_mutual_information", "mse", "rmse", "mae"],
         (0.0, 0.25): ["brier_resolution", "brier_uncertainty"],

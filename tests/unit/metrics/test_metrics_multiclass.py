@@ -13,7 +13,8 @@ from sklearn import metrics as sk
 
 from monitor.core.rows import ProbabilityRows
 from monitor.metrics import multiclass
-from monitor.metrics.multiclass import area_estimates, class_areas, class_measures, confusion_matrix
+from monitor.metrics.multiclass import area_estimates, class_areas, measures_of
+from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.whole_rows import any_rows, as_plain_items, classifier, rows_of
 
 POINTS = {metric.name: metric.point for metric in multiclass.REGISTERED}
@@ -55,11 +56,13 @@ def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: Pro
 def test_the_confusion_matrix_and_its_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
     label, score, weight = as_plain_items(rows)
     told = score.argmax(axis=1)
-    assert confusion_matrix(rows) == pytest.approx(sk.confusion_matrix(label, told, sample_weight=weight), abs=1e-12)
+    assert hard_confusion(rows, 1)[0] == pytest.approx(
+        sk.confusion_matrix(label, told, sample_weight=weight), abs=1e-12
+    )
     expected = sk.precision_recall_fscore_support(
         label, told, sample_weight=weight, labels=[0, 1, 2], zero_division=np.nan
     )
-    for index, found in enumerate(class_measures(rows)):
+    for index, found in enumerate(measures_of(rows.labels, hard_confusion(rows, 1)[0])):
         assert found.label == rows.labels[index]
         for value, wanted in zip((found.precision, found.recall, found.f1), expected, strict=False):
             assert value == pytest.approx(wanted[index], abs=1e-12) if value is not None else np.isnan(wanted[index])
@@ -98,13 +101,13 @@ def test_the_area_of_hand_and_till_is_that_of_scikit_learn_on_repeated_items(row
 
 def test_equal_scores_go_to_the_label_first_by_name_wherever_its_column_is() -> None:
     tied = rows_of([[0.4, 0.4, 0.2]], [0], labels=["beta", "alpha", "gamma"])
-    assert confusion_matrix(tied).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert hard_confusion(tied, 1)[0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
 def test_items_without_a_score_add_nothing_and_labels_not_scored_are_never_chosen() -> None:
     nan = np.nan
     rows = rows_of([[0.1, nan], [nan, nan], [nan, 0.0]], [0, 1, 0])
-    assert confusion_matrix(rows).tolist() == [[1, 1], [0, 0]]
+    assert hard_confusion(rows, 1)[0].tolist() == [[1, 1], [0, 0]]
 
 
 def test_a_class_without_items_is_left_out_of_averages_and_areas() -> None:

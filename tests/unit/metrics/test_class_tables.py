@@ -1,0 +1,80 @@
+"""The K x K tables of a source: against scikit-learn on repeated rows, the paper's answer, and through the history."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn import metrics as sk
+
+from monitor.core.records import Subject
+from monitor.core.rows import ProbabilityRows
+from monitor.metrics.class_tables import ClassTables, as_detail, class_tables, of_detail
+from monitor.report.class_elements import of_classes
+from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
+
+
+def tables_of(rows: ProbabilityRows) -> ClassTables:
+    found = class_tables(rows)
+    assert found is not None
+    return found
+
+
+@settings(max_examples=40)
+@given(rows=any_rows(soft=True))
+def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
+    label, score, weight = as_plain_items(rows)
+    top = score.argmax(axis=1)  # of ties the first by name
+    found, k = tables_of(rows), np.arange(len(rows.labels))
+    expected = sk.confusion_matrix(label, top, labels=k, sample_weight=weight)
+    assert np.allclose(found.hard, expected)
+    shares = sk.confusion_matrix(label, top, labels=k, sample_weight=weight, normalize="true")
+    assert np.allclose(np.nan_to_num(found.shares), shares)
+    precision, recall, f1, _ = sk.precision_recall_fscore_support(
+        label, top, labels=k, sample_weight=weight, zero_division=np.nan
+    )
+    for place, one in enumerate(found.classes):
+        for mine, theirs in ((one.precision, precision), (one.recall, recall), (one.f1, f1)):
+            assert (mine is None and np.isnan(theirs[place])) or mine == pytest.approx(theirs[place])
+        assert one.support == pytest.approx(weight[label == place].sum())
+    assert np.allclose(found.certain + found.uncertain, found.soft)
+    kappa = next(one for one in found.certainty if one.measure == "kappa")
+    assert kappa.hard is None or kappa.hard == pytest.approx(
+        sk.cohen_kappa_score(label, top, labels=k, sample_weight=weight), abs=1e-9
+    )
+
+
+def test_the_paper_s_answer_is_among_the_measures() -> None:
+    scores = [[0.9, 0.1, 0], [0.8, 0, 0.2], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3], [0.1, 0.8, 0.1], [0, 0.9, 0.1]]
+    found = tables_of(rows_of(scores, [0, 0, 0, 1, 1, 2], labels=["A", "B", "C"]))
+    (accuracy,) = (one for one in found.certainty if one.measure == "top1_accuracy")
+    digits = [accuracy.hard, accuracy.soft, accuracy.certain, accuracy.ratio]
+    assert digits == pytest.approx([0.667, 0.583, 0.705, 0.738], abs=5e-4)
+    assert found.soft.round(1).tolist() == [[2.3, 0.2, 0.5], [0.5, 1.1, 0.4], [0.0, 0.9, 0.1]]
+    assert len(found.certainty) == 10
+
+
+def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
+    found = tables_of(rows_of([[0.7, 0.3]] * 3, [0, 0, 0], labels=["a", "b"]))
+    assert found.hard.tolist() == [[3, 0], [0, 0]]
+    assert np.isnan(found.shares[1]).all()
+    assert [(one.precision, one.recall, one.support) for one in found.classes] == [(1.0, 1.0, 3.0), (None, None, 0.0)]
+    rows = of_classes("mails", found)[2].rows
+    assert rows == ((Subject("mails", "a"), "1", "100%", "0.0%"), (Subject("mails", "b"), "2", "–", "–"))
+
+
+def test_tables_come_back_from_the_history_as_they_were() -> None:
+    found = tables_of(rows_of([[0.7, 0.3], [0.2, 0.8]], [0, 0], [1.5, 2.0], labels=["a", "b"]))
+    kept = of_detail(json.loads(json.dumps(as_detail(found))))
+    assert kept is not None
+    assert kept.labels == found.labels
+    for name in ("hard", "soft", "certain", "uncertain", "shares"):
+        assert np.array_equal(getattr(kept, name), getattr(found, name), equal_nan=True)
+    assert of_detail({}) is None
+
+
+def test_of_very_many_classes_no_tables_are_kept() -> None:
+    k = 51
+    assert class_tables(rows_of(np.full((2, k), 1 / k), [0, 1], labels=[f"c{i:02}" for i in range(k)])) is None
