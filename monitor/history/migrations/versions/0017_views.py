@@ -1,0 +1,68 @@
+"""Public views of the history, for SQL, notebooks and Grafana: their columns stay when tables change (docs/history.md).
+
+A later migration that changes a table below one of them drops the view first and makes it anew.
+
+Revision ID: 0017
+Revises: 0016
+"""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0017"
+down_revision = "0016"
+branch_labels = None
+depends_on = None
+
+# the label "" and the segment "" are keys for "the source as a whole" and "none": here they are NULL
+_ABOUT = "source, NULLIF(label, '') AS label"
+_WINDOW = "schedule, window_name, window_start"
+VIEWS = {
+    "v1_runs": f"""
+        SELECT {_WINDOW}, window_end, state, started_at, finished_at, attempts, acts, rules_revision, error
+        FROM runs""",
+    "v1_readings": "SELECT schedule, window_start, source, state, rows, error, read_at FROM readings",
+    "v1_rejected_rows": "SELECT schedule, window_start, source, reason, rows FROM quality",
+    "v1_estimates": f"""
+        SELECT {_WINDOW}, {_ABOUT}, NULLIF(segment, '') AS segment, metric, population, value, low, high, plug_in, n,
+               positives
+        FROM estimates""",
+    "v1_verdicts": f"""
+        SELECT id, {_WINDOW}, window_end, {_ABOUT}, rule, metric, population, outcome, reason, severity, threshold,
+               value, low, high, plug_in, baseline, change, change_low, change_high, p_value, p_adjusted, detectable, n,
+               windows, baseline_version, rules_revision, stored_at
+        FROM verdicts WHERE "current" """,
+    "v1_incidents": f"""
+        SELECT id, rule, {_ABOUT}, severity, state, schedule, opened_at, opened_window, acknowledged_at,
+               acknowledged_by, silenced_until, silenced_by, resolved_at, resolved_window, resolved_by, breaches,
+               reopened, reason, last_verdict
+        FROM incidents""",
+    "v1_incident_events": "SELECT incident, at, kind, reason, actor, verdict FROM incident_events",
+    "v1_switches": f"""
+        SELECT {_ABOUT}, state, lease_until, hold_until, by_operator, actor, reason, verdict, changed_at
+        FROM switches""",
+    "v1_switch_events": f"""
+        SELECT id, {_ABOUT}, at, kind, from_state, to_state, lease_until, until, actor, reason, verdict
+        FROM switch_events""",
+    "v1_baselines": f"""
+        SELECT {_ABOUT}, version, "start" AS span_start, "end" AS span_end, first_window, last_window, rows, pinned_at,
+               pinned_by, reason
+        FROM baselines""",
+    "v1_annotations": f"SELECT id, {_ABOUT}, at, text, added_at, added_by FROM annotations WHERE removed_at IS NULL",
+    "v1_deliveries": """
+        SELECT id, kind, operation, channel, state, attempts, created_at, sent_at, error_code
+        FROM deliveries""",
+}
+
+
+def upgrade() -> None:
+    """Make them; what they select was written by nobody but this file."""
+    for name, select in VIEWS.items():
+        op.execute(f"CREATE VIEW {name} AS {select}")
+
+
+def downgrade() -> None:
+    """Drop them."""
+    for name in VIEWS:
+        op.execute(f"DROP VIEW {name}")
