@@ -89,6 +89,19 @@ def _material(
     return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last])
 
 
+def counts_of_weeks(
+    store: Store, config: Config, source: str | None, label: str | None, week: str | None, weeks: int
+) -> tuple[FittingRows, list[Window]]:
+    """The rows of a label (None: of all) in the weeks asked for, and these. Raises NothingToFit and UsageError."""
+    cli.check_source(config, source)
+    last = cli.window_of(config, "weekly", week)
+    subject = Subject(source or _only_source(store, config, label, last, baseline=False), label)
+    if config.sources[subject.source].kind == "regression":
+        raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores")
+    span = [*reversed(windows.before(last, weeks - 1, config.zone)), last]
+    return from_windows(store, subject, span), span
+
+
 def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:
     names = [name for name, each in config.sources.items() if each.kind != "regression"] or list(config.sources)
     if len(names) == 1:

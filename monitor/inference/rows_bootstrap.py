@@ -154,7 +154,8 @@ def _unseen(rows: ProbabilityRows | RegressionRows, part: Sums) -> Floats:
     """
     usual = float((rows.weight**2).sum() / rows.weight.sum())
     if isinstance(rows, RegressionRows):
-        return regression.worst_sums(rows, usual)
+        of_coverage = part is regression.coverage_sums
+        return regression.worst_coverage_sums(usual) if of_coverage else regression.worst_sums(rows, usual)
     k = len(rows.labels)
     known = scores(rows)
     top = float(np.average(known.max(axis=1), weights=rows.weight))

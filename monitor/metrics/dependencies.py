@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.rows import Floats, ProbabilityRows
+from monitor.core.rows import Floats
 from monitor.metrics.groups import over
 
 
@@ -32,32 +34,33 @@ class Dependencies:
         return self.predicted - self.truth
 
 
-def label_dependencies(rows: ProbabilityRows, threshold: float = 0.5) -> Dependencies:
-    """P(a | b) over the items on which both labels were scored; a label is predicted from ``threshold`` on.
+def label_dependencies(pairs: Mapping[str, npt.ArrayLike]) -> Dependencies:
+    """P(a | b) over the items on which both labels were scored, from sums by pair of labels.
 
-    P(a | b) = sum w y_a y_b / sum w y_b. Shares of annotators are taken as they are: for soft outcomes this
-    assumes that they judged the two labels independently, and P(a | a) is not 1.
+    ``pairs`` are columns of shape (pairs,): the labels ``a`` and ``b``, the items ``n``, and sums of weights where b is
+    true (``true``), where both are (``both_true``), where b was predicted (``predicted``) and where both were
+    (``both_predicted``). P(a | b) = sum w y_a y_b / sum w y_b. Shares of annotators are taken as they are: for soft
+    outcomes this assumes that they judged the two labels independently, and P(a | a) is not 1.
 
-    >>> rows = ProbabilityRows(("phishing", "spam"), np.array([[0.9, 0.8], [0.1, 0.7]]),
-    ...                        np.array([[1.0, 1.0], [0.0, 1.0]]), np.ones(2), 2)
-    >>> label_dependencies(rows).truth.tolist()
+    >>> sums = {"a": ["x", "x", "y", "y"], "b": ["x", "y", "x", "y"], "n": [2, 2, 2, 2], "true": [1.0, 2.0, 1.0, 2.0],
+    ...         "both_true": [1.0, 1.0, 1.0, 2.0], "predicted": [1, 1, 1, 1], "both_predicted": [1, 0, 0, 1]}
+    >>> label_dependencies(sums).truth.tolist()
     [[1.0, 0.5], [1.0, 1.0]]
     """
-    scored = ~np.isnan(rows.probability)
-    held = scored.astype(np.float64)
-    truth = np.where(scored, rows.truth, 0.0)
-    predicted = np.where(scored, rows.probability, 0.0) >= threshold
-    predicted &= scored
-    given = _pairs(held, truth, rows.weight)
-    decided = predicted.astype(np.float64)
+    first, second = (np.asarray(pairs[name], dtype=object).astype(str) for name in ("a", "b"))
+    labels = np.unique(np.concatenate((first, second)))
+    row, column = np.searchsorted(labels, first), np.searchsorted(labels, second)
+
+    def table(name: str) -> Floats:
+        found = np.zeros((len(labels), len(labels)))
+        found[row, column] = np.asarray(pairs[name], dtype=np.float64)
+        return found
+
+    sums: dict[str, Any] = {name: table(name) for name in ("n", "true", "both_true", "predicted", "both_predicted")}
     return Dependencies(
-        labels=rows.labels,
-        truth=over(_pairs(truth, truth, rows.weight), given),
-        predicted=over(_pairs(decided, decided, rows.weight), _pairs(held, decided, rows.weight)),
-        n=np.rint(held.T @ held).astype(np.int64),
-        given=given,
+        labels=tuple(str(label) for label in labels),
+        truth=over(sums["both_true"], sums["true"]),
+        predicted=over(sums["both_predicted"], sums["predicted"]),
+        n=np.rint(sums["n"]).astype(np.int64),
+        given=sums["true"],
     )
-
-
-def _pairs(of: Floats, given: Floats, weight: Floats) -> Floats:
-    return np.asarray(of.T @ (weight[:, None] * given))

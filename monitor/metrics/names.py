@@ -32,7 +32,10 @@ _NAMES: Mapping[Needs, str] = {
         "ece_at_1 ace_at_1 brier_at_1 nll_at_1 precision_at_1 ece_at_3 ace_at_3 brier_at_3 nll_at_3 "
         "precision_at_3 ece_at_5 ace_at_5 brier_at_5 nll_at_5 precision_at_5"
     ),
-    "regression": ("mse rmse mae r_squared normal_nll interval_coverage"),
+    "regression": (
+        "mse rmse mae r_squared normal_nll interval_coverage interval_coverage_50 interval_coverage_80 "
+        "interval_coverage_90 interval_coverage_99"
+    ),
 }
 
 NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for name in names.split()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,10 @@ from monitor.metrics.row_sums import RowStatistic
 
 CENTRAL = 0.95
 _Z = 1.959963984540054  # the standard normal quantile of (1 + CENTRAL) / 2; a test computes it with SciPy
+LEVELS: Mapping[int, float] = {
+    50: 0.6744897501960817, 80: 1.2815515655446004, 90: 1.6448536269514722, 99: 2.5758293035489004,
+}  # fmt: skip
+"""Percent of other central intervals, and the standard normal quantile of each; a test computes them with SciPy."""
 
 
 def error_sums(rows: RegressionRows, blocks: int) -> Floats:
@@ -29,6 +34,23 @@ def error_sums(rows: RegressionRows, blocks: int) -> Floats:
     inside = np.abs(error) <= _Z * rows.deviation
     terms = np.column_stack((np.ones_like(error), error**2, np.abs(error), centred, centred**2, loss, inside))
     return np.asarray((terms * rows.weight[:, None]).reshape(blocks, -1, 7).sum(axis=1))
+
+
+def coverage_sums(rows: RegressionRows, blocks: int) -> Floats:
+    """Sums of w, and of w of what lies in the central interval of each of :data:`LEVELS`; shape (blocks, 1 + L)."""
+    error = np.abs(rows.actual - rows.predicted)
+    inside = error[:, None] <= rows.deviation[:, None] * np.array(list(LEVELS.values()))
+    terms = np.column_stack((np.ones_like(error), inside)) * rows.weight[:, None]
+    return np.asarray(terms.reshape(blocks, -1, terms.shape[1]).sum(axis=1))
+
+
+def _covered(place: int) -> Callable[[Floats], Floats]:
+    return lambda sums: over(sums[..., place], sums[..., 0])
+
+
+def worst_coverage_sums(weight: float) -> Floats:
+    """The :func:`coverage_sums` of one item of this weight outside all of its intervals; shape (1, 1 + L)."""
+    return weight * np.array([[1.0, *(0.0 for _ in LEVELS)]])
 
 
 def worst_sums(rows: RegressionRows, weight: float) -> Floats:
@@ -61,7 +83,11 @@ STATISTICS: tuple[RowStatistic, ...] = (
         "normal_nll", "Normal log loss", "lower", (error_sums,), lambda sums: over(sums[..., 5], sums[..., 0])
     ),
     RowStatistic("interval_coverage", "Coverage", "none", (error_sums,), lambda sums: over(sums[..., 6], sums[..., 0])),
+    *(
+        RowStatistic(f"interval_coverage_{level}", f"Coverage of the {level}% interval", "none", (coverage_sums,), each)
+        for level, each in ((level, _covered(place)) for place, level in enumerate(LEVELS, start=1))
+    ),
 )
-"""``rmse`` and ``mae`` are in units of the number; ``interval_coverage`` should be .95."""
+"""``rmse`` and ``mae`` are in units of the number; ``interval_coverage`` should be .95, the others their percent."""
 
 REGISTERED: tuple[Metric, ...] = tuple(statistic.metric("regression") for statistic in STATISTICS)

@@ -88,7 +88,11 @@ def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
     the rest. A cell whose soft outcomes round to hits only, or misses only, gives all its rows its mean outcome.
     """
     held = counts.by_cell()
-    held = held.take(held.w > 0)
+    return shared_out(held.take(held.w > 0), k, rng)
+
+
+def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
+    """As :func:`folds`, of groups of positive weight as they are, so that what was decided stays known."""
     hits = np.rint(held.n * held.rate).astype(np.int64)
     everything = np.concatenate([hits, held.n - hits])
     left, made = everything, []

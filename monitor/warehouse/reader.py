@@ -232,6 +232,12 @@ class Warehouse:
             reader = _Reader(connection, name, statements, whole)
             return reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
 
+    def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
+        """Sums by pair of the ``most`` most frequent labels (``Statements.pairs``). Raises as :meth:`read` does."""
+        with self._statements(name, source, window, now) as (connection, statements):
+            repeated = connection.execute(statements.repeated()).scalar_one()
+            return statements.dialect.fetch(connection.execute(statements.pairs(most, latest=repeated > 0)))
+
     def feature_sample(self, name: str, source: SourceConfig, window: Window, *, limit: int) -> pd.DataFrame:
         """The ``features`` of at most ``limit`` items of the window, one row an item, the same every time.
 

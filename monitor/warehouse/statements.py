@@ -161,6 +161,30 @@ class Statements:
         """As :meth:`dependence` within clusters, of items."""
         return self._dependence_of(self._items(latest=latest), ("cluster",), by_label=False)
 
+    def pairs(self, most: int, *, latest: bool) -> sa.Select[Any]:
+        """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
+
+        Over the items on which both were scored, with the weights of b's rows: ``true`` is where b is true,
+        ``predicted`` where it was predicted, ``both_`` where a was as well.
+        """
+        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        bounded = not self.layout.has("weight")
+        hits = self.dialect.exact_sum(rows.c.actual, bounded=True)
+        frequent = sa.select(rows.c.label).group_by(rows.c.label).order_by(hits.desc(), by_bytes(rows.c.label))
+        chosen = frequent.limit(most).subquery("chosen")
+        weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double)
+        columns = (rows.c.item, rows.c.label, rows.c.actual, rows.c.predicted, weight.label("w"))
+        sides = sa.select(*columns).where(rows.c.label.in_(sa.select(chosen.c.label)))
+        a, b = sides.subquery("a"), sides.subquery("b")
+        values = {
+            "true": b.c.w * b.c.actual, "both_true": b.c.w * a.c.actual * b.c.actual,
+            "predicted": b.c.w * b.c.predicted, "both_predicted": b.c.w * a.c.predicted * b.c.predicted,
+        }  # fmt: skip
+        sums = (self.dialect.exact_sum(value, bounded=bounded).label(name) for name, value in values.items())
+        named = (a.c.label.label("a"), b.c.label.label("b"))
+        joined = a.join(b, a.c.item == b.c.item)
+        return sa.select(*named, sa.func.count().label("n"), *sums).select_from(joined).group_by(a.c.label, b.c.label)
+
     def feature_sample(self, limit: int) -> sa.Select[Any]:
         """The features of at most ``limit`` items, one row each, in the order of the items' md5.
 

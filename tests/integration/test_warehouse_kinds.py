@@ -147,6 +147,33 @@ def test_items_of_which_no_label_acts_are_counted_alike_in_every_engine(
         assert float(reading.items.w2.sum()) == pytest.approx((w**2).sum()), engine
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_pair_of_labels_are_those_of_the_rows_in_every_engine(load: Loader, weighted: bool) -> None:
+    rng = np.random.default_rng(8)
+    rows = [row | {"actual": float(rng.choice([0.0, 1.0, 0.5]))} for row in items(70, seed=5) if rng.random() < 0.8]
+    if weighted:
+        rows = [row | {"weight": 1.0 + int(row["item"][1:]) % 3} for row in rows]
+    repeated = [
+        row | {"resolved_at": INSIDE - timedelta(hours=1), "actual": 1.0} for row in rows[:20]
+    ]  # corrected later
+    truth = defaultdict(float)
+    for row in rows:
+        truth[row["label"]] += row["actual"]
+    kept = sorted(truth, key=lambda label: (-truth[label], label))[:3]
+    for engine, warehouse in load([*rows, *repeated]).items():
+        found = warehouse.label_pairs("tickets", source(), WEEK, 3, now=NOW)
+        by_pair = {(str(a), str(b)): k for k, (a, b) in enumerate(zip(found["a"], found["b"], strict=True))}
+        assert {label for pair in by_pair for label in pair} == set(kept), engine
+        for (a, b), k in by_pair.items():
+            both = [(x, y) for x in rows for y in rows if (x["item"], x["label"], y["label"]) == (y["item"], a, b)]
+            w = np.array([y.get("weight", 1.0) for _, y in both])
+            of_a, of_b = (np.array([pair[side]["actual"] for pair in both]) for side in (0, 1))
+            told_a, told_b = (np.array([pair[side]["score"] >= 0.5 for pair in both]) for side in (0, 1))
+            expected = {"n": len(both), "true": w @ of_b, "both_true": w @ (of_a * of_b), "predicted": w @ told_b}
+            expected["both_predicted"] = w @ (told_a & told_b)
+            assert {name: float(found[name][k]) for name in expected} == pytest.approx(expected), (engine, a, b)
+
+
 def test_without_rows_there_is_no_share_of_items(load: Loader) -> None:
     outside = [row | {"resolved_at": WEEK.start - timedelta(days=3)} for row in items(3)]
     for engine, reading in read_all(load(outside), source()).items():

@@ -29,8 +29,7 @@ LISTED = {
     "the demo's tests hold the story against it": {"passes_threshold"},
     "a test computes the constant beside it with SciPy": {"CENTRAL"},
     "Python only until each has its command": {
-        "by_scores", "cheapest_threshold", "confusion", "label_dependencies", "precision_recall_data",
-        "present_cost",
+        "confusion", "precision_recall_data",
     },
 }  # fmt: skip
 

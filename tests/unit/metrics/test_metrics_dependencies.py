@@ -7,10 +7,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.metrics.dependencies import label_dependencies
+from monitor.core.rows import ProbabilityRows
+from monitor.metrics.dependencies import Dependencies
+from monitor.metrics.dependencies import label_dependencies as of_pairs
 from tests.fakes.whole_rows import rows_of
 
 LABELS = ("invoice", "phishing", "spam")
+
+
+def label_dependencies(rows: ProbabilityRows, threshold: float = 0.5) -> Dependencies:
+    """P(a | b) from the sums by pair that the warehouse takes, here of rows."""
+    columns: dict[str, list[object]] = {
+        name: [] for name in ("a", "b", "n", "true", "both_true", "predicted", "both_predicted")
+    }
+    scored, told = ~np.isnan(rows.probability), rows.probability >= threshold
+    for a, first in enumerate(rows.labels):
+        for b, second in enumerate(rows.labels):
+            held = scored[:, a] & scored[:, b]
+            w, of_a, of_b = rows.weight[held], rows.truth[held, a], rows.truth[held, b]
+            one, other = told[held, a], told[held, b]
+            sums = (held.sum(), w @ of_b, w @ (of_a * of_b), w @ other, w @ (one & other))
+            for name, value in zip(columns, (first, second, *sums), strict=True):
+                columns[name].append(value)
+    return of_pairs(columns)
 
 
 def share(numerator: np.ndarray, condition: np.ndarray, weight: np.ndarray) -> float:

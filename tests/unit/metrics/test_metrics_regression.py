@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from monitor.core.rows import RegressionRows
-from monitor.metrics.regression import REGISTERED
+from monitor.metrics.regression import LEVELS, REGISTERED
 
 POINTS = {metric.name: metric.point for metric in REGISTERED}
 
@@ -82,3 +82,20 @@ def test_the_quantile_of_the_central_interval_is_the_one_of_scipy() -> None:
     from monitor.metrics.regression import _Z, CENTRAL
 
     assert float(ndtri((1 + CENTRAL) / 2)) == _Z
+
+
+@settings(max_examples=60)
+@given(items=st.lists(ITEMS, min_size=1, max_size=30))
+def test_coverage_of_other_levels_is_the_share_within_scipy_s_interval(
+    items: list[tuple[float, float, float, float]],
+) -> None:
+    predicted, actual, deviation, weight = (np.array(column) for column in zip(*items, strict=True))
+    for level in LEVELS:
+        low, high = stats.norm.interval(level / 100, predicted, deviation)
+        expected = np.average((low <= actual) & (actual <= high), weights=weight)
+        found = POINTS[f"interval_coverage_{level}"](numbers(predicted, actual, deviation, weight))
+        assert found == pytest.approx(expected)
+
+
+def test_quantiles_of_the_levels_are_those_of_the_normal_law() -> None:
+    assert {level: stats.norm.ppf((1 + level / 100) / 2) for level in LEVELS} == pytest.approx(LEVELS, abs=1e-15)

@@ -1,0 +1,108 @@
+"""A cost matrix of K classes: what decisions cost, and from which score of the top label on they cost least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.rows import Floats, ProbabilityRows
+from monitor.metrics.groups import over
+from monitor.metrics.row_sums import scores, top_label
+
+PERSON = None
+"""Said for a label: a person decides."""
+_NEVER = 1.0001  # above every score
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestFallback:
+    """The threshold on an item's highest score from which its label costs least, another decision being taken below.
+
+    ``fallback`` is that other decision: a label, or None for a person. Costs are of one item in the mean:
+    ``cost`` with the threshold (above 1: never act), ``present`` of the highest-scored label always, ``by_scores`` of
+    the label with the least expected cost under the scores (Elkan 2001), and ``expected`` what deciding at random by
+    the scores would cost (the lecture's expected misclassification cost).
+    """
+
+    threshold: float
+    fallback: str | None
+    cost: float
+    acting: float
+    present: float
+    by_scores: float
+    expected: float
+
+
+def matrix_of(labels: Sequence[str], costs: Mapping[str, Mapping[str, float]]) -> Floats:
+    """The costs (K, K) by true label (rows) and decision (columns): 0 on the diagonal and 1 beside it unless given.
+
+    Raises ValueError for a label that is not among ``labels``, and for a cost that is negative or not finite.
+
+    >>> matrix_of(("bug", "spam"), {"bug": {"spam": 5}}).tolist()
+    [[0.0, 5.0], [1.0, 0.0]]
+    """
+    place = {label: k for k, label in enumerate(labels)}
+    found = 1.0 - np.eye(len(labels))
+    for true, row in costs.items():
+        for decided, cost in row.items():
+            unknown = next((label for label in (true, decided) if label not in place), None)
+            if unknown is not None:
+                raise ValueError(f"the costs name {unknown!r}, which is no label here: {', '.join(labels)}")
+            if not (np.isfinite(cost) and cost >= 0):
+                raise ValueError(f"a cost is a number of at least 0, not {cost} ({true!r} decided as {decided!r})")
+            found[place[true], place[decided]] = cost
+    return found
+
+
+def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None = None) -> CheapestFallback | None:
+    """The threshold and the decision below it of least mean cost on these items; None without items.
+
+    ``costs`` has shape (K, K) as :func:`matrix_of` makes it; ``review`` is what a person's decision costs (None: none
+    decides). Items without a score take the decision below. Of equal ones the highest threshold, which acts least,
+    then a person, then the label first by name. Chosen and measured on the same rows, so ``cost`` is a little too low.
+
+    >>> rows = ProbabilityRows(("a", "b"), np.array([[0.9, 0.1], [0.6, 0.4]]), np.eye(2)[[0, 1]], np.ones(2), 2)
+    >>> found = cheapest_fallback(rows, matrix_of(("a", "b"), {"b": {"a": 5}}), review=0.5)
+    >>> found.threshold, found.fallback, found.cost, found.present
+    (0.9, None, 0.25, 2.5)
+    """
+    total = float(rows.weight.sum())
+    if not total > 0:
+        return None
+    each = rows.weight[:, None] * (rows.truth @ costs)  # of each item, what each decision costs
+    top, score = top_label(rows), scores(rows)
+    scored = top >= 0
+    acting = np.where(scored, each[np.arange(len(top)), np.maximum(top, 0)], 0.0)
+    names: list[str | None] = [*([PERSON] if review is not None else []), *rows.labels]
+    below = each if review is None else np.column_stack((rows.weight * review, each))
+    levels, index = np.unique(np.where(scored, score.max(axis=1), -1.0), return_inverse=True)
+    sums = np.stack([np.bincount(index, weights=column, minlength=len(levels)) for column in (acting, *below.T)])
+    held = levels >= 0
+    unscored = sums[1:, ~held].sum(axis=1)
+    sums = sums[:, held][:, ::-1]
+    # from "never act" down to the lowest score of a top label
+    acted = np.concatenate(([0.0], np.cumsum(sums[0])))
+    left = np.column_stack((sums[1:].sum(axis=1), sums[1:].sum(axis=1)[:, None] - np.cumsum(sums[1:], axis=1)))
+    cost = (acted + left + unscored[:, None]) / total
+    place = int(np.argmax(cost.min(axis=0) <= cost.min() + 1e-12))
+    fallback = int(np.argmax(cost[:, place] <= cost.min() + 1e-12))
+    thresholds = np.concatenate(([_NEVER], levels[held][::-1]))
+    weights = np.concatenate(([0.0], np.cumsum(np.bincount(index, weights=rows.weight)[held][::-1])))
+    shares = np.nan_to_num(over(score, score.sum(axis=1, keepdims=True)))
+    by_scores = np.round(shares @ costs, 9).argmin(axis=1)  # of equal ones the first, whatever was rounded
+    return CheapestFallback(
+        threshold=float(thresholds[place]),
+        fallback=names[fallback],
+        cost=float(cost[fallback, place]),
+        acting=float(weights[place] / total),
+        present=_mean(acting, scored, rows),
+        by_scores=_mean(each[np.arange(len(top)), by_scores], scored, rows),
+        expected=_mean((shares * each).sum(axis=1), scored, rows),
+    )
+
+
+def _mean(cost: Floats, scored: np.ndarray[tuple[int], np.dtype[np.bool_]], rows: ProbabilityRows) -> float:
+    """The mean over the items that have a score."""
+    return float(over(np.asarray(cost[scored].sum()), np.asarray(rows.weight[scored].sum()), 0.0))

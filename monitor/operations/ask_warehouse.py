@@ -1,0 +1,52 @@
+"""What needs whole items, which the history does not keep: read from the warehouse when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor.context import Monitor
+from monitor.core.records import Window
+from monitor.metrics.cost_matrix import CheapestFallback, cheapest_fallback, matrix_of
+from monitor.metrics.dependencies import Dependencies, label_dependencies
+
+OF_SEVERAL_LABELS = ("multilabel", "multiclass", "top_k")
+
+
+class NothingToAsk(Exception):
+    """There are no such sources, or no rows; the message says what to do."""
+
+
+def dependencies_of(monitor: Monitor, source: str | None, window: Window, most: int) -> tuple[str, Dependencies]:
+    """The source and P(a | b) of its ``most`` most frequent labels. Raises :class:`NothingToAsk`, and as a reading."""
+    name = _one(monitor, source, OF_SEVERAL_LABELS)
+    pairs = monitor.warehouse.label_pairs(name, monitor.config.sources[name], window, most, now=monitor.clock())
+    if not len(pairs["a"]):
+        raise NothingToAsk(f"{name} has no rows in {window.name}")
+    return name, label_dependencies(pairs)
+
+
+def cheapest_of_classes(
+    monitor: Monitor, source: str | None, window: Window, costs: Mapping[str, Mapping[str, float]], review: float | None
+) -> tuple[str, CheapestFallback]:
+    """The source and its cheapest threshold by a cost matrix, of whole rows.
+
+    Raises :class:`NothingToAsk`, ValueError for costs that are none (``matrix_of``), and as a reading does.
+    """
+    name = _one(monitor, source, ("multiclass",))
+    rows = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).whole
+    found = None if rows is None else cheapest_fallback(rows, matrix_of(rows.labels, costs), review)
+    if found is None:
+        raise NothingToAsk(f"{name} has no rows in {window.name}")
+    return name, found
+
+
+def _one(monitor: Monitor, source: str | None, kinds: tuple[str, ...]) -> str:
+    """The source asked for, or the only one of these kinds."""
+    sources = monitor.config.sources
+    names = [name for name, each in sources.items() if each.kind in kinds]
+    if source is not None and source not in names:
+        raise NothingToAsk(f"{source} is of kind {sources[source].kind}; this is of kind {' or '.join(kinds)}")
+    if source is None and len(names) != 1:
+        known = ", ".join(names) or "none"
+        raise NothingToAsk(f"say which source with --source; of kind {' or '.join(kinds)}: {known}")
+    return source or names[0]
