@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, literal, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Row, case, func, literal, select, type_coerce
 from sqlalchemy.types import NullType
 
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
 from monitor.history import tables
-from monitor.history.values import label_key, label_of
+from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_of
 
 _RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
-_STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict")
+_STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict", "blocked")
 _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
 
 
@@ -83,20 +83,24 @@ def _share(shares: Mapping[str, tuple[float, float, float]]) -> ColumnElement[An
 
 
 def verdict_lines(
-    connection: Connection, schedule: Schedule, window_start: datetime, sources: Collection[str]
+    connection: Connection,
+    schedule: Schedule,
+    starts: Sequence[datetime],
+    sources: Collection[str],
+    label: LabelFilter = ANY,
 ) -> list[Verdict]:
-    """The current verdicts of one window with their condition as their only detail: what states and lists show."""
+    """The current verdicts of these windows with their condition as their only detail: what states and marks show."""
     table = tables.verdicts
     condition = table.c.detail["condition"].as_string()
     names = (
         "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
         "population", "outcome", "reason", "severity", "threshold", "n", "windows", *_NUMBERS,
     )  # fmt: skip
-    mine = and_(
-        table.c.window_start == window_start, table.c.schedule == schedule, table.c.current.is_(True),
-        table.c.source.in_(list(sources)),
-    )  # fmt: skip
-    found = connection.execute(select(*(table.c[name] for name in names), condition.label("condition")).where(mine))
+    mine = [table.c.schedule == schedule, table.c.current.is_(True), table.c.source.in_(list(sources))]
+    mine.append(table.c.window_start.in_(list(starts)) if label is ANY else table.c.label == label_key(label))
+    if label is not ANY:  # by its own index, not by that of windows
+        mine.append(table.c.window_start.between(min(starts), max(starts)))
+    found = connection.execute(select(*(table.c[name] for name in names), condition.label("condition")).where(*mine))
     return [_line(row) for row in found]
 
 
@@ -141,3 +145,19 @@ def switch_steps(
         wanted.append(table.c.at >= since)
     columns = (table.c[name] for name in _STEP)
     return list(connection.execute(select(*columns).where(*wanted).order_by(table.c.id)))
+
+
+def segment_numbers(
+    connection: Connection, windows: Sequence[datetime], source: str, label: str | None, metric: str,
+    *, schedule: Schedule,
+) -> list[tuple[tuple[str, str], datetime, float | None, int]]:  # fmt: skip
+    """(segment, window start, value, n) of one metric of all rows in each segment of a label, by window."""
+    table = tables.estimates
+    wanted = (
+        table.c.schedule == schedule, table.c.window_start.in_(list(windows)), table.c.source == source,
+        table.c.label == label_key(label), table.c.segment > "", table.c.metric == metric, table.c.population == "all",
+    )  # fmt: skip
+    columns = (table.c.segment, table.c.window_start, table.c.value, table.c.n)
+    found = connection.execute(select(*columns).where(*wanted).order_by(table.c.window_start, table.c.segment))
+    pairs = ((segment_of(segment), start, value, n) for segment, start, value, n in found)
+    return [(segment, start, value, n) for segment, start, value, n in pairs if segment is not None]

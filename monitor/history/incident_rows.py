@@ -127,6 +127,13 @@ def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident
     return _incidents(connection, tables.incidents.c.root.in_(list(roots)))
 
 
+def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Incident]:
+    """The incidents of one label that were opened since then, or are not resolved, by the time they were opened."""
+    table = tables.incidents
+    own = (table.c.source == source, table.c.label == label_key(label), ~_OF_MONITOR)
+    return _incidents(connection, *own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None)))
+
+
 def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
     """Of each label of a source the newest incident that has a message."""
     table, newest = tables.incidents, tables.incidents.alias()

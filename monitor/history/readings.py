@@ -106,6 +106,18 @@ def load(connection: Connection, schedule: Schedule, window_start: datetime, sou
     )  # fmt: skip
 
 
+def counts_of(
+    connection: Connection, schedule: Schedule, window_start: datetime, source: str, label: str | None
+) -> Counts | None:
+    """The counts of one label in one window, or None."""
+    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
+    table = tables.counts
+    mine = and_(_is_reading(table, schedule, window_start, source), table.c.label == label_key(label))
+    found = connection.execute(select(table.c.data).where(mine)).scalar()
+    return None if found is None else counts_from_bytes(found)
+
+
 def quality(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str | None = None
 ) -> list[RejectedRows]:

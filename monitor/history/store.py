@@ -408,6 +408,9 @@ class Store:
     grid_numbers = _reading(grid_rows.numbers)
     verdict_lines = _reading(grid_rows.verdict_lines)
     switch_steps = _reading(grid_rows.switch_steps)
+    segment_numbers = _reading(grid_rows.segment_numbers)
+    counts_of = _reading(readings.counts_of)
+    incidents_of_label = _reading(incident_rows.of_label)
 
     # Incidents and messages
 

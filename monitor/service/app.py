@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Header, Path, Query, Request
@@ -35,7 +35,7 @@ from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.operations.annotate import LONGEST, NewAnnotation
-from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, static
+from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, PageScope, static
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
 from monitor.service.request_limits import CALLER, RequestLimits, problem_response
@@ -49,6 +49,7 @@ PROMETHEUS = "text/plain; version=0.0.4"
 _SCOPE = "x-scope"
 _QUERY = "x-query"
 _PAGE: Literal["page"] = "page"
+_PAGE_SCOPES: tuple[PageScope, ...] = get_args(PageScope)
 _OPEN: Literal["open"] = "open"
 """The scope of what everybody may read: the documents, which are the same in every installation."""
 _WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
@@ -147,13 +148,13 @@ class Guard:
         """The name of the caller (None: nobody asked for one). Raises :class:`RequestRefused`."""
         if scope == _OPEN:
             return None
-        here = self.local and is_loopback(request.headers.get("host", ""))
-        if here and (scope == _PAGE or (self.tokens is None and scope == "read")):
+        here, reads = self.local and is_loopback(request.headers.get("host", "")), scope in (*_PAGE_SCOPES, "read")
+        if here and (scope == _PAGE or (self.tokens is None and reads)):
             return None
         if self.tokens is None:
-            raise RequestRefused(_R.NOT_LOCAL if scope in ("read", _PAGE) else _R.NO_TOKENS)
-        entry = self._entry(self.tokens, request, page=scope == _PAGE)
-        needed = "read" if scope == _PAGE else scope
+            raise RequestRefused(_R.NOT_LOCAL if reads else _R.NO_TOKENS)
+        entry = self._entry(self.tokens, request, page=scope in _PAGE_SCOPES)
+        needed = "read" if scope in _PAGE_SCOPES else scope
         if needed not in entry.scopes:
             has = f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}"
             raise RequestRefused(_R.SCOPE_MISSING, has)
@@ -618,7 +619,7 @@ def _add_page(page: Page) -> None:
             return Response(status_code=304, headers=headers)
         return Response(made.body, media_type=made.media_type, headers=headers)
 
-    extra = {_SCOPE: _PAGE, _QUERY: sorted(page.query | {"csv"})}
+    extra = {_SCOPE: page.scope, _QUERY: sorted(page.query | {"csv"})}
     for address in (page.address, *page.aliases):
         router.add_api_route(address, get, include_in_schema=False, openapi_extra=extra, response_model=None)
 

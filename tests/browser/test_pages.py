@@ -6,12 +6,17 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from monitor.core.wording import plain_words
 from monitor.evaluation.label_state import State, states_of
 from monitor.history.store import Store
+from monitor.report import words
+from monitor.service.pages.label import STANDARD
 from monitor.service.pages.registry import PAGES
 from tests.browser.conftest import HOSTILE
 from tests.browser.test_report_page import PATIENCE_MS
@@ -19,7 +24,10 @@ from tests.fakes.service import Running
 from tests.fakes.world import WEEKS
 
 pytestmark = pytest.mark.browser
-ADDRESSES = ("", "automation", "weeks", "incidents", "monitor")
+ADDRESSES = (
+    "", "automation", "weeks", "incidents", "monitor", "label/tickets/slipping",
+    "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
+)  # fmt: skip
 
 
 @dataclass
@@ -61,6 +69,35 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(opened: Opened, 
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_has_no_serious_finding(opened: Opened, service: Running, scheme: Literal["light", "dark"]) -> None:
+    opened.page.emulate_media(color_scheme=scheme)
+    found = {}
+    for address in ADDRESSES:
+        opened.page.goto(f"{service.url}/{address}")
+        violations = Axe().run(opened.page).response["violations"]
+        serious = [each for each in violations if each["impact"] in ("serious", "critical")]
+        found |= {(address, v["id"]): [node["html"][:160] for node in v["nodes"][:3]] for v in serious}
+    opened.page.emulate_media(color_scheme="light")
+    assert found == {}
+
+
+@pytest.mark.parametrize("address", ["", "label/tickets/slipping"])
+def test_the_keyboard_reaches_everything_that_can_be_used(opened: Opened, service: Running, address: str) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/{address}")
+    count = page.evaluate(
+        """() => { const all = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
+            .filter(each => each.type !== "hidden" && each.checkVisibility());
+            all.forEach((each, place) => { each.dataset.place = place; }); return all.length; }"""
+    )
+    reached = set()
+    for _ in range(count + 2):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.place"))
+    assert {str(place) for place in range(count)} <= reached
+
+
 def test_an_answer_is_sent_again_only_where_it_changed(service: Running) -> None:
     with service.client() as client:
         for address in ADDRESSES:
@@ -94,6 +131,49 @@ def test_the_overview_shows_the_stored_states_and_every_verdict_of_every_week(op
         for name, letter in zip(names.split(), letters, strict=True):
             mine = {v.outcome for v in verdicts if v.subject == subject and v.window.name == name}
             assert letter in expected(mine), (subject, name)
+
+
+def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}")
+    with Store.from_url(service.place.store_url) as store:
+        estimates = {(e.window.name, e.metric, e.where): e for e in store.estimates(source="tickets", label="slipping")}
+        verdicts = store.verdicts(schedule="weekly", source="tickets", label="slipping")
+        reading = store.load_reading("weekly", max(v.window.start for v in verdicts), "tickets")
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    points = page.locator(".panels title").all_text_contents()
+    for name in WEEKS[7:12]:
+        for series in STANDARD:
+            found = estimates[name, *series].interval
+            said = f"{name}: {words.number(found.value)} ({words.interval(found.low, found.high)})"
+            assert any(point.startswith(said) for point in points), said
+    shown = page.locator("table.numbers tbody tr").first.locator("td").all_inner_texts()
+    assert shown[0].split()[0] == words.number(estimates[WEEKS[11], "ece", "all"].interval.value)
+    assert reading is not None
+    rows = page.locator("table.bins tbody tr td:last-child").all_inner_texts()
+    assert sum(int(each.replace(",", "")) for each in rows) == reading.labels["slipping"].rows
+    newest = [v for v in verdicts if v.window.name == WEEKS[11]]
+    told = page.locator("details.verdict").all_inner_texts()
+    assert len(told) == len(newest) >= 3
+    for verdict in newest:
+        assert any(verdict.id in text and plain_words(verdict) in text for text in told), verdict.rule
+
+
+def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(service.url)
+    page.get_by_role("link", name="slipping", exact=True).click()
+    assert page.get_by_role("heading", level=1).inner_text() == "tickets/slipping"
+    page.select_option("select[name=against]", WEEKS[8])
+    page.wait_for_url(f"**/label/tickets/slipping?**against={WEEKS[8]}")
+    assert f"beside {WEEKS[8]}" in page.locator("#scores").inner_text()
+    page.get_by_role("link", name="incident").first.click()
+    assert page.get_by_role("heading", level=1).inner_text().startswith("Incident")
+    page.go_back()
+    page.get_by_role("link", name="The items behind it").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "Items of slipping"
+    first = float(page.locator("tbody tr").first.locator("td.num").first.inner_text())
+    assert max(first, 1 - first) >= 0.9
 
 
 def expected(outcomes: set[str]) -> str:

@@ -841,7 +841,7 @@ def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(
     ]  # fmt: skip
     both = store.grid_cells("tickets", ["billing"], starts, schedule="weekly", shares=shares | {"auc-floor": (1, 0, 0)})
     assert [(c.worst, c.least) for c in both] == [(3, 0), (3, 0)]
-    lines = store.verdict_lines("weekly", START, ["tickets", "mail"])
+    lines = store.verdict_lines("weekly", [START], ["tickets", "mail"])
     assert {(v.id, v.outcome, v.value, v.detail["condition"]) for v in lines} == {
         ("a0", "breach", 0.05, "increase"), ("b0", "not_evaluated", None, None)
     }  # fmt: skip

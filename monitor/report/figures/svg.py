@@ -42,12 +42,14 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def figure(width: float, height: float, parts: Iterable[str], label: str, **attributes: str) -> Markup:
-    """The whole drawing; ``label`` says in words what it shows."""
+    """The whole drawing; ``label`` says in words what it shows. With links in it, it is no picture but a group."""
+    parts = list(parts)
+    role = "group" if any("<a " in part for part in parts) else "img"
     more = Markup("").join(
         Markup(' {}="{}"').format(name.replace("_", "-"), value) for name, value in attributes.items()
     )
-    head = Markup('<svg viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}"{}>').format(
-        number(width), number(height), number(width), number(height), label, more
+    head = Markup('<svg viewBox="0 0 {} {}" width="{}" height="{}" role="{}" aria-label="{}"{}>').format(
+        number(width), number(height), number(width), number(height), role, label, more
     )
     return head + Markup("").join(Markup(part) for part in parts) + Markup("</svg>")  # noqa: S704 - parts of this module
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -47,6 +47,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+PageScope = Literal["page", "items"]
 WEEKS_SHOWN = 156
 """How many windows a page looks back: three years of weeks."""
 
@@ -125,7 +126,8 @@ class PageContext:
 class Page:
     """One page: its address, as Starlette writes it, what makes it, its name in the navigation ("": not in it).
 
-    ``query`` are the parameters it takes (``csv`` is every page's).
+    ``query`` are the parameters it takes (``csv`` is every page's). ``scope`` "items" is of pages with ids of items:
+    where there are tokens, one is needed on this machine too.
     """
 
     address: str
@@ -133,6 +135,7 @@ class Page:
     nav: str = ""
     aliases: tuple[str, ...] = ()
     query: frozenset[str] = frozenset()
+    scope: PageScope = "page"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class Overview:
         found: list[Verdict] = []
         for start in sorted(set(newest.values())):
             mine = [source for source, own in newest.items() if own == start]
-            found += self.asked.store.verdict_lines("weekly", start, mine)
+            found += self.asked.store.verdict_lines("weekly", [start], mine)
         return found
 
     @cached_property

@@ -1,0 +1,391 @@
+"""``/label/<source>/<label>``: everything the history knows of one label; messages lead here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from markupsafe import Markup
+
+from monitor.automation.as_of import on_spans
+from monitor.automation.state import Allowed, effective
+from monitor.config.model import Rule, SourceConfig
+from monitor.core import documents
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, bin_counts
+from monitor.core.page_paths import label_path
+from monitor.core.records import Estimate, Incident, Interval, Subject, TimelineEvent, Verdict, Where, Window
+from monitor.core.wording import advice, plain_words
+from monitor.evaluation.label_state import SEVERITIES, state_of
+from monitor.metrics.registry import METRICS
+from monitor.report import words
+from monitor.report.decision_checks import text_of
+from monitor.report.explanation import Explanation, VerdictContext, explain
+from monitor.report.figures.panels import (
+    Flag,
+    ScoreBar,
+    SwitchSpan,
+    histogram_svg,
+    reliability_svg,
+    score_bars,
+    small_line,
+    time_panels,
+)
+from monitor.report.figures.reliability import Reliability, reliability_data
+from monitor.report.figures.trend import Trend, trend_data
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.service.problems import ProblemReason, RequestRefused
+
+Series = tuple[str, Where]
+STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"))
+BASELINE = "baseline"
+FLAGS, SEGMENTS, SEGMENT_WEEKS = 60, 24, 26
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvent:
+    """Something that happened to a label: its number on the axis, what it was, and where it leads ("": nowhere)."""
+
+    at: datetime
+    kind: str
+    text: str
+    by: str
+    link: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTrend:
+    """The ECE of one segment over the newest weeks, with the rows of the newest one."""
+
+    column: str
+    value: str
+    ece: float | None
+    rows: int
+    drawn: Markup
+
+
+@dataclass(frozen=True)
+class LabelHistory:
+    """What the page reads of one label, each part once."""
+
+    asked: PageContext
+    subject: Subject
+    windows: Sequence[Window]
+    """Oldest first."""
+    week: Window
+
+    @property
+    def source(self) -> SourceConfig | None:
+        """Its source in alerts.yaml, None where it is there no more."""
+        return self.asked.config.sources.get(self.subject.source)
+
+    @cached_property
+    def rules(self) -> list[Rule]:
+        """The weekly rules on it."""
+        source, label = self.source, self.subject.label
+        critical = source is not None and source.is_critical(label)
+        weekly = self.asked.config.rules_for("weekly")
+        return [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """All current ones, without their details."""
+        starts = [window.start for window in self.windows]
+        return self.asked.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
+
+    @cached_property
+    def baselines(self) -> list[Baseline]:
+        """Every version, the newest last."""
+        return sorted(self.asked.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
+
+    @cached_property
+    def trends(self) -> list[Trend]:
+        """The standard metrics and those of its rules, where they have a value."""
+        named = [(rule.metric, rule.where) for rule in self.rules]
+        watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
+        series = list(dict.fromkeys((*STANDARD, *watched)))
+        found = self.asked.store.grid_numbers(
+            [window.start for window in self.windows], self.subject.source, [self.subject.label], series,
+            schedule="weekly",
+        )  # fmt: skip
+        at = {window.start: window for window in self.windows}
+        estimates = [
+            Estimate(
+                self.subject, at[row.window_start], row.metric, row.population,
+                Interval(row.value, row.low, row.high, None), row.n, 0.0,
+            )
+            for row in found
+        ]  # fmt: skip
+        trends = [
+            trend_data(
+                *each, estimates, self.verdicts, windows=self.windows, baseline=self.reference(each), rules=self.rules
+            )
+            for each in series
+        ]
+        return [trend for trend in trends if not trend.empty]
+
+    def reference(self, series: Series) -> float | None:
+        """The baseline's value: of the newest verdict that compared with it, else the baseline's own textbook value."""
+        metric, where = series
+        mine = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
+        if mine:
+            return max(mine, key=lambda v: v.window.start).baseline
+        known = METRICS[metric]
+        if not self.baselines or known.needs != "counts" or known.rank is not None:
+            return None
+        return known.point(self.baselines[-1].counts.where(where))
+
+    @cached_property
+    def counts(self) -> Counts | None:
+        """Of the week shown."""
+        return self._counts(self.week)
+
+    def _counts(self, window: Window) -> Counts | None:
+        found = self.asked.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
+        return found if found is not None and found.rows else None
+
+    @cached_property
+    def other(self) -> tuple[str, Counts | None]:
+        """What the week is compared with: its name, and its counts. Raises RequestRefused for an unknown week."""
+        wanted = self.asked.text("against") or BASELINE
+        if wanted == BASELINE:
+            return self._baseline()
+        found = next((window for window in self.windows if window.name == wanted), None)
+        if found is None:
+            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
+        return wanted, self._counts(found)
+
+    def _baseline(self) -> tuple[str, Counts | None]:
+        if not self.baselines:
+            return "", None
+        newest = self.baselines[-1]
+        return f"baseline {newest.version} ({newest.first_window} to {newest.last_window})", newest.counts
+
+    @property
+    def automation(self) -> Allowed:
+        """Whether it may act now."""
+        stored = {(each.source, each.label): each for each in self.asked.store.switches()}
+        own = self.asked.store.switch(self.subject.source, self.subject.label)
+        whole = None if self.subject.label is None else stored.get((self.subject.source, None))
+        return effective(own, self.asked.now.astimezone(UTC), whole=whole)
+
+
+def make(asked: PageContext) -> PageContent:
+    """The page of a label. Raises RequestRefused for one that the history does not know."""
+    subject = Subject(asked.text("source"), asked.text("label") or None)
+    newest = asked.weeks()
+    seen = LabelHistory(asked, subject, newest[::-1], asked.week() or _nothing())
+    _check_known(seen)
+    verdicts = _of_week(seen)
+    events, reliability, bars = _events(seen), _reliability(seen), _bars(seen)
+    name, _ = seen.other
+    trends = seen.trends
+    values: dict[str, Any] = {
+        "subject": subject, "week": seen.week, "weeks": [window.name for window in newest], "against": name,
+        "state": state_of(v.verdict for v in verdicts), "automation": seen.automation, "explained": verdicts,
+        "plain_words": plain_words, "advice": advice, "check_text": text_of, "documents": documents.pages(),
+        "panels": _panels(seen, trends, events) if trends else Markup(), "trends": trends,
+        "events": events[::-1], "segments": _segments(seen), "reliability": reliability, "bars": bars,
+        "drawn_reliability": reliability and reliability_svg(reliability, (seen.week.name, name)),
+        "drawn_scores": bars and histogram_svg(bars, _automate_at(seen), (seen.week.name, name)),
+        "automate_at": _automate_at(seen), "items": f"{label_path(subject.source, subject.label)}",
+        "baselines": seen.baselines,
+    }  # fmt: skip
+    tables = {
+        "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),
+        "reliability": lambda: _bin_table(reliability), "scores": lambda: _bar_table(bars),
+        "segments": lambda: _segment_table(seen), "events": lambda: _event_table(events),
+    }  # fmt: skip
+    return PageContent("label.html.j2", subject.name, values, tables)
+
+
+def _nothing() -> Window:
+    raise RequestRefused(ProblemReason.UNKNOWN_LABEL, "no week has been evaluated yet")
+
+
+def _check_known(seen: LabelHistory) -> None:
+    source = seen.subject.source
+    if seen.source is None and not seen.asked.store.known_labels(source):
+        raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
+    known = seen.verdicts or seen.trends or seen.subject.label in seen.asked.store.known_labels(source)
+    if not known and seen.subject.label is not None:
+        raise RequestRefused(ProblemReason.UNKNOWN_LABEL)
+
+
+def _automate_at(seen: LabelHistory) -> float:
+    return 1.0 if seen.source is None else seen.source.automate_from(seen.subject.label)
+
+
+def _of_week(seen: LabelHistory) -> list[Explanation]:
+    """Every verdict of the week shown with its explanation, the worst first."""
+    source, label, start = seen.subject.source, seen.subject.label, seen.week.start
+    verdicts = seen.asked.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
+    estimates = seen.asked.store.estimates(schedule="weekly", source=source, label=label, window_start=start)
+    alone = {(e.metric, e.where): e for e in estimates}
+    versions = {baseline.version: baseline for baseline in seen.baselines}
+    order = ("breach", "unconfirmed", "not_evaluated", "ok")
+    worst_first = sorted(verdicts, key=lambda v: (order.index(v.outcome), SEVERITIES.index(v.severity), v.rule))
+    return [
+        explain(VerdictContext(
+            v, seen.asked.config.revision, versions.get(v.baseline_version or 0), alone.get((v.metric, v.where))
+        ))
+        for v in worst_first
+    ]  # fmt: skip
+
+
+# Over time
+
+
+def _panels(seen: LabelHistory, trends: Sequence[Trend], events: Sequence[LabelEvent]) -> Markup:
+    missing: dict[str, set[str]] = {}
+    for verdict in seen.verdicts:
+        if verdict.outcome == "not_evaluated":
+            missing.setdefault(verdict.metric, set()).add(verdict.window.name)
+    flags = [Flag(e.at, e.number, e.text) for e in events[-FLAGS:]]
+    return time_panels(trends, missing, flags, list(_spans(seen)), seen.week.name, seen.windows[-1].end)
+
+
+def _spans(seen: LabelHistory) -> Iterator[SwitchSpan]:
+    """What automation did over the weeks: off, on, or on but for some scores."""
+    start, end = seen.windows[0].start, min(seen.windows[-1].end, seen.asked.now)
+    steps = seen.asked.store.switch_steps(seen.subject.source, [seen.subject.label])
+    own = [step for step in steps if step.label == (seen.subject.label or "")]
+    whole = [step for step in steps if step.label == ""] if seen.subject.label else []
+    zone = seen.asked.config.zone
+
+    def said(what: str, since: datetime, until: datetime) -> str:
+        return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
+
+    yield SwitchSpan(start, end, "isoff", said("off where nothing else is said,", start, end))
+    for since, until in on_spans(own, whole, start, end):
+        yield SwitchSpan(since, until, "ison", said("on", since, until))
+    for place, step in enumerate(own):
+        following = own[place + 1].at if place + 1 < len(own) else end
+        if step.blocked and step.to_state == "on" and following > start:
+            ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
+            yield SwitchSpan(step.at, following, "isblocked", said(f"scores {ranges} blocked", step.at, following))
+
+
+def _events(seen: LabelHistory) -> list[LabelEvent]:
+    """The timeline, incidents, and changes of the switch by people, oldest first, numbered."""
+    source, label, store = seen.subject.source, seen.subject.label, seen.asked.store
+    since, until = seen.windows[0].start, max(seen.windows[-1].end, seen.asked.now)
+    found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
+    for incident in store.incidents_of_label(source, label, since=since):
+        found += _incident_events(incident, seen.asked.request.root)
+    ordered = sorted(found, key=lambda event: (event.at, event.kind, event.text))
+    return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
+
+
+def _timeline_event(event: TimelineEvent) -> LabelEvent:
+    return LabelEvent(event.at, event.kind.replace("_", " "), event.text, event.by)
+
+
+def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
+    link, rule = f"{root}incidents/{incident.id}", incident.rule
+    by, over = incident.acknowledged_by or "", incident.resolved_by or ""
+    yield LabelEvent(incident.opened_at, "incident", f"{rule} opened ({incident.reason})", "", link)
+    if incident.acknowledged_at is not None:
+        yield LabelEvent(incident.acknowledged_at, "incident", f"{rule} acknowledged", by, link)
+    if incident.resolved_at is not None:
+        yield LabelEvent(incident.resolved_at, "incident", f"{rule} resolved", over, link)
+
+
+# One week
+
+
+def _reliability(seen: LabelHistory) -> Reliability | None:
+    """The week's bins beside those of the baseline or of another week, on the baseline's edges where there are any."""
+    if seen.counts is None:
+        return None
+    evaluation = seen.asked.config.evaluation
+    edges = (seen.baselines[-1].edges if seen.baselines else edges_of(seen.counts, evaluation))["all"]
+    _, other = seen.other
+    then = None if other is None else bin_counts(other, edges)
+    return reliability_data(bin_counts(seen.counts, edges), then, confidence=evaluation.confidence)
+
+
+def _bars(seen: LabelHistory) -> tuple[ScoreBar, ...]:
+    return () if seen.counts is None else score_bars(seen.counts, seen.other[1])
+
+
+def _segments(seen: LabelHistory) -> list[SegmentTrend]:
+    """The largest segments over the newest weeks up to the one shown, by column and size."""
+    shown = [window.start for window in seen.windows if window.start <= seen.week.start][-SEGMENT_WEEKS:]
+    rows = seen.asked.store.segment_numbers(
+        shown, seen.subject.source, seen.subject.label, "ece", schedule="weekly"
+    )  # fmt: skip
+    found: dict[tuple[str, str], dict[datetime, tuple[float | None, int]]] = {}
+    for segment, start, value, n in rows:
+        found.setdefault(segment, {})[start] = value, n
+    high = max((value or 0.0 for _, _, value, _ in rows), default=0.0)
+    made = []
+    for (column, name), values in found.items():
+        newest, n = values.get(shown[-1], (None, 0))
+        line = [values.get(start, (None, 0))[0] for start in shown]
+        drawn = small_line(line, high, f"ECE of {column} {name} over {len(shown)} weeks, up to {high:.3f}")
+        made.append(SegmentTrend(column, name, newest, n, drawn))
+    largest = sorted(made, key=lambda each: -each.rows)[:SEGMENTS]
+    return sorted(largest, key=lambda each: (each.column, -each.rows))
+
+
+# As tables
+
+
+def _trend_table(trends: Sequence[Trend]) -> Table:
+    head = ("week", "start", "metric", "where", "value", "low", "high", "n", "breach", "baseline", "thresholds")
+    return Table(head, (
+        (p.window, p.start, t.metric, t.where, p.value, p.low, p.high, p.n, int(p.breach), t.baseline,
+         "; ".join(f"{line.rule} {line.level}" for line in t.thresholds if line.level is not None))
+        for t in trends for p in t.points
+    ))  # fmt: skip
+
+
+def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    head = (
+        "id", "week", "rule", "metric", "where", "outcome", "reason", "severity", "value", "low", "high", "baseline",
+        "change", "change_low", "change_high", "p_adjusted", "threshold", "n", "windows",
+    )  # fmt: skip
+    ordered = sorted(verdicts, key=lambda v: (v.window.start, v.rule))
+    return Table(head, (
+        (v.id, v.window.name, v.rule, v.metric, v.where, v.outcome, v.reason.value, v.severity, v.value, v.low, v.high,
+         v.baseline, v.change, v.change_low, v.change_high, v.p_adjusted, v.threshold, v.n, v.windows)
+        for v in ordered
+    ))  # fmt: skip
+
+
+def _bin_table(found: Reliability | None) -> Table:
+    head = ("which", "lower", "upper", "mean_score", "rate", "low", "high", "n")
+    both = () if found is None else (("week", found.points), ("other", found.baseline))
+    return Table(
+        head, ((which, p.lower, p.upper, p.score, p.rate, p.low, p.high, p.n) for which, ps in both for p in ps)
+    )
+
+
+def _bar_table(bars: Sequence[ScoreBar]) -> Table:
+    return Table(
+        ("low", "high", "rows", "hits", "share_in_other"), ((b.low, b.high, b.rows, b.hits, b.other) for b in bars)
+    )
+
+
+def _segment_table(seen: LabelHistory) -> Table:
+    at = {window.start: window.name for window in seen.windows}
+    rows = seen.asked.store.segment_numbers(
+        list(at), seen.subject.source, seen.subject.label, "ece", schedule="weekly"
+    )  # fmt: skip
+    return Table(
+        ("week", "column", "value", "ece", "n"), ((at[start], *segment, v, n) for segment, start, v, n in rows)
+    )
+
+
+def _event_table(events: Sequence[LabelEvent]) -> Table:
+    return Table(("at", "kind", "what", "by"), ((e.at, e.kind, e.text, e.by) for e in events))
+
+
+PAGE = Page(
+    "/label/{source}/{label:path}", make, aliases=("/label",), query=frozenset({"week", "against", "source", "label"})
+)
