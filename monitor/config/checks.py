@@ -290,7 +290,7 @@ def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
 
 def _repeated_entries(document: Document) -> Found:
     lists = [(*source, key) for source, _ in document.named("sources") for key in ("segments", "features")]
-    lists += [(*rule, key) for rule, _ in document.listed("rules") for key in ("actions", "segments")]
+    lists += [(*rule, key) for rule, _ in document.listed("rules") for key in ("actions", "segments", "mute")]
     for path in (*lists, ("automation", "operators")):
         seen: set[object] = set()
         for item, value in document.listed(*path):
@@ -384,6 +384,15 @@ def _falling_metrics(document: Document) -> Found:
         if document.get(*path, "condition") == "decrease" and known and metric not in _FALLING:
             summary = f"condition: decrease is about {', '.join(_FALLING[:-1])} and {_FALLING[-1]}, not about {metric}"
             yield document.problem("CAL024", (*path, "condition"), summary, "condition: increase, or metric: roc_auc")
+
+
+def _mutable_rules(document: Document) -> Found:
+    """Only a rise of a calibration error is said to come from another mix."""
+    for path, _ in document.listed("rules"):
+        rise = document.get(*path, "condition") == "increase" and document.get(*path, "metric") in ("ece", "mce")
+        if document.get(*path, "mute") is not None and not rise:
+            summary = "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else"
+            yield document.problem("CAL024", (*path, "mute"), summary, "no mute", at_key=True)
 
 
 def _thresholds(document: Document) -> Found:
@@ -484,6 +493,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _keys_of_segments,
     _keys_of_plain,
     _falling_metrics,
+    _mutable_rules,
     _repeated_entries,
     _rule_ids,
     _measures,

@@ -17,6 +17,8 @@ Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
 Certainty = Literal["none", "significant"]
 JudgedValue = Literal["debiased", "plug_in"]
+Mutable = Literal["class_mix", "traffic_mix"]
+"""Reasons of a breach that a rule may leave out: another share of true items, or more traffic where it was wrong."""
 TestName = Literal["ks", "psi", "chi_square"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
@@ -193,10 +195,11 @@ class Rule(Later, Strict):
     ``average_run_length`` is how many weeks evidence that accumulates is quiet in the mean where nothing is wrong, for
     all labels of a source together. ``certainty`` "none" asks for no p-value, ``value`` "plug_in" compares the textbook
     value with the threshold: both together are the decision of textbooks. ``segments`` names the columns of a rule of
-    ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores.
+    ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores. What has a reason in
+    ``mute`` is no breach, but unconfirmed.
     """
 
-    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments"})
+    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments", "mute"})
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -216,6 +219,7 @@ class Rule(Later, Strict):
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
     certainty: Certainty = "significant"
     value: JudgedValue = "debiased"
+    mute: tuple[Mutable, ...] = ()
 
     @property
     def is_plain(self) -> bool:

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     INCREASED = "increased"
     DECREASED = "decreased"
     TRAFFIC_MIX = "traffic_mix"
+    CLASS_MIX = "class_mix"
     ABOVE_THRESHOLD = "above_threshold"
     BELOW_THRESHOLD = "below_threshold"
     DISTRIBUTION_SHIFTED = "distribution_shifted"

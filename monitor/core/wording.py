@@ -315,6 +315,8 @@ def _breach(verdict: Verdict) -> str:
             f"has more traffic where scores were already wrong: {_now_and_then(verdict)}; "
             "at equal scores no change was found"
         )
+    if verdict.reason == Reason.CLASS_MIX:
+        return f"{_rise(verdict)}, as {_mix_words(verdict)}"
     if verdict.reason == Reason.DECREASED:
         return _fall(verdict)
     rose = verdict.reason == Reason.INCREASED
@@ -367,6 +369,15 @@ def _fall(verdict: Verdict) -> str:
     if verdict.metric == "accuracy":
         return f"is correct less often than before: {_now_and_then(verdict)}"
     return f"separates right from wrong worse than before: {_now_and_then(verdict)}"
+
+
+def _mix_words(verdict: Verdict) -> str:
+    """Which change of the class mix explains a rise, and which rise it was expected to bring."""
+    mix = verdict.detail.get("class_mix", {})
+    now, then, rise = (mix.get(name) for name in ("now", "then", "expected_rise"))
+    if now is None or then is None or rise is None:
+        return "expected of another share of true items"
+    return f"expected of {percent(now)} true items instead of {percent(then)} ({rise:+.3f})"
 
 
 def _worst(verdict: Verdict) -> str:
@@ -516,6 +527,8 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
 _UNCONFIRMED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NOT_SIGNIFICANT_IN_FAMILY: _not_significant,
     Reason.STREAK_INCOMPLETE: _streak_incomplete,
+    Reason.CLASS_MIX: lambda v: f"is {unconfirmed_words(v)}: {_beyond(v)}, as {_mix_words(v)}",
+    Reason.TRAFFIC_MIX: lambda v: f"is {unconfirmed_words(v)}: {_beyond(v)}, from more traffic where scores were wrong",
 }
 
 _FINE: dict[Reason, Callable[[Verdict], str]] = {Reason.WITHIN_THRESHOLD: _within}
@@ -565,6 +578,8 @@ _ADVICE = {
     "meaning. Recalibration cannot fix this: go back, or retrain and pin a new baseline.",
     Reason.TRAFFIC_MIX: "Compare model versions, channels and languages with the baseline's. "
     "Recalibrate where scores were already wrong.",
+    Reason.CLASS_MIX: "Nothing is broken if the new share of true items is the season's. If it stays, recalibrate; "
+    "a season that returns may be left out with `mute: [class_mix]`.",
     Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well. "
     "If the new traffic is here to stay, pin a new baseline.",
     Reason.WITHIN_THRESHOLD: "Nothing to do.",

@@ -30,6 +30,7 @@ from monitor.inference.change import (
     mce_level_ps,
     mover,
 )
+from monitor.inference.class_mix import class_mix
 from monitor.inference.detectability import (
     Limits,
     ece_increase_detectables,
@@ -391,7 +392,22 @@ def _increased(look: RuleSample, now: Interval, worst: dict[str, Any], then: Int
     asked = look.rule.measure == "ece" and p_value < evaluation.false_discovery_rate
     p_rate = ece_rate_p(*look.pair, confidence=evaluation.confidence) if asked else None
     rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
-    return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned)
+    mix = _class_mix(look, now.value - then.value) if p_value < evaluation.false_discovery_rate else {}
+    return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned | mix)
+
+
+def _class_mix(look: RuleSample, rise: float) -> dict[str, Any]:
+    """Whether another share of true items alone explains a rise; of scores that are the label's probability."""
+    found = class_mix(*look.tables) if look.sample.score_is == "probability_of_label" else None
+    if found is None:
+        return {}
+    expected = found.expected_rise(look.rule.measure)
+    explains = found.is_all and expected > 0 and rise - expected <= look.rule.threshold
+    told = {
+        "now": found.now, "then": found.then, "p_value": found.p_value, "fit": found.fit, "expected_rise": expected,
+        "explains": explains,
+    }  # fmt: skip
+    return {"class_mix": told}
 
 
 def _plain_changes(looks: Sequence[RuleSample]) -> list[Measurement]:

@@ -80,8 +80,8 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     significant = _significant(rule, evidence, p_adjusted, rate)
     asked = (*evidence.checks, beyond, *running, significant)
     if beyond.passed and streak.passed and significant.passed:
-        reason, behaviour = _breach(rule, evidence, rate)
-        return VerdictDecision("breach", reason, (*asked, *behaviour))
+        reason, causes = _breach(rule, evidence, rate)
+        return VerdictDecision("unconfirmed" if reason in rule.mute else "breach", reason, (*asked, *causes))
     asked += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
     if not evidence.adequate:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, asked)
@@ -121,11 +121,16 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
         return Reason.DECREASED, ()
     if rule.condition != "increase":
         return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
-    if evidence.p_rate is None:
-        return Reason.INCREASED, ()
-    # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
-    behaviour = DecisionCheck("behaviour", evidence.p_rate < rate, ("p_rate", "rate"))
-    return Reason.INCREASED if behaviour.passed else Reason.TRAFFIC_MIX, (behaviour,)
+    causes: tuple[DecisionCheck, ...] = ()
+    if evidence.p_rate is not None:
+        # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
+        causes = (DecisionCheck("behaviour", evidence.p_rate < rate, ("p_rate", "rate")),)
+        if not causes[0].passed:
+            return Reason.TRAFFIC_MIX, causes
+    if "class_mix" not in evidence.detail:
+        return Reason.INCREASED, causes
+    mix = DecisionCheck("class_mix", evidence.detail["class_mix"]["explains"], ("class_mix",))
+    return Reason.CLASS_MIX if mix.passed else Reason.INCREASED, (*causes, mix)
 
 
 def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:

@@ -169,7 +169,7 @@ def _by_action(action: str) -> Fits:
 
 
 def _by_metric(metrics: Collection[str]) -> Fits:
-    return lambda verdict, _: verdict.metric in metrics and verdict.reason != Reason.TRAFFIC_MIX
+    return lambda verdict, _: verdict.metric in metrics and verdict.reason not in (Reason.TRAFFIC_MIX, Reason.CLASS_MIX)
 
 
 def _by_reason(*reasons: Reason) -> Fits:
@@ -197,6 +197,9 @@ ADVICE: tuple[AdviceRow, ...] = (
     _row("version_changed", "breach", "investigate", "compare the model versions", _mix(new_version=True)),
     _row("traffic_moved", "breach", "investigate",
          "find the segment that grew, and recalibrate where its scores were wrong before", _mix(new_version=False)),
+    _row("class_mix_moved", "breach", "investigate",
+         "check whether the share of true items is the season's; recalibrate if it stays",
+         _by_reason(Reason.CLASS_MIX)),
     _row("data_shifted", "breach", "investigate",
          "check whether ECE or shortfall moved too; pin a new baseline if the new traffic stays",
          _by_reason(Reason.DISTRIBUTION_SHIFTED)),

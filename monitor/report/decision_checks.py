@@ -258,6 +258,16 @@ def _behaviour(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     return question, f"with the gaps of both windows pooled {equals('p', p_rate)}, {which}"
 
 
+def _class_mix(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
+    """Asked of a breach only: does another share of true items alone explain it?"""
+    question, mix = "Does another share of true items explain it?", verdict.detail.get("class_mix")
+    if mix is None:
+        return question, "so says the verdict; its numbers were not stored"
+    shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
+    fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
+    return question, f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
+
+
 def _could_be_seen(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     parts = [_rows_words(verdict)]
     most = verdict.detail.get("seen_at_most")
@@ -285,7 +295,7 @@ def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 _GATES = (_readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result)
-_DECISIONS = (_enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _could_be_seen)
+_DECISIONS = (_enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _class_mix, _could_be_seen)
 _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
     words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
 }
@@ -345,7 +355,7 @@ def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
         could = detail.get("adequate", reason != Reason.TOO_FEW_ROWS)
         yield DecisionCheck("could_be_seen", could, ("n", "rows_needed", "detectable", "seen_at_most"))
     elif rises(verdict) and detail.get("p_rate", "not stored") is not None:
-        yield DecisionCheck("behaviour", reason == Reason.INCREASED, ("p_rate", "rate"))
+        yield DecisionCheck("behaviour", reason in (Reason.INCREASED, Reason.CLASS_MIX), ("p_rate", "rate"))
 
 
 def _known(*, yes: bool, no: bool) -> bool | None:

@@ -456,6 +456,8 @@ def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> s
         return "and not breach because nothing was measured"
     if _failed(checks, "enough_rows"):
         return "and not breach because there are too few rows"
+    if verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
+        return f"and not breach because the rule leaves out {verdict.reason.value} (mute)"
     stop = _failed(checks, "beyond", "every_window", "sure", "enough_evidence")
     if measured(verdict) is None:
         return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
@@ -497,7 +499,7 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
 def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.detail.get("certainty") == "none":
         return "and not left unjudged because there were the rows that the rule asks for"
-    if verdict.outcome == "breach":
+    if verdict.outcome == "breach" or verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
         few = verdict.detail.get("adequate") is False
         return "and not left unjudged because what is significant needs no more rows, few as they are" if few else ""
     text = "and not left unjudged because the rows could have shown a change that matters"
@@ -527,12 +529,18 @@ _INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[DecisionCheck, ...]], str]] 
 }
 
 
+_MIXES = {
+    Reason.TRAFFIC_MIX: "at equal scores no other behaviour shows: traffic moved to where it was wrong",
+    Reason.CLASS_MIX: "another share of true items alone brings about such a rise",
+}
+
+
 def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.detail.get("certainty") == "none":
         return "and whether chance or the traffic alone did it was not asked"
     p_rate = verdict.detail.get("p_rate")
-    if verdict.reason == Reason.TRAFFIC_MIX:
-        return "and not increased because at equal scores no other behaviour shows: traffic moved to where it was wrong"
+    if verdict.reason in _MIXES:
+        return f"and not increased because {_MIXES[verdict.reason]}"
     if verdict.reason == Reason.INCREASED and p_rate is not None:
         return "and not traffic_mix because it behaves differently at equal scores too"
     if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:

@@ -234,6 +234,7 @@ CHECKED = {
     "Is there enough evidence?": lambda r: r["detail"]["evidence"] >= r["detail"]["needed"],
     "Is it significant?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
     "Could a change that matters have been seen?": lambda r: bool(r["detail"].get("adequate")),
+    "Does another share of true items explain it?": lambda r: r["reason"] == "class_mix",
     "Does the label behave differently at equal scores?": lambda r: r["detail"]["p_rate"] < r["detail"]["rate"],
 }
 

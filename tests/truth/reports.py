@@ -31,7 +31,8 @@ _CLAUSE = re.compile(
     r"(?=(?:critical|warning|info) breach: |(?:above|below) the limit, not confirmed: |not evaluated: |ok: |no rule$)"
 )
 REASONS = (
-    "within_threshold", "not_significant_in_family", "streak_incomplete", "increased", "traffic_mix", "above_threshold",
+    "within_threshold", "not_significant_in_family", "streak_incomplete", "increased", "traffic_mix", "class_mix",
+    "above_threshold",
     "below_threshold", "distribution_shifted", "no_baseline", "in_baseline", "too_few_rows", "scores_moved", "no_rows",
     "rejected_rows", "relation_error", "warehouse_failed",
 )  # fmt: skip
@@ -244,6 +245,7 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"recalibrate.*", _BREACH, lambda v: v["metric"] in ("ece", "mce", "shortfall")),
     (r"find out what changed since the baseline.*", _BREACH, lambda v: v["reason"] == "increased"),
     (r"compare the model versions.*|find the segment that grew.*", _BREACH, lambda v: v["reason"] == "traffic_mix"),
+    (r"check whether the share of true items is.*", _BREACH, lambda v: v["reason"] == "class_mix"),
     (r"check whether ECE or shortfall moved too.*", _BREACH, lambda v: v["reason"] == "distribution_shifted"),
     (r"read some of the wrong items.*", _BREACH, lambda v: True),
     (r"treat it as a breach until you know why.*", _SILENT, lambda v: v["reason"] == "scores_moved"),

@@ -71,13 +71,31 @@ def _overconfident(
     reader.check(rows in (of[row["population"]], "automated items"), "population", text, row["population"])
 
 
+_MIX = rf"(?:, as expected of (?P<share>{NUMBER})% true items instead of (?P<before>{NUMBER})% \((?P<rise>{NUMBER})\))?"
+
+
+def _mixed(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
+    """What is said of a change of the class mix, and only where that is the reason."""
+    said = found["share"] is not None
+    reader.equal("class mix", text, said, row["reason"] == "class_mix")
+    if said:
+        mix = row["detail"]["class_mix"]
+        reader.number("true items", text, found["share"], mix["now"], scale=100)
+        reader.number("true items before", text, found["before"], mix["then"], scale=100)
+        reader.number("expected rise", text, found["rise"], mix["expected_rise"])
+
+
 @VERDICT.add(
-    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}), was (?P<then>{NUMBER}) in the baseline{_POOLED}"
+    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}), was (?P<then>{NUMBER}) in the baseline"
+    rf"{_MIX}{_POOLED}"
 )
-def _worse(reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, pooled: Any) -> None:
+def _worse(
+    reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, pooled: Any, **mix: Any
+) -> None:
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("metric", text, TITLES[title], row["metric"])
-    reader.equal("reason", text, "increased", row["reason"])
+    reader.check(row["reason"] in ("increased", "class_mix"), "reason", text, row["reason"])
+    _mixed(reader, text, row, mix)
     reader.number("value", text, now, row["value"])
     reader.number("baseline", text, then, row["baseline"])
 
@@ -98,12 +116,13 @@ def _fell(reader: Reader, text: str, row: Row, who: str, title: str, now: str, t
 
 @VERDICT.add(
     rf"{_WHO}is worst in scores (?P<low>[\d.]+) to (?P<high>[\d.]+): (?P<off>{NUMBER}) points too (?P<way>high|low)"
-    rf"(?: \(baseline (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_POOLED}"
+    rf"(?: \(baseline (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_MIX}{_POOLED}"
 )
 def _worst_range(
     reader: Reader, text: str, row: Row, who: str, low: str, high: str, off: str, way: str, then: Any, limit: Any,
-    pooled: Any,
+    pooled: Any, **mix: Any,
 ) -> None:  # fmt: skip
+    _mixed(reader, text, row, mix)
     _begins(reader, text, row, who, "breach", pooled)
     ends = row["detail"]["worst_range"]
     reader.number("worst range", text, low, ends[0])
@@ -166,7 +185,8 @@ def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
 
 @VERDICT.add(
     rf"{_WHO}is (?:above|below) the limit, not confirmed: {_HELD}{_POOLED}, "
-    rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|but not yet (?P<asks>\d+) (?:days|weeks) in a row"
+    rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|as expected of (?P<share>{NUMBER})% true items instead of "
+    rf"(?P<before>{NUMBER})% \((?P<rise>{NUMBER})\)|(?P<traffic>from more traffic where scores were wrong)|but not yet (?P<asks>\d+) (?:days|weeks) in a row"
     rf"|evidence (?P<evidence>{NUMBER}) of the (?P<needed>{NUMBER}) needed)(?: \((?P<later>\d+) (?:weeks|days) pooled\))?"
 )
 def _unconfirmed(
@@ -184,6 +204,8 @@ def _unconfirmed(
 ) -> None:
     _begins(reader, text, row, who, "unconfirmed", pooled or later)
     _held(reader, text, row, found)
+    _mixed(reader, text, row, found)
+    reader.equal("traffic", text, found["traffic"] is not None, row["reason"] == "traffic_mix")
     reader.number("adjusted p", text, p, row["p_adjusted"])
     reader.number("evidence", text, evidence, row["detail"].get("evidence"))
     reader.number("evidence needed", text, needed, row["detail"].get("needed"))

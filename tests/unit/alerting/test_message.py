@@ -423,7 +423,7 @@ OUTCOMES: dict[Reason, Outcome] = {
     **dict.fromkeys((Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE), "unconfirmed"),
     **dict.fromkeys(
         (Reason.INCREASED, Reason.DECREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
-         Reason.DISTRIBUTION_SHIFTED),
+         Reason.DISTRIBUTION_SHIFTED, Reason.CLASS_MIX),
         "breach",
     ),
     **dict.fromkeys(

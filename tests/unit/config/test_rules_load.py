@@ -56,7 +56,7 @@ rules:
   - {id: ece-two-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2, severity: critical, actions: [slack, disable_automation]}
   - {id: auc-floor, metric: roc_auc, condition: below, threshold: 0.80, schedule: weekly, severity: warning, actions: [slack]}
   - {id: missed-phishing, metric: false_negative_rate, match: {label: phishing}, condition: above, threshold: 0.02, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
-  - {id: score-shift, test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: [slack]}
+  - {id: score-shift, test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: []}
 automation:
   when_not_evaluated: keep        # or disable: no default, it must be written
   lease: 9d

@@ -18,6 +18,8 @@ WINDOW = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02, actions=("slack", "disable_automation"))
 ABOVE = Rule(id="above", metric="mce", condition="above", threshold=0.2)
 BELOW = Rule(id="below", metric="roc_auc", condition="below", threshold=0.8)
+MUTED = RISE.model_copy(update={"mute": ("class_mix",)})
+MIX = {"class_mix": {"explains": True}}
 KS = Rule(id="ks", test="ks", column="score", threshold=0.1)
 PSI = Rule(id="psi", test="psi", column="score", threshold=0.2)
 
@@ -32,6 +34,12 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
     [
         (RISE, evidence(p_rate=1e-9), 1e-9, "breach", Reason.INCREASED),
         (RISE, evidence(p_rate=0.4), 1e-9, "breach", Reason.TRAFFIC_MIX),
+        (RISE, evidence(p_rate=0.4, detail=MIX), 1e-9, "breach", Reason.TRAFFIC_MIX),
+        (RISE, evidence(p_rate=1e-9, detail=MIX), 1e-9, "breach", Reason.CLASS_MIX),
+        (RISE, evidence(detail={"class_mix": {"explains": False}}), 1e-9, "breach", Reason.INCREASED),
+        (MUTED, evidence(detail=MIX), 1e-9, "unconfirmed", Reason.CLASS_MIX),
+        (MUTED, evidence(p_rate=0.4), 1e-9, "breach", Reason.TRAFFIC_MIX),
+        (MUTED, evidence(beyond=False, detail=MIX), 1e-9, "ok", Reason.WITHIN_THRESHOLD),
         (ABOVE, evidence(), 1e-9, "breach", Reason.ABOVE_THRESHOLD),
         (BELOW, evidence(), 1e-9, "breach", Reason.BELOW_THRESHOLD),
         (KS, evidence(), 1e-9, "breach", Reason.DISTRIBUTION_SHIFTED),

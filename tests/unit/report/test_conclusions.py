@@ -57,7 +57,7 @@ OK = verdict("ok", reason=Reason.WITHIN_THRESHOLD)
 TOO_FEW = verdict("not_evaluated", reason=Reason.TOO_FEW_ROWS, rule="few", condition="increase")
 BREACHES = (
     Reason.INCREASED, Reason.DECREASED, Reason.TRAFFIC_MIX, Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD,
-    Reason.DISTRIBUTION_SHIFTED,
+    Reason.DISTRIBUTION_SHIFTED, Reason.CLASS_MIX,
 )  # fmt: skip
 UNCONFIRMED = (Reason.NOT_SIGNIFICANT_IN_FAMILY, Reason.STREAK_INCOMPLETE)
 
@@ -193,6 +193,7 @@ def test_more_rows_are_asked_for_by_a_verdict_and_never_beside_a_confirmed_breac
         (verdict("breach", "ece", Reason.ABOVE_THRESHOLD), "scores_off"),
         (verdict("breach", "accuracy", Reason.BELOW_THRESHOLD), "level_missed"),
         (verdict("breach", "ece", Reason.TRAFFIC_MIX), "traffic_moved"),
+        (verdict("breach", "ece", Reason.CLASS_MIX), "class_mix_moved"),
         (verdict("breach", "ks", Reason.DISTRIBUTION_SHIFTED), "data_shifted"),
         (verdict("not_evaluated", reason=Reason.SCORES_MOVED), "scores_moved"),
         (verdict("not_evaluated", reason=Reason.REJECTED_ROWS), "rows_rejected"),

@@ -38,6 +38,7 @@ SHORTFALL = Rule(
 )  # fmt: skip
 RISE = Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02)
 MCE_RISE = Rule(id="mce-increase", metric="mce", condition="increase", threshold=0.05)
+MIX = {"now": 0.37, "then": 0.29, "p_value": 3e-9, "fit": 0.41, "expected_rise": 0.038, "explains": True}
 BLOCKS = Rule(
     id="mce-blocks-scores", metric="mce", threshold=0.2, severity="critical", actions=("slack", "block_scores")
 )
@@ -187,6 +188,11 @@ KNOWN: dict[str, VerdictContext] = {
               detail=behind(612, 0.412, 0.404, seen_at_most=0.06), n=612),
     ),
     "traffic_mix": known(RISE, risen(p_rate=0.4)),
+    "class_mix": known(RISE, risen(detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, class_mix=MIX))),
+    "class_mix--muted": known(
+        RISE.model_copy(update={"mute": ("class_mix",)}),
+        risen(detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, class_mix=MIX)),
+    ),
     "above_threshold--accumulated": known(
         LASTING,
         level(LASTING, value=0.148, low=0.093, high=0.21, plug_in=0.148, detectable=0.16, n=181, windows=9,
@@ -510,7 +516,7 @@ def test_real_evidence_brings_every_number_an_explanation_says() -> None:
     told = numbers_of(found, "promise")
     assert told["promised"] == pytest.approx(float(week.ws.sum() / week.rows))
     assert told["kept"] == pytest.approx(week.positives / week.rows)
-    assert [check.name for check in found.checks][-1] == "behaviour"
+    assert [check.name for check in found.checks][-2:] == ["behaviour", "class_mix"]
 
 
 def test_each_window_of_a_for_rule_is_reported_by_itself() -> None:
