@@ -32,6 +32,7 @@ from monitor.history import (
     incident_rows,
     labels,
     readings,
+    rule_counts,
     schema,
 )
 from monitor.history import grid as grid_rows
@@ -292,6 +293,8 @@ class Store:
     verdict = _reading(evaluations.verdict)
     estimates = _reading(evaluations.estimates)
     shifts = _reading(evaluations.shifts)
+    rule_outcomes = _reading(rule_counts.outcomes)
+    rule_breaches = _reading(rule_counts.breaches_of_labels)
 
     # What was read, and baselines
 

@@ -13,7 +13,7 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
@@ -35,7 +35,8 @@ from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.operations.annotate import LONGEST, NewAnnotation
-from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, PageScope, static
+from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
+from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, PageScope, refused_html, static
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
 from monitor.service.request_limits import CALLER, RequestLimits, problem_response
@@ -124,6 +125,9 @@ class Backend(Protocol):
     def show(self, page: Page, request: PageRequest) -> Answer:
         """A page of the dashboard, or one of its tables."""
 
+    def submit(self, form: Form, fields: Mapping[str, str], by: str) -> str:
+        """Do what a form asks for; the address of the page that shows it."""
+
     def report(self, week: str) -> str:
         """The report of one week as HTML."""
 
@@ -155,23 +159,39 @@ class Guard:
             raise RequestRefused(_R.NOT_LOCAL if reads else _R.NO_TOKENS)
         entry = self._entry(self.tokens, request, page=scope in _PAGE_SCOPES)
         needed = "read" if scope in _PAGE_SCOPES else scope
-        if needed not in entry.scopes:
-            has = f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {needed}"
-            raise RequestRefused(_R.SCOPE_MISSING, has)
-        return entry.name
+        return _with_scope(entry, needed)
 
-    def _entry(self, file: TokensFile, request: Request, *, page: bool) -> Entry:
+    def let_token(self, token: str, scope: str) -> str:
+        """The name of the token in a form's own field. Raises :class:`RequestRefused` where it may not do this."""
+        if self.tokens is None:
+            raise RequestRefused(_R.NO_TOKENS)
+        entry = entry_of(self._entries(self.tokens), token.strip()) if token.strip() else None
+        if entry is None:
+            raise RequestRefused(_R.TOKEN_UNKNOWN if token.strip() else _R.TOKEN_MISSING)
+        return _with_scope(entry, scope)
+
+    def _entries(self, file: TokensFile) -> Sequence[Entry]:
         try:
-            entries = file.entries()
+            return file.entries()
         except TokensBroken as broken:
             log.error("%s", broken)
             raise RequestRefused(_R.TOKENS_UNREADABLE) from None
+
+    def _entry(self, file: TokensFile, request: Request, *, page: bool) -> Entry:
+        entries = self._entries(file)
         asks = {"WWW-Authenticate": 'Basic realm="calmon", charset="UTF-8"' if page else 'Bearer realm="calmon"'}
         token = _token(request.headers.get("authorization", ""), page=page)
         found = None if token is None else entry_of(entries, token)
         if found is None:
             raise RequestRefused(_R.TOKEN_MISSING if token is None else _R.TOKEN_UNKNOWN, headers=asks)
         return found
+
+
+def _with_scope(entry: Entry, scope: str) -> str:
+    if scope not in entry.scopes:
+        has = f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {scope}"
+        raise RequestRefused(_R.SCOPE_MISSING, has)
+    return entry.name
 
 
 def is_loopback(host: str) -> bool:
@@ -626,6 +646,31 @@ def _add_page(page: Page) -> None:
 
 for _each in PAGES:
     _add_page(_each)
+
+
+def _add_form(form: Form) -> None:
+    """Take a form: from a page of ours only, with a token in it where it changes something."""
+
+    async def post(request: Request) -> Response:
+        headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
+        try:
+            refuse_other_site(request.headers)
+            fields = fields_of(form, request.headers.get("content-type", ""), await request.body())
+            guard: Guard = request.app.state.guard
+            scope, token = form.scope(fields), fields.pop("token", "")
+            name = "" if scope is None else f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
+            target = await to_thread.run_sync(_backend(request).submit, form, fields, name)
+        except RequestRefused as refusal:
+            text = refused_html(PROBLEMS[refusal.reason][1], refusal.detail, form.address.lstrip("/"))
+            return HTMLResponse(text, refusal.status, headers)
+        return Response(status_code=303, headers={**headers, "Location": target})
+
+    extra = {_SCOPE: _PAGE}
+    router.add_api_route(form.address, post, methods=["POST"], include_in_schema=False, openapi_extra=extra)
+
+
+for _form in FORMS:
+    _add_form(_form)
 
 
 @router.get("/static/{name}", include_in_schema=False, openapi_extra={_SCOPE: _OPEN, _QUERY: ["v"]})

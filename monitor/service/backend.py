@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -30,6 +30,7 @@ from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
 from monitor.core.records import Annotation, Window
+from monitor.core.windows import FIRST_YEAR, LAST_YEAR, last_ready
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
 from monitor.history.store import Store
@@ -38,10 +39,13 @@ from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, 
 from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchChange, operate
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
+from monitor.operations.replay.other_threshold import OtherThreshold, plan_other, replay_other
 from monitor.report.collect import collect_report
 from monitor.report.document_page import document_html, index_html
 from monitor.report.html import html_report
 from monitor.service.app import RequestedChange, Stored
+from monitor.service.forms import Form
+from monitor.service.jobs import Jobs
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ProblemReason, RequestRefused
@@ -143,9 +147,11 @@ class Service:
         self._door = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)
         self._past = Past()
         self._reports: dict[str, tuple[float, str]] = {}
+        self._replays: Jobs[OtherThreshold] = Jobs()
 
     def close(self) -> None:
         """Close the history."""
+        self._replays.close()
         self._door.close()
 
     def now(self) -> datetime:
@@ -228,7 +234,50 @@ class Service:
         """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""
         config = self._newest_config() or self._config
         with self._history() as store, store.one_moment():
-            return answer(page, PAGES, PageContext(store, config, self._settings, self._clock(), request))
+            asked = PageContext(store, config, self._settings, self._clock(), request, self._replays)
+            return answer(page, PAGES, asked)
+
+    def submit(self, form: Form, fields: Mapping[str, str], by: str) -> str:
+        """Do what a form asks for; the address of the page that shows it. Raises RequestRefused."""
+        return form.send(self, fields, by)
+
+    def turn(
+        self, source: str, label: str | None, *, enable: bool, by: str, reason: str, until: datetime | None
+    ) -> None:
+        """Turn a switch off or on. Raises RequestRefused."""
+        self.change(RequestedChange(source, label, enable, by, reason, until, None))
+
+    def note(self, source: str, label: str | None, at: datetime, text: str, by: str) -> None:
+        """Add an annotation. Raises RequestRefused."""
+        self.annotate(NewAnnotation(source, label, at, text, by))
+
+    def local_time(self, text: str) -> datetime:
+        """A time of a page's field, in the configured time zone. Raises RequestRefused."""
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            raise RequestRefused(_R.REQUEST_INVALID, "write a time like 2026-11-22T18:00") from None
+        if not FIRST_YEAR <= found.year <= LAST_YEAR:
+            raise RequestRefused(_R.REQUEST_INVALID, f"the years are {FIRST_YEAR} to {LAST_YEAR}")
+        return found if found.tzinfo else found.replace(tzinfo=self._config.zone)
+
+    def start_replay(self, rule: str, threshold: float, weeks: int) -> None:
+        """Begin to replay a rule under another threshold. Raises RequestRefused."""
+        config = self._newest_config()
+        if config is None:
+            raise RequestRefused(_R.CONFIG_UNREADABLE)
+        last = last_ready("weekly", self._clock(), config.zone)
+        try:
+            plan = plan_other(config, rule, threshold, last, weeks)
+        except KeyError:
+            raise RequestRefused(_R.NOT_FOUND, "alerts.yaml has no such rule") from None
+
+        def work(progress: Callable[[str], None]) -> OtherThreshold:
+            with Store.from_url(self._settings.store_url.get_secret_value(), create=False) as store:
+                return replay_other(store, plan, rule, progress)
+
+        if not self._replays.start((rule, f"{threshold:g}", config.revision), plan.total, work):
+            raise RequestRefused(_R.TOO_BUSY)
 
     def report(self, week: str) -> str:
         """The report of one week, kept for a minute: it takes seconds. Raises RequestRefused for an unknown one."""

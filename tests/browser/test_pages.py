@@ -25,7 +25,7 @@ from tests.fakes.world import WEEKS
 
 pytestmark = pytest.mark.browser
 ADDRESSES = (
-    "", "automation", "weeks", "incidents", "monitor", "label/tickets/slipping",
+    "", "automation", "weeks", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
     "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
 )  # fmt: skip
 
@@ -205,7 +205,7 @@ def test_the_overview_s_filters_are_in_its_address_and_its_tables_are_csv(opened
 def test_the_switches_are_listed_with_who_and_why(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(f"{service.url}/automation")
-    rows = page.locator("tbody tr")
+    rows = page.locator("section[aria-labelledby=switches] tbody tr")
     off = rows.filter(has_text="steady")
     assert off.locator(".off").inner_text() == "off"
     assert "looked <b>odd</b>" in off.inner_text()

@@ -1,18 +1,32 @@
-"""``/automation``: every switch as it is now, with what the rules say of its label."""
+"""``/automation``: every switch now, what automation did week by week, who changed what, and a form for changes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
 
+from monitor.automation.as_of import on_spans
 from monitor.automation.state import effective
-from monitor.core.records import SCHEDULES, SwitchState, Verdict
+from monitor.config.model import Config
+from monitor.core.records import SCHEDULES, SwitchEvent, SwitchState, Verdict, Where, Window
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
+from monitor.history.values import ANY
+from monitor.report.figures import automation_work as drawings
+from monitor.report.figures.automation_work import LabelWork, Work, together
 from monitor.report.newest import newest_verdicts
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
 Key = tuple[str, str | None]
+SPANS = {"13": 13, "26": 26, "52": 52}
+CHANGES_SHOWN = 100
+_PREDICTED: tuple[str, Where] = ("shortfall", "predicted")
+_PROMISED: tuple[str, Where] = ("shortfall", "automated")
+_KEPT: tuple[str, Where] = ("accuracy", "automated")
+_EXCESS: tuple[str, Where] = ("excess_errors", "all")
+_SERIES = (_PREDICTED, _PROMISED, _KEPT, _EXCESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +44,35 @@ class SwitchTableRow:
 
 
 def make(asked: PageContext) -> PageContent:
-    """The switches by source and label, and how many labels are in which state."""
+    """The switches by source and label, the weeks of work, the changes, and the form about the switch asked for."""
+    lines, counts = _switches(asked)
+    weeks = asked.weeks(SPANS[asked.choice("weeks", SPANS, "26")])[::-1]
+    source, label = asked.text("source"), asked.text("label")
+    by_week = _work(asked, weeks, source, label)
+    work = [together(window.name, found) for window, found in zip(weeks, by_week, strict=True)]
+    months = _months(asked, weeks, by_week)
+    changes = _changes(asked, weeks, source, label)
+    values = {
+        "lines": lines, "counts": counts, "spans": SPANS, "weeks": asked.choice("weeks", SPANS, "26"),
+        "source": source, "label": label, "sources": tuple(asked.config.sources), "months": months[::-1],
+        "drawn": [
+            ("Of all predictions", drawings.share_drawing(work)),
+            ("Accuracy of what could act", drawings.accuracy_drawing(work)),
+            ("Errors beyond those that scores claimed", drawings.errors_drawing(work)),
+        ] if work else [],
+        "costs": any(each.cost is not None for each in months), "changes": changes[:CHANGES_SHOWN],
+        "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in asked.config.sources,
+        "enable": asked.choice("switch", ("disable", "enable"), "disable") == "enable",
+    }  # fmt: skip
+    tables = {
+        "switches": lambda: _table(lines), "weeks": lambda: _work_table(work), "months": lambda: _work_table(months),
+        "changes": lambda: _changes_table(changes),
+    }  # fmt: skip
+    return PageContent("automation.html.j2", "Automation", values, tables)
+
+
+def _switches(asked: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str, str]]]:
+    """Every switch now, and how many labels are in which state."""
     stored = {(switch.source, switch.label): switch for switch in asked.store.switches()}
     scores, found = asked.store.thresholds(), _states(asked)
 
@@ -45,9 +87,7 @@ def make(asked: PageContext) -> PageContent:
         return SwitchTableRow(stored[key], allowed.allowed, state, score, said)
 
     lines = [line(key) for key in sorted(stored, key=lambda key: (key[0], key[1] or ""))]
-    counts = [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
-    values = {"lines": lines, "counts": counts}
-    return PageContent("automation.html.j2", "Automation", values, {"switches": lambda: _table(lines)})
+    return lines, [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
 
 
 def _states(asked: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
@@ -62,6 +102,94 @@ def _states(asked: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
     ]
 
 
+# What automation did
+
+
+def _work(asked: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[list[LabelWork]]:
+    """Of each week the work of every label of the selection."""
+    found: list[list[LabelWork]] = [[] for _ in weeks]
+    if not weeks:
+        return found
+    places = {window.start: place for place, window in enumerate(weeks)}
+    for name in [source] if source in asked.config.sources else asked.config.sources:
+        labels = [label] if label else sorted(each for each in asked.store.known_labels(name) if each is not None)
+        numbers = asked.store.grid_numbers([w.start for w in weeks], name, labels, _SERIES, schedule="weekly")
+        on = _shares_on(asked, name, labels, weeks)
+        for (start, key), rows in groupby(sorted(numbers, key=_place), key=_place):
+            place = places[start]
+            found[place].append(_label_work(list(rows), on[key][place], asked.config, name))
+    return found
+
+
+def _place(row: Any) -> tuple[datetime, str]:
+    return row.window_start, row.label
+
+
+def _label_work(rows: Sequence[Any], on: float, config: Config, source: str) -> LabelWork:
+    by = {(row.metric, row.population): row for row in rows}
+    predicted, promised, kept, excess = (by.get(each) for each in _SERIES)
+    costs = config.sources[source].costs_of(rows[0].label)
+    accuracy = None if kept is None else kept.value
+    gap = None if promised is None else promised.value
+    return LabelWork(
+        predicted=0 if predicted is None else predicted.n,
+        eligible=0 if promised is None else promised.n,
+        on=on,
+        accuracy=accuracy,
+        promised=None if accuracy is None or gap is None else accuracy + gap,
+        excess=(excess.value or 0.0) if excess is not None else 0.0,
+        low=None if excess is None else excess.low,
+        high=None if excess is None else excess.high,
+        cost=None if costs is None else costs.false_positive,
+    )
+
+
+def _shares_on(
+    asked: PageContext, source: str, labels: Iterable[str], weeks: Sequence[Window]
+) -> dict[str, list[float]]:
+    """Of each label the share of each week in which automation was on."""
+    steps: dict[str, list[Any]] = {}
+    for step in asked.store.switch_steps(source):
+        steps.setdefault(step.label, []).append(step)
+    whole, end = steps.get("", []), min(weeks[-1].end, asked.now)
+    found = {}
+    for label in labels:
+        spans = on_spans(steps.get(label, []), whole, weeks[0].start, end)
+        found[label] = [_share(spans, window) for window in weeks]
+    return found
+
+
+def _share(spans: Sequence[tuple[datetime, datetime]], window: Window) -> float:
+    on = sum(
+        (min(until, window.end) - max(since, window.start) for since, until in spans
+         if until > window.start and since < window.end),
+        timedelta(),
+    )  # fmt: skip
+    return on / (window.end - window.start)
+
+
+def _months(asked: PageContext, weeks: Sequence[Window], by_week: Sequence[Sequence[LabelWork]]) -> list[Work]:
+    """The weeks by the month in which they begin."""
+    zone = asked.config.zone
+    named = [(f"{window.start.astimezone(zone):%b %Y}", found) for window, found in zip(weeks, by_week, strict=True)]
+    return [
+        together(name, [each for _, found in group for each in found])
+        for name, group in groupby(named, key=lambda pair: pair[0])
+    ]
+
+
+# Who changed what
+
+
+def _changes(asked: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[SwitchEvent]:
+    """Changes from on to off and back, and of blocked scores, newest first."""
+    if not weeks:
+        return []
+    found = asked.store.switch_events(source or None, label or ANY, since=weeks[0].start)
+    kinds = ("disabled", "enabled", "blocked", "unblocked")
+    return [e for e in reversed(found) if e.at >= weeks[0].start and e.kind in kinds]
+
+
 def _table(lines: Sequence[SwitchTableRow]) -> Table:
     head = ("source", "label", "state", "threshold", "lease_until", "changed_at", "changed_by", "reason")
     rows = [
@@ -72,4 +200,25 @@ def _table(lines: Sequence[SwitchTableRow]) -> Table:
     return Table(head, rows)
 
 
-PAGE = Page("/automation", make, nav="Automation")
+def _work_table(work: Sequence[Work]) -> Table:
+    head = (
+        "span", "predicted", "could_have_acted", "acted", "to_people", "accuracy_claimed", "accuracy", "wrong_actions",
+        "extra_errors", "errors_avoided", "avoided_low", "avoided_high", "cost_of_wrong_actions", "cost_avoided",
+    )  # fmt: skip
+    rows = [
+        (
+            w.name, w.predicted, w.eligible, w.acted, w.people, w.promised, w.kept, w.wrong, w.extra, w.avoided,
+            w.avoided_low, w.avoided_high, w.cost, w.cost_avoided,
+        )
+        for w in work
+    ]  # fmt: skip
+    return Table(head, rows)
+
+
+def _changes_table(changes: Sequence[SwitchEvent]) -> Table:
+    head = ("at", "source", "label", "kind", "from", "to", "until", "by", "reason")
+    rows = [(e.at, e.source, e.label, e.kind, e.from_state, e.to_state, e.until, e.actor, e.reason) for e in changes]
+    return Table(head, rows)
+
+
+PAGE = Page("/automation", make, nav="Automation", query=frozenset({"weeks", "source", "label", "switch"}))

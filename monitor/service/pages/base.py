@@ -38,8 +38,10 @@ from monitor.core.page_paths import label_path
 from monitor.core.records import Window
 from monitor.evaluation.label_state import outcome_text
 from monitor.history.store import Store
+from monitor.operations.replay.other_threshold import OtherThreshold
 from monitor.report import words
 from monitor.report.export import no_formula
+from monitor.service.jobs import Jobs
 from monitor.service.problems import ProblemReason, RequestRefused
 
 POLICY = (
@@ -89,6 +91,8 @@ class PageContext:
     settings: Settings
     now: datetime
     request: PageRequest
+    replays: Jobs[OtherThreshold] | None = None
+    """The replays that the page of the rules has begun."""
 
     def text(self, name: str, default: str = "") -> str:
         """A query parameter, or a part of the path."""
@@ -167,6 +171,12 @@ def _html(page: Page, pages: Sequence[Page], view: PageContent, asked: PageConte
     }  # fmt: skip
     text = environment().get_template(view.template).render(**frame, **view.values)
     return Answer(text.encode(), "text/html; charset=utf-8", _etag(text.replace(made_at, "").encode()))
+
+
+def refused_html(title: str, detail: str, back: str) -> str:
+    """What a person sees whose form was not done; ``back`` is the page it was on."""
+    values = {"title": title, "detail": detail, "back": back, "version": version()}
+    return environment().get_template("refused.html.j2").render(values)
 
 
 def _etag(body: bytes) -> str:

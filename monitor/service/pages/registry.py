@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.service.pages import automation, incident, incidents, items, label, monitor, overview, weeks
+from monitor.service.pages import annotations as annotated
+from monitor.service.pages import automation, incident, incidents, items, label, monitor, overview, rules, weeks
 from monitor.service.pages.base import Page
 
 PAGES: tuple[Page, ...] = (
@@ -12,6 +13,8 @@ PAGES: tuple[Page, ...] = (
     incidents.PAGE,
     incident.PAGE,
     automation.PAGE,
+    rules.PAGE,
+    annotated.PAGE,
     weeks.PAGE,
     monitor.PAGE,
 )

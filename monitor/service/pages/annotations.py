@@ -1,0 +1,29 @@
+"""``/annotations``: what happened around the labels, and a form that notes more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from monitor.core.records import LABEL_BYTES
+from monitor.history.values import ANY
+from monitor.operations.annotate import LONGEST
+from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageContext, Table
+
+ROWS_SHOWN = 200
+
+
+def make(asked: PageContext) -> PageContent:
+    """The timeline of three years, newest first."""
+    source, label = asked.text("source") or None, asked.text("label") or None
+    since, until = asked.now - timedelta(weeks=WEEKS_SHOWN), asked.now + timedelta(weeks=WEEKS_SHOWN)
+    events = asked.store.timeline(source, ANY if label is None else label, since=since, until=until)[::-1]
+    values = {
+        "events": events[:ROWS_SHOWN], "hidden": max(0, len(events) - ROWS_SHOWN), "source": source, "label": label,
+        "sources": tuple(asked.config.sources), "longest": LONGEST, "label_longest": LABEL_BYTES,
+    }  # fmt: skip
+    head = ("at", "kind", "source", "label", "text", "by", "id")
+    rows = [(e.at, e.kind, e.source, e.label, e.text, e.by, e.id) for e in events]
+    return PageContent("annotations.html.j2", "Annotations", values, {"timeline": lambda: Table(head, rows)})
+
+
+PAGE = Page("/annotations", make, nav="Annotations", query=frozenset({"source", "label"}))

@@ -1,0 +1,124 @@
+"""``/rules``: each rule, how often it fired over the year, and how often it would have under another threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from markupsafe import Markup
+
+from monitor.config.model import Rule
+from monitor.core import documents
+from monitor.operations.replay.other_threshold import OtherThreshold
+from monitor.report.figures.svg import Plot, figure, ticks
+from monitor.service.jobs import Job
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
+
+WEEKS = 52
+LABELS_SHOWN, PAIRS_SHOWN = 8, 60
+
+
+@dataclass(frozen=True, slots=True)
+class RuleYear:
+    """One rule with what it said in the year: windows and labels in breach, and verdicts by outcome."""
+
+    rule: Rule
+    page: str | None
+    firings: Sequence[tuple[datetime, int]]
+    outcomes: Mapping[str, int]
+    labels: Sequence[tuple[str, str | None, int]]
+    drawn: Markup | None
+
+    @property
+    def verdicts(self) -> int:
+        """Everything that it said."""
+        return sum(self.outcomes.values())
+
+
+def make(asked: PageContext) -> PageContent:
+    """Every rule of alerts.yaml, and the replay of the one that is asked for."""
+    since = asked.now - timedelta(weeks=WEEKS)
+    counted = asked.store.rule_outcomes(since)
+    by_label: dict[str, list[tuple[str, str | None, int]]] = {}
+    for rule, source, label, windows in asked.store.rule_breaches(since):
+        by_label.setdefault(rule, []).append((source, label, windows))
+    years = [_year(rule, counted, by_label.get(rule.id, []), asked) for rule in asked.config.rules]
+    chosen, threshold = asked.text("rule"), asked.text("threshold")
+    job = _job(asked, chosen, threshold)
+    result = None if job is None else job.result
+    values = {
+        "years": years, "weeks": WEEKS, "chosen": chosen, "threshold": threshold, "job": job, "result": result,
+        "labels_shown": LABELS_SHOWN, "pairs": () if result is None else result.pairs[:PAIRS_SHOWN],
+        "refresh": job is not None and not job.is_over, "revision": asked.config.revision,
+    }  # fmt: skip
+    tables = {"firings": lambda: _firings(years), "labels": lambda: _labels(years)}
+    if result is not None:
+        tables["replay"] = lambda: _replay(result)
+    return PageContent("rules.html.j2", "Rules", values, tables)
+
+
+def _job(asked: PageContext, rule: str, threshold: str) -> Job[OtherThreshold] | None:
+    if asked.replays is None or not rule or not threshold:
+        return None
+    return asked.replays.get((rule, threshold, asked.config.revision))
+
+
+def _year(
+    rule: Rule, counted: Sequence[Any], labels: Sequence[tuple[str, str | None, int]], asked: PageContext
+) -> RuleYear:
+    mine = [row for row in counted if row.rule == rule.id and row.schedule == rule.schedule]
+    outcomes: dict[str, int] = {}
+    for row in mine:
+        outcomes[row.outcome] = outcomes.get(row.outcome, 0) + row.labels
+    breaches = {row.window_start: row.labels for row in mine if row.outcome == "breach"}
+    firings = [(start, breaches.get(start, 0)) for start in dict.fromkeys(row.window_start for row in mine)]
+    page = f"rules/{rule.id}" if f"rules/{rule.id}" in documents.pages() else None
+    return RuleYear(rule, page, firings, outcomes, labels, _drawing(rule, firings, asked))
+
+
+def _drawing(rule: Rule, firings: Sequence[tuple[datetime, int]], asked: PageContext) -> Markup | None:
+    """A bar for each window: how many labels were in breach."""
+    if not firings:
+        return None
+    top, zone = max(1, *(count for _, count in firings)), asked.config.zone
+    plot = Plot(34, 6, 470, 60, -0.5, max(len(firings), 12) - 0.5, 0, top)
+    marks = [tick for tick in ticks(0, top, 2) if tick == int(tick)]
+    parts = [plot.y_axis(marks, [f"{mark:g}" for mark in marks])]
+    parts += [
+        plot.box(k - 0.4, k + 0.4, 0, count, "breach", f"{start.astimezone(zone):%Y-%m-%d}: {count} in breach")
+        for k, (start, count) in enumerate(firings)
+        if count
+    ]
+    places = sorted({0, len(firings) - 1})
+    parts.append(plot.x_axis(places, [f"{firings[k][0].astimezone(zone):%Y-%m-%d}" for k in places]))
+    total = sum(count for _, count in firings)
+    return figure(545, 88, parts, f"{rule.id}: {total} breaches of labels in {len(firings)} windows")
+
+
+def _firings(years: Sequence[RuleYear]) -> Table:
+    rows = [(year.rule.id, year.rule.schedule, start, count) for year in years for start, count in year.firings]
+    return Table(("rule", "schedule", "window_start", "labels_in_breach"), rows)
+
+
+def _labels(years: Sequence[RuleYear]) -> Table:
+    rows = [(year.rule.id, *each) for year in years for each in year.labels]
+    return Table(("rule", "source", "label", "windows_in_breach"), rows)
+
+
+def _replay(found: OtherThreshold) -> Table:
+    rows = [
+        (
+            i.source, i.label, i.opened_window, pair.present is not None, pair.proposed is not None,
+            None if pair.present is None else pair.present.incident.breaches,
+            None if pair.proposed is None else pair.proposed.incident.breaches,
+        )
+        for pair in found.pairs
+        for i in (pair.either.incident,)
+    ]  # fmt: skip
+    head = ("source", "label", "since", "present", "proposed", "present_windows", "proposed_windows")
+    return Table(head, rows)
+
+
+PAGE = Page("/rules", make, nav="Rules", query=frozenset({"rule", "threshold"}))

@@ -1,0 +1,225 @@
+"""The pages on automation, rules and annotations, and their forms: numbers are the history's, changes need a token."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.automation.as_of import by_switch, time_on
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
+from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
+from monitor.run import run_window
+from monitor.service.tokens import TokensFile
+from tests.fakes.in_process import Asked, in_process
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+
+HOSTILE = "=1+1</td><script>alert(1)</script>"
+SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
+NOW = datetime(2026, 9, 2, tzinfo=UTC)
+COSTS = CONFIG.replace("    automate_at: 0.8", "    automate_at: 0.8\n    costs: {false_positive: 3}")
+TOKENS = {"reader": {"read"}, "stopper": {"disable"}, "starter": {"enable"}, "noter": {"annotate"}}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Three weeks, the last two of which act: ann turned two labels on after the first, a run "slipping" off."""
+    made = pinned_world(tmp_path_factory.mktemp("world"), config=COSTS)
+    clock = [NOW]
+    with made.opened(lambda: clock[0]) as monitor:
+        zone = monitor.config.zone
+        for place, name in enumerate(WEEKS[9:12]):
+            window = week(name, zone)
+            clock[0] = window.end + timedelta(hours=7)
+            run_window(monitor, window, act="auto" if place else "never")
+            if place == 0:
+                for label in ("steady", "slipping"):
+                    change_switch(monitor, "tickets", label, enable=True, by="ann", reason=HOSTILE)
+    return made
+
+
+@pytest.fixture(scope="module")
+def tokens(world: World) -> dict[str, str]:
+    file = TokensFile(world.folder / "tokens")
+    return {name: file.add(name, frozenset(scopes)) for name, scopes in TOKENS.items()}  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def asked(world: World, tokens: dict[str, str]) -> Iterator[Asked]:
+    with in_process(world.settings(), world.folder / "tokens", clock=lambda: NOW) as found:
+        yield found
+
+
+def rows(asked: Asked, address: str) -> list[dict[str, str]]:
+    answer = asked.get(address)
+    assert answer.status_code == 200, answer.text
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: Asked, world: World) -> None:
+    by_week = {row["span"]: row for row in rows(asked, "/automation?csv=weeks&label=slipping&source=tickets")}
+    with world.opened() as monitor:
+        events = by_switch(monitor.store.switch_events("tickets"))
+        for name in WEEKS[9:12]:
+            window = week(name, monitor.config.zone)
+            found = {
+                (e.metric, e.where): e
+                for e in monitor.store.estimates(source="tickets", label="slipping", window_start=window.start)
+            }
+            on = time_on(events, ("tickets", "slipping"), window.start, window.end).share
+            row, automated = by_week[name], found["shortfall", "automated"]
+            accuracy, excess = found["accuracy", "automated"].interval.value, found["excess_errors", "all"].interval
+            assert accuracy is not None
+            assert excess.value is not None
+            assert float(row["could_have_acted"]) == automated.n
+            assert float(row["predicted"]) == found["shortfall", "predicted"].n
+            assert float(row["acted"]) == pytest.approx(on * automated.n)
+            assert float(row["to_people"]) == pytest.approx(float(row["predicted"]) - on * automated.n)
+            assert float(row["accuracy"]) == pytest.approx(accuracy)
+            assert float(row["accuracy_claimed"]) - accuracy == pytest.approx(automated.interval.value)
+            assert float(row["extra_errors"]) == pytest.approx(on * excess.value)
+            assert float(row["errors_avoided"]) == pytest.approx((1 - on) * excess.value)
+            assert float(row["avoided_low"]) <= float(row["errors_avoided"]) <= float(row["avoided_high"])
+            wrong = on * automated.n * (1 - accuracy)
+            assert float(row["cost_of_wrong_actions"]) == pytest.approx(3 * wrong, abs=1e-9)
+    assert 0 < float(by_week[WEEKS[10]]["acted"]) < float(by_week[WEEKS[10]]["could_have_acted"])
+    months = rows(asked, "/automation?csv=months&label=slipping&source=tickets")
+    for column in ("predicted", "acted", "extra_errors", "errors_avoided"):
+        total = sum(float(row[column]) for row in by_week.values())
+        assert sum(float(row[column]) for row in months) == pytest.approx(total)
+
+
+def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: Asked) -> None:
+    changes = rows(asked, "/automation?csv=changes&label=slipping&source=tickets")
+    assert [(row["kind"], row["by"]) for row in changes] == [("disabled", "weekly run"), ("enabled", "ann")]
+    assert changes[1]["reason"] == f"'{HOSTILE}"
+    page = asked.get("/automation").text
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def form(asked: Asked, address: str, fields: dict[str, str], headers: dict[str, str] | None = None) -> tuple[int, str]:
+    answer = asked.post(address, data=fields, headers=SAME_SITE if headers is None else headers)
+    return answer.status_code, answer.headers.get("location", "") or answer.text
+
+
+def test_a_label_is_turned_on_and_off_by_a_token_with_that_scope_and_a_reason(
+    asked: Asked, world: World, tokens: dict[str, str]
+) -> None:
+    wanted = {"source": "tickets", "label": "rare", "switch": "enable", "reason": "looked at it", "until": ""}
+    for name, said in (("reader", "may read, but not enable"), ("stopper", "may disable, but not enable")):
+        status, text = form(asked, "/automation", wanted | {"token": tokens[name]})
+        assert (status, said in text) == (403, True), text
+    assert form(asked, "/automation", wanted | {"token": ""})[0] == 401
+    assert form(asked, "/automation", wanted | {"token": "calmon_nonsense"})[0] == 401
+    assert form(asked, "/automation", wanted | {"token": tokens["starter"], "reason": " "})[0] == 422
+    assert form(asked, "/automation", wanted | {"token": tokens["starter"], "label": "nobody"})[0] == 404
+    with world.opened() as monitor:
+        assert monitor.store.switch("tickets", "rare").actor != "api:starter"
+    done = form(asked, "/automation", wanted | {"token": tokens["starter"]})
+    assert done == (303, "automation?source=tickets&label=rare#switch")
+    off = wanted | {"switch": "disable", "until": "2026-09-03T08:00", "token": tokens["stopper"]}
+    assert form(asked, "/automation", off)[0] == 303
+    with world.opened() as monitor:
+        found = monitor.store.switch("tickets", "rare")
+        assert (found.state, found.actor, found.reason) == ("off", "api:stopper", "looked at it")
+        assert found.hold_until == datetime(2026, 9, 3, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "none"}, {},
+        {"Origin": "http://evil.example"}, {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1:8080"},
+    ],
+)  # fmt: skip
+def test_a_form_of_another_site_does_nothing_even_with_a_token(
+    asked: Asked, world: World, tokens: dict[str, str], headers: dict[str, str]
+) -> None:
+    wanted = {"source": "tickets", "label": "steady", "switch": "disable", "reason": "x", "token": tokens["stopper"]}
+    status, text = form(asked, "/automation", wanted, headers)
+    assert (status, "not sent from a page of this service" in text) == (422, True)
+    with world.opened() as monitor:
+        assert monitor.store.switch("tickets", "steady").actor != "api:stopper"
+
+
+def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: Asked) -> None:
+    assert form(asked, "/rules", {"rule": "nobody", "threshold": "1"}, {"Origin": "http://127.0.0.1:8080"})[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("address", "fields"),
+    [
+        ("/automation", {"source": "tickets", "switch": "destroy", "reason": "x"}), ("/automation", {"what": "ever"}),
+        ("/rules", {"rule": "ece-increase", "threshold": "much"}),
+        ("/rules", {"rule": "ece-increase", "threshold": "nan"}),
+    ],
+)  # fmt: skip
+def test_a_form_that_is_not_as_it_must_be_is_refused(asked: Asked, address: str, fields: dict[str, str]) -> None:
+    assert form(asked, address, fields)[0] == 422
+
+
+def test_without_a_tokens_file_nothing_can_be_changed(world: World) -> None:
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        wanted = {"source": "tickets", "label": "steady", "switch": "disable", "reason": "x", "token": "calmon_x"}
+        status, text = form(asked, "/automation", wanted)
+    assert (status, "no tokens file" in text) == (403, True)
+
+
+def test_an_annotation_of_the_form_is_on_the_timeline(asked: Asked, tokens: dict[str, str]) -> None:
+    wanted = {"source": "tickets", "label": "", "at": "2026-08-20T10:00", "text": HOSTILE}
+    assert form(asked, "/annotations", wanted | {"token": tokens["starter"]})[0] == 403
+    assert form(asked, "/annotations", wanted | {"token": tokens["noter"]}) == (303, "annotations")
+    found = [row for row in rows(asked, "/annotations?csv=timeline") if row["kind"] == "annotation"]
+    assert [(row["text"], row["by"], row["at"]) for row in found] == [
+        (f"'{HOSTILE}", "api:noter", "2026-08-20T10:00:00+00:00")
+    ]
+    assert "<script>alert" not in asked.get("/annotations").text
+
+
+def test_the_firings_of_a_rule_are_the_stored_breaches(asked: Asked, world: World) -> None:
+    firings = rows(asked, "/rules?csv=firings")
+    with world.opened() as monitor:
+        for rule in ("automated-shortfall", "ece-increase", "score-shift"):
+            stored = [v.window.start.isoformat() for v in monitor.store.verdicts(rule=rule, outcome="breach")]
+            shown = [
+                row["window_start"]
+                for row in firings
+                if row["rule"] == rule
+                for _ in range(int(row["labels_in_breach"]))
+            ]
+            assert shown == sorted(stored)
+    labels = rows(asked, "/rules?csv=labels")
+    assert {row["label"] for row in labels if row["rule"] == "automated-shortfall"} == {"slipping"}
+
+
+def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: Asked) -> None:
+    status, target = form(asked, "/rules", {"rule": "automated-shortfall", "threshold": "0.9"})
+    assert (status, target) == (303, "rules?rule=automated-shortfall&threshold=0.9#automated-shortfall")
+    address = f"/{target.partition('#')[0]}"
+    until = time.monotonic() + 60
+    while 'http-equiv="refresh"' in asked.get(address).text and time.monotonic() < until:
+        time.sleep(0.2)
+    page = asked.get(address).text
+    assert "0 incidents, 1 under the present threshold of 0.05" in page
+    (row,) = rows(asked, f"{address}&csv=replay")
+    assert (row["label"], row["present"], row["proposed"]) == ("slipping", "True", "False")
+
+
+def test_labels_put_together_add_up_and_an_unknown_accuracy_is_left_out() -> None:
+    none = together("W1", [])
+    assert (none.predicted, none.kept, none.cost, none.share(1)) == (0, None, None, None)
+    some = together(
+        "W1", [LabelWork(10, 5, 0.5, None, None, 2.0, 1.0, 3.0), LabelWork(10, 5, 0.5, 0.8, 0.9, 2.0, 1.0, 3.0)]
+    )
+    assert (some.acted, some.people, some.extra, some.avoided) == (5, 15, 2, 2)
+    assert some.kept == 0.8
+    assert some.avoided_high - some.avoided == pytest.approx(2**0.5 * 0.5)
+    assert "2.0 made" in errors_drawing([some])
+    assert "25.0% acted" in share_drawing([some, none])
