@@ -40,9 +40,10 @@ _PLACE = "{label}"
 KINDS: tuple[str, ...] = get_args(SourceKind)
 
 _METHODS: tuple[str, ...] = get_args(ScoreMethod)
+_HELD = ("token_logprobs", "label_logprobs", "votes")
 _NOT_OF_REGRESSION = (
     "score_is", "score", "segments", "features", "automate_at", "labels", "costs",
-    "score_scale", "positive", "negative", "latest_by", "truth", "wide",
+    "score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide",
 )  # fmt: skip
 
 Found = Iterator[Problem]
@@ -118,6 +119,11 @@ def _keys_of_kind(document: Document) -> Found:
         elif kind in ("multiclass", "top_k") and document.get(*path, "score_is") == "confidence_in_prediction":
             summary = f"kind {kind} compares the scores of an item's labels, so each must be that of its label"
             yield document.problem("CAL033", (*path, "score_is"), summary, "score_is: probability_of_label")
+        elif kind == "multiclass" and document.get(*path, "agreement_by") is not None:
+            summary = "of an item of kind multiclass exactly one label is true, and annotators may differ"
+            yield document.problem(
+                "CAL033", (*path, "agreement_by"), summary, "kind: top_k, or no agreement_by", at_key=True
+            )
         elif kind == "single_label":
             yield from _keys_of_single_label(document, path)
 
@@ -176,7 +182,12 @@ def _wide_names(document: Document, source: Path) -> Found:
 
 def _score_methods(document: Document) -> Found:
     for source, _ in document.named("sources"):
-        yield from _unknown(document, "CAL019", (*source, "score", "method"), _METHODS)
+        path = (*source, "score", "method")
+        yield from _unknown(document, "CAL019", path, _METHODS)
+        held, method = document.get(*source, "score", "from"), document.get(*path)
+        if held in _HELD and method in _METHODS and str(method).startswith("vote_") != (held == "votes"):
+            fitting = [each for each in _METHODS if each.startswith("vote_") == (held == "votes")]
+            yield document.problem("CAL019", path, f"{method} is not made from {held}", f"one of {', '.join(fitting)}")
 
 
 def _known_metrics(document: Document) -> Found:

@@ -66,6 +66,7 @@ _EXAMPLES = {
     "positive": "positive: [yes, true]",
     "negative": "negative: [no, false]",
     "latest_by": "latest_by: updated_at",
+    "agreement_by": "agreement_by: annotator",
 }
 
 
@@ -240,6 +241,7 @@ _CONVERSIONS: Mapping[Pattern, Callable[[Typing, Any, Path], Any]] = MappingProx
         ("sources", "*", "truth", "relation"): Typing._relation,
         ("sources", "*", "truth", "on"): Typing._shared_columns,
         ("sources", "*", "latest_by"): Typing._one_or_many,
+        ("sources", "*", "agreement_by"): Typing._one_or_many,
         ("sources", "*", "positive", "*"): Typing._word,
         ("sources", "*", "negative", "*"): Typing._word,
         ("automation", "lease"): Typing._duration,

@@ -54,18 +54,19 @@ class CostConfig(Strict):
 
 ScoreMethod = Literal[
     "sequence_probability", "geometric_mean_probability", "mean_probability", "min_probability", "top_two_margin",
-    "entropy_confidence",
+    "entropy_confidence", "top_two_log_margin", "vote_share", "vote_consistency", "vote_consistency_sample",
 ]  # fmt: skip
 """How a score is made; :data:`monitor.warehouse.score_construction.CONSTRUCTIONS` has the functions."""
 
 
 class ScoreFrom(Strict):
-    """How a score is made from a column of the relation: a JSON array of the log-probabilities of an answer's tokens.
+    """How a score is made from a column of the relation that holds JSON arrays.
 
+    These are log-probabilities of an answer's tokens, or of the labels it could have had, or votes of several runs.
     ``method`` is one of :data:`ScoreMethod`.
     """
 
-    source: Annotated[Literal["token_logprobs"], Field(alias="from")]
+    source: Annotated[Literal["token_logprobs", "label_logprobs", "votes"], Field(alias="from")]
     method: Name
 
 
@@ -103,7 +104,7 @@ class SourceConfig(Later, Strict):
     """One relation of the warehouse and how to read it."""
 
     SHAPE: ClassVar[frozenset[str]] = frozenset(
-        {"score_scale", "positive", "negative", "latest_by", "truth", "wide", "types"}
+        {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types"}
     )
     _ADDED = SHAPE | {"kind", "score", "costs"}
 
@@ -116,6 +117,7 @@ class SourceConfig(Later, Strict):
     positive: tuple[Name, ...] = ()
     negative: tuple[Name, ...] = ()
     latest_by: tuple[Name, ...] = ()
+    agreement_by: tuple[Name, ...] = ()
     truth: TruthConfig | None = None
     wide: WideConfig | None = None
     types: Mapping[str, Name] = Field(default={})

@@ -116,7 +116,7 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
     names = [*contract(source).required]
     if source.score_is == "confidence_in_prediction":
         names += _decisions(source)
-    names += [source.window_on, *source.latest_by, *source.segments, *source.features]
+    names += [source.window_on, *source.latest_by, *source.agreement_by, *source.segments, *source.features]
     return tuple(dict.fromkeys(names))
 
 
@@ -194,7 +194,7 @@ def find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
 def _unknown(name: str, source: SourceConfig, there: Columns) -> Iterator[RelationProblem]:
     wanted = contract(source)
     ours = (*wanted.required, *wanted.optional)
-    known = {*ours, *source.latest_by, *source.segments, *source.features}
+    known = {*ours, *source.latest_by, *source.agreement_by, *source.segments, *source.features}
     for canonical in source.columns:
         if canonical not in known:
             remedy = f"use one of {', '.join(ours)}, or a name under segments or features"
@@ -225,6 +225,8 @@ def _why(wanted: str, source: SourceConfig) -> str:
         return ", which score_is: confidence_in_prediction needs"
     if wanted == "predicted_at" and source.window_on == "predicted_at":
         return ", which window_on: predicted_at needs"
+    if wanted in source.agreement_by:
+        return ", which agreement_by names"
     if wanted in source.latest_by:
         return ", which latest_by names"
     if wanted in source.segments:

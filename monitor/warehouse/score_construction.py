@@ -76,6 +76,33 @@ def top_two_margin(rows: Ragged) -> Floats:
     return margin
 
 
+def top_two_log_margin(rows: Ragged) -> Floats:
+    """1 / (1 + exp(-m)) of the margin m: the log-probability of the likeliest label less that of the second, in nats.
+
+    From .5 (m = 0) to 1; it is p1 / (p1 + p2). Unlike the difference of probabilities it does not depend on how much
+    all other labels take. NaN where a row has fewer than two labels.
+
+    >>> top_two_log_margin(ragged([np.log([0.6, 0.2, 0.1]).tolist()])).round(6).tolist()
+    [0.75]
+    """
+    return 1 / (1 + np.exp(-log_margin(rows)))
+
+
+def log_margin(rows: Ragged) -> Floats:
+    """The log-probability of the likeliest label less that of the second, in nats, from 0; NaN of fewer than two.
+
+    >>> log_margin(ragged([np.log([0.6, 0.2, 0.1]).tolist()])).round(6).tolist()
+    [1.098612]
+    """
+    if not len(rows.values):
+        return np.full(len(rows.lengths), np.nan)
+    ordered = rows.values[np.lexsort((-rows.values, rows.row))]
+    margin = np.full(len(rows.lengths), np.nan)
+    start = rows.starts[:-1][rows.lengths >= 2]
+    margin[rows.lengths >= 2] = ordered[start] - ordered[start + 1]
+    return margin
+
+
 def label_entropy(rows: Ragged) -> Floats:
     """Shannon entropy over the labels in nats, their probabilities made to sum to 1; from 0 to ln of their number.
 
@@ -111,6 +138,39 @@ def vote_share(rows: Ragged) -> Floats:
     [0.75]
     """
     return rows.mean(rows.values)
+
+
+def vote_variance(rows: Ragged, less: int = 0) -> Floats:
+    """The variance of M votes with the divisor M - ``less``; NaN where that is not above 0.
+
+    ``less`` 0 is the variance of these votes, 1 the estimate of the variance of all runs.
+
+    >>> votes = ragged([[1, 1, 0, 1]])
+    >>> vote_variance(votes).tolist(), vote_variance(votes, less=1).tolist()
+    ([0.1875], [0.25])
+    """
+    centred = rows.values - rows.mean(rows.values)[rows.row]
+    divisor = rows.lengths - less
+    total = rows.summed(centred**2)
+    return np.asarray(np.divide(total, divisor, out=np.full(len(divisor), np.nan), where=divisor > 0))
+
+
+def vote_consistency(rows: Ragged) -> Floats:
+    """1 - 4 v, with the variance v of the votes by the divisor M: 1 where all runs agree, 0 where half say yes.
+
+    >>> vote_consistency(ragged([[1, 1, 0, 1]])).tolist()
+    [0.25]
+    """
+    return 1 - 4 * vote_variance(rows)
+
+
+def vote_consistency_sample(rows: Ragged) -> Floats:
+    """1 - 4 v, with the variance v of the votes by the divisor M - 1, and 0 where that is negative.
+
+    >>> vote_consistency_sample(ragged([[1, 1, 0, 1], [1, 0]])).tolist()
+    [0.0, 0.0]
+    """
+    return np.maximum(1 - 4 * vote_variance(rows, less=1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +216,24 @@ _ALL = (
         entropy_confidence,
         least=2,
     ),
+    Construction(
+        "top_two_log_margin",
+        "Margin of the log-probabilities of the two likeliest labels, by 1 / (1 + exp(-margin))",
+        "label_logprobs",
+        top_two_log_margin,
+        least=2,
+    ),
     Construction("vote_share", "Share of the runs that said yes", "votes", vote_share),
+    Construction(
+        "vote_consistency", "1 less four times the variance of the votes, divisor M", "votes", vote_consistency
+    ),
+    Construction(
+        "vote_consistency_sample",
+        "1 less four times the variance of the votes, divisor M - 1",
+        "votes",
+        vote_consistency_sample,
+        least=2,
+    ),
 )
 
 CONSTRUCTIONS: Mapping[str, Construction] = {each.name: each for each in _ALL}

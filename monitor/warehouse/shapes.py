@@ -5,6 +5,7 @@ Each step is a subquery around the one before, so the statements see the columns
     joined       predictions and what came true, where these are two relations
     newest       of the rows of one item (and label) the latest, where latest_by says by which column
     long_form    label, score, actual and predicted as the contract has them
+    agreed       one row per (item, label) with the share of its annotators who said yes, by agreement_by
 
 A source that has the long form already gets its relation as it is.
 """
@@ -61,7 +62,8 @@ def long_form(
     if not isinstance(layout, Layout):
         return layout
     shape = _Shape(connection, name, source, layout, dialect)
-    return shape.of_rows() if source.wide is None else shape.of_columns(source.wide, there)
+    found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, there)
+    return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
 
 
 # --- two relations
@@ -278,6 +280,33 @@ class _Shape:
                     shown = "no number" if kind == "other" else kind
                     remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
                     yield RelationProblem(self.name, f"column {column.name} (of label {label}) is {shown}", remedy)
+
+
+def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
+    """Of the rows of one (item, label) the latest, with the mean of what its annotators last said.
+
+    A row without a truth adds nothing; one outside [0, 1] is kept as it is, so that the row is set aside.
+    """
+    pair = [layout.expression(name) for name in ("item", "label")]
+    said = sa.cast(dialect.number(layout.expression("actual"), layout.columns["actual"].kind), sa.Double)
+    date = dialect.instant(layout.expression("resolved_at"), layout.columns["resolved_at"].kind)
+    # ties by the values themselves, so that it is the same every time
+    values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
+    order = [value.desc().nulls_last() for value in (date, *values)]
+    by = [layout.expression(name) for name in source.agreement_by]
+    own = sa.func.row_number().over(partition_by=[*pair, *by], order_by=order).label("of_annotator")
+    turn = sa.func.row_number().over(partition_by=pair, order_by=order).label("turn")
+    columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
+    rows = sa.select(*columns, said.label("said"), own, turn).select_from(layout.relation).subquery("annotations")
+    within = [rows.c[f"c{list(layout.columns).index(name)}"] for name in ("item", "label")]
+    last = sa.case((rows.c.of_annotator == ONE, rows.c.said))
+    least, most = (of(last).over(partition_by=within) for of in (sa.func.min, sa.func.max))
+    mean = sa.func.avg(last).over(partition_by=within)
+    share = sa.case((least < ZERO, least), (most > ONE, most), else_=mean).label("agreement")
+    shared = sa.select(*(rows.c[column.name] for column in columns), rows.c.turn, share).subquery("shared")
+    kept = sa.select(*(shared.c[column.name] for column in columns), shared.c.agreement).where(shared.c.turn == ONE)
+    named = {name: Column(f"c{index}", column.kind) for index, (name, column) in enumerate(layout.columns.items())}
+    return Layout(kept.subquery("agreed"), {**named, "actual": Column("agreement", "number")})
 
 
 def _key(pattern: str, label: str) -> str:

@@ -331,6 +331,48 @@ def test_scores_are_made_from_the_log_probabilities_of_tokens(load: Loader) -> N
     assert len(digests) == 1
 
 
+def test_scores_are_made_from_votes_by_configuration(load: Loader) -> None:
+    rng = np.random.default_rng(6)
+    votes = [rng.integers(0, 2, int(rng.integers(2, 6))).tolist() for _ in range(40)]
+    common = {"label": "billing", "resolved_at": INSIDE}
+    rows = [
+        common | {"item": f"t{k}", "votes": json.dumps(each), "actual": float(k % 3 == 0)}
+        for k, each in enumerate(votes)
+    ]
+    for method, of in (("vote_share", np.mean), ("vote_consistency", lambda each: 1 - 4 * np.var(each))):
+        config = source(score={"from": "votes", "method": method})
+        expected = counts_from_rows([of(each) for each in votes], [row["actual"] for row in rows], automate_at=0.8)
+        for engine, reading in read_all(load(rows), config).items():
+            assert np.array_equal(reading.labels["billing"].by_cell().cell, expected.by_cell().cell), (engine, method)
+            assert np.allclose(reading.labels["billing"].by_cell().wy, expected.by_cell().wy), (engine, method)
+
+
+def test_judgments_of_several_annotators_make_the_share_who_said_yes(load: Loader) -> None:
+    rng = np.random.default_rng(7)
+    rows: list[dict[str, Any]] = []
+    expected = []
+    for k in range(30):
+        score, said = round(float(rng.random()), 2), {}
+        for turn in range(int(rng.integers(1, 6))):
+            name, truth = f"ann{rng.integers(0, 3)}", [0.0, 1.0, None][int(rng.integers(0, 3))]
+            rows.append(
+                {"item": f"t{k}", "label": "billing", "score": score, "actual": truth, "annotator": name,
+                 "resolved_at": INSIDE + timedelta(minutes=turn)}
+            )  # fmt: skip
+            said[name] = truth  # the latest of each
+        known = [truth for truth in said.values() if truth is not None]
+        expected.append((score, sum(known) / len(known) if known else None))
+    rows += [{"item": "odd", "label": "billing", "score": 0.5, "actual": 2.0, "annotator": "x", "resolved_at": INSIDE}]
+    held = [(score, share) for score, share in expected if share is not None]
+    counts = counts_from_rows([score for score, _ in held], [share for _, share in held], automate_at=0.8).by_cell()
+    for engine, reading in read_all(load(rows), source(agreement_by=("annotator",))).items():
+        found = reading.labels["billing"].by_cell()
+        assert (found.rows, found.positives) == pytest.approx((len(held), sum(share for _, share in held))), engine
+        assert np.array_equal(found.cell, counts.cell), engine
+        assert np.allclose(found.wsy, counts.wsy), engine
+        assert bad(reading) == {"outcome_missing": len(expected) - len(held), "outcome_out_of_range": 1}, engine
+
+
 def test_arrays_of_a_database_are_read_as_they_are(load: Loader) -> None:
     row = {"item": "a", "label": "billing", "token_logprobs": [-0.5, -0.25], "actual": 1.0, "resolved_at": INSIDE}
     config = source(score={"from": "token_logprobs", "method": "sequence_probability"})

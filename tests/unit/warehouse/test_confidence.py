@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from pathlib import Path
 from typing import get_args
 
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from scipy.stats import entropy, gmean
 
 from monitor.config.model import ScoreMethod
 from monitor.core.counts import counts_from_rows
 from monitor.recalibration.compare_constructions import compare
 from monitor.warehouse.ragged import BadArray, ragged
-from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, scores
+from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, log_margin, scores, vote_variance
 
 DOCS = Path(__file__).parents[3] / "docs" / "confidence.md"
 LOG = st.floats(-30, 0)
@@ -30,6 +32,7 @@ ALONE = {  # what plain Python says of one row
     "mean_probability": lambda row: math.fsum(map(math.exp, row)) / len(row),
     "min_probability": lambda row: min(map(math.exp, row)),
     "top_two_margin": lambda row: math.exp(sorted(row)[-1]) - math.exp(sorted(row)[-2]),
+    "top_two_log_margin": lambda row: 1 / (1 + math.exp(sorted(row)[-2] - sorted(row)[-1])),
     "entropy_confidence": lambda row: 1 - float(entropy(np.exp(np.array(row) - max(row)))) / math.log(len(row)),
 }
 
@@ -48,10 +51,32 @@ def test_every_construction_gives_each_row_what_plain_code_gives_it_alone(method
 @given(votes=st.lists(st.lists(st.integers(0, 1), min_size=2, max_size=9), min_size=1, max_size=10))
 def test_votes_give_their_share(votes: list[list[int]]) -> None:
     np.testing.assert_allclose(scores("vote_share", votes).score, [np.mean(row) for row in votes])
+    spread = {"vote_consistency": 0, "vote_consistency_sample": 1}  # the reference's divisors, M and M - 1
+    for method, less in spread.items():
+        expected = [
+            max(1 - 4 * statistics.pvariance(row) if less == 0 else 1 - 4 * statistics.variance(row), 0)
+            for row in votes
+        ]
+        np.testing.assert_allclose(scores(method, votes).score, expected, atol=1e-12)
+        variances = [np.var(row, ddof=less) for row in votes]
+        np.testing.assert_allclose(vote_variance(ragged(votes), less), variances, atol=1e-12)
+
+
+@given(rows=ROWS)
+def test_the_margin_of_log_probabilities_is_the_log_odds_of_the_two_likeliest(rows: list[list[float]]) -> None:
+    expected = [sorted(row)[-1] - sorted(row)[-2] for row in rows]
+    np.testing.assert_allclose(log_margin(ragged(rows)), expected, atol=1e-12)
+    np.testing.assert_allclose(scores("top_two_log_margin", rows).score, expit(expected), atol=1e-9)
+
+
+def test_a_single_vote_has_no_sample_variance_and_no_row_none_at_all() -> None:
+    assert scores("vote_consistency_sample", ["[1]"]).reasons == {0: BadArray.TOO_FEW_NUMBERS}
+    assert np.isnan(vote_variance(ragged(["[]"]))).all()
+    assert scores("vote_consistency", ["[1]", "[0.5, 0.5]"]).score.tolist() == [1.0, 1.0]
 
 
 def test_every_registered_construction_is_compared_with_plain_code_here() -> None:
-    assert set(CONSTRUCTIONS) == {*ALONE, "vote_share"}
+    assert set(CONSTRUCTIONS) == {*ALONE, "vote_share", "vote_consistency", "vote_consistency_sample"}
     assert all(name == each.name for name, each in CONSTRUCTIONS.items())
 
 
@@ -93,7 +118,7 @@ def test_every_row_has_a_score_in_the_unit_interval_or_a_reason(values: list[str
 
 
 def test_one_label_has_neither_margin_nor_entropy() -> None:
-    for method in ("top_two_margin", "entropy_confidence"):
+    for method in ("top_two_margin", "entropy_confidence", "top_two_log_margin"):
         assert scores(method, ["[-0.1]"]).reasons == {0: BadArray.TOO_FEW_NUMBERS}
 
 
@@ -125,4 +150,4 @@ def test_the_page_has_a_section_for_every_construction_and_names_every_reason() 
 
 
 def test_every_construction_of_a_column_can_be_named_in_alerts_yaml() -> None:
-    assert set(get_args(ScoreMethod)) == {name for name, each in CONSTRUCTIONS.items() if each.needs != "votes"}
+    assert set(get_args(ScoreMethod)) == set(CONSTRUCTIONS)
