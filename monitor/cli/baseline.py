@@ -74,6 +74,7 @@ def pin_command(
         problems.append("take more weeks (--from), or lower baseline.min_pairs in alerts.yaml")
         problems.append(_smaller(found.refusals, given))
     problems += [f"not pinned, cannot be read: {unread}: {why}" for unread, why in found.unread.items()]
+    problems += ["next: calmon check"] if found.unread else []
     for problem in problems:
         cli.err.print(problem, style="red", markup=False, soft_wrap=True)
     if found.concerns:
@@ -81,7 +82,10 @@ def pin_command(
         if not found.baselines:
             cli.err.print(_all_the_same(found.concerns, given), style="red", markup=False, soft_wrap=True)
     if not (found.baselines or found.refusals or found.unread or found.concerns):
-        raise cli.fail(f"no rows {'of label ' + repr(label) + ' ' if label else ''}in {start.name}..{end.name}")
+        about = "of label " + repr(label) + " " if label else ""
+        raise cli.fail(
+            f"no rows {about}in {start.name}..{end.name}: give weeks that have some (--from, --to)", then="calmon check"
+        )
     if found.refusals or found.unread or (found.concerns and not anyway):
         raise typer.Exit(cli.FAILED)
 

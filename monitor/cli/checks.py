@@ -81,6 +81,9 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     cli.out.print(_rules_table(config))
     for volume in volumes:
         _print_volume(volume, every_label=every_label)
+    wrong = [each.what for each in findings if each.state in ("failed", "wrong")]
+    if wrong:
+        cli.err.print(f"next: correct what failed ({', '.join(wrong)}, above), then: calmon check", markup=False)
     states = {f.state for f in findings}
     if states & {"failed", "wrong"}:
         return typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.text import Text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.cli.demand import OnDemand
+from monitor.config.env_file import missing_of
 from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
@@ -47,34 +48,58 @@ err = console(stderr=True)
 class Commands(OnDemand):
     """The commands of ``calmon`` in the order of its help, and where they are."""
 
-    modules: ClassVar[Mapping[str, str]] = {
-        "annotate": "monitor.cli.annotations",
-        "annotations": "monitor.cli.annotations",
-        "backfill": "monitor.cli.runs",
-        "check": "monitor.cli.checks",
-        "demo": "monitor.cli.demo",
-        "examples": "monitor.cli.examples",
-        "health": "monitor.cli.health",
-        "init": "monitor.cli.init",
-        "history": "monitor.cli.history",
-        "report": "monitor.cli.history",
-        "explain": "monitor.cli.history",
-        "recalibrate": "monitor.cli.recalibration",
-        "compare-scores": "monitor.cli.recalibration",
-        "stability": "monitor.cli.measures",
-        "dependencies": "monitor.cli.measures",
-        "cheapest-threshold": "monitor.cli.measures",
-        "replay": "monitor.cli.replay",
-        "dashboard": "monitor.cli.service",
-        "slack": "monitor.cli.slack",
-        "automation": "monitor.cli.automation",
-        "run": "monitor.cli.runs",
-        "baseline": "monitor.cli.baseline",
-        "db": "monitor.cli.database",
-        "incidents": "monitor.cli.incidents",
-        "serve": "monitor.cli.serve",
-        "version": "monitor.cli.version",
+    tasks: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Begin: calmon init tickets.csv": {
+            "demo": "monitor.cli.demo",
+            "init": "monitor.cli.init",
+            "check": "monitor.cli.checks",
+            "version": "monitor.cli.version",
+        },
+        "Evaluate: calmon run weekly": {
+            "baseline": "monitor.cli.baseline",
+            "run": "monitor.cli.runs",
+            "backfill": "monitor.cli.runs",
+            "replay": "monitor.cli.replay",
+        },
+        "Look at what was found: calmon report --week 2026-W46": {
+            "report": "monitor.cli.history",
+            "history": "monitor.cli.history",
+            "explain": "monitor.cli.history",
+            "examples": "monitor.cli.examples",
+            "dashboard": "monitor.cli.service",
+            "annotate": "monitor.cli.annotations",
+            "annotations": "monitor.cli.annotations",
+        },
+        "Decide and react: calmon automation status": {
+            "automation": "monitor.cli.automation",
+            "incidents": "monitor.cli.incidents",
+            "slack": "monitor.cli.slack",
+        },
+        "Better scores and thresholds: calmon recalibrate --label billing": {
+            "recalibrate": "monitor.cli.recalibration",
+            "compare-scores": "monitor.cli.recalibration",
+            "stability": "monitor.cli.measures",
+            "dependencies": "monitor.cli.measures",
+            "cheapest-threshold": "monitor.cli.measures",
+        },
+        "Run it unattended: calmon serve": {
+            "serve": "monitor.cli.serve",
+            "health": "monitor.cli.health",
+            "db": "monitor.cli.database",
+        },
     }
+    """What people come for, with an example: the panels of the help, and the commands of each."""
+    modules: ClassVar[Mapping[str, str]] = {
+        name: module for commands in tasks.values() for name, module in commands.items()
+    }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, in the panel of its task."""
+        found = super().get_command(ctx, cmd_name)
+        panel = next((task for task, commands in self.tasks.items() if cmd_name in commands), None)
+        if found is not None and panel is not None:
+            found.rich_help_panel = panel
+        return found
 
     @classmethod
     def owner(cls) -> typer.Typer:
@@ -89,8 +114,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    epilog="Examples:  [bold]calmon demo[/bold]  ·  [bold]calmon check[/bold]  ·  "
-    "[bold]calmon run weekly --week 2026-W46 --json[/bold]  ·  [bold]calmon history --metric ece[/bold]",
+    epilog="Each command has examples: [bold]calmon run weekly --help[/bold]. Completion of words in this shell: "
+    "[bold]calmon --install-completion[/bold]",
 )
 
 
@@ -115,9 +140,11 @@ def cells(*texts: str) -> list[Text]:
     return [Text(clean(text, length=CELL_LENGTH)) for text in texts]
 
 
-def fail(message: str, code: int = FAILED) -> typer.Exit:
-    """Print a plain error to standard error and give back the exit to raise."""
+def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.Exit:
+    """Print a plain error to standard error, and the command to call ``then``; give back the exit to raise."""
     err.print(f"error: {without_secrets(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
+    if then is not None:
+        err.print(f"next: {then}", markup=False, highlight=False, soft_wrap=True)
     return typer.Exit(code)
 
 
@@ -128,18 +155,27 @@ def plain_errors() -> Iterator[None]:
         yield
     except ConfigProblems as problems:
         err.print(str(problems), markup=False, highlight=False, soft_wrap=True)
+        there = Path(problems.problems[0].file).exists()
+        err.print(f"next: calmon {'check --offline' if there else 'init'}", markup=False, highlight=False)
         raise typer.Exit(USAGE) from problems
-    except (SettingsError, WindowError, UsageError, WrongStoreAddress, WrongWarehouseAddress) as error:
+    except (SettingsError, WrongStoreAddress, WrongWarehouseAddress) as error:
+        raise fail(str(error), USAGE, then="calmon check") from error
+    except (WindowError, UsageError) as error:
         raise fail(str(error), USAGE) from error
-    except (HistoryError, RelationError, WarehouseFailed) as error:
+    except HistoryError as error:
         raise fail(str(error)) from error
+    except (RelationError, WarehouseFailed) as error:
+        raise fail(str(error), then="calmon check") from error
     except (OperationalError, InterfaceError) as error:  # a connection that was lost, a full disk
-        raise fail(f"the history does not answer: {first_line(error.orig)}") from error
+        raise fail(f"the history does not answer: {first_line(error.orig)}", then="calmon check") from error
     except BrokenPipeError:  # whoever read our output has had enough
         raise
     except OSError as error:
         what = error.strerror or str(error) or type(error).__name__
         raise fail(what if error.filename is None else f"{error.filename}: {what}") from error
+    except KeyboardInterrupt:
+        err.print("stopped: what was stored stays, and the same command goes on from there", soft_wrap=True)
+        raise typer.Exit(FAILED) from None
 
 
 def first_line(error: object) -> str:
@@ -228,6 +264,8 @@ def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
+    with plain_errors():
+        os.environ.update(missing_of(os.environ))
     try:
         app()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password

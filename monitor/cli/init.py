@@ -277,7 +277,7 @@ def _write(path: Path, text: str, address: str) -> Settings:
         else:
             cli.write(environment, starter_environment(address))
             environment.chmod(0o600)  # an address may hold a password
-            cli.out.print(Text("wrote .env; load it with: set -a; . ./.env; set +a"))
+            cli.out.print(Text("wrote .env, which calmon reads in this folder"))
     return load_settings(_environment(path, address))
 
 

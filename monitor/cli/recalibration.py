@@ -25,6 +25,7 @@ from monitor.operations.recalibrate import (
     recalibrate,
     sources_with,
 )
+from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.compare_constructions import Compared
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import apply_one
@@ -36,7 +37,8 @@ MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
 @cli.app.command(
     "recalibrate",
     epilog="Examples:  calmon recalibrate --label billing  ·  calmon recalibrate --label billing --weeks 8 "
-    "--out map.json  ·  calmon recalibrate --source tickets --method temperature --baseline --out map.json",
+    "--out map.json  ·  calmon recalibrate --source tickets --method temperature --baseline --out map.json  ·  "
+    "calmon recalibrate --label billing --sql score",
 )
 def recalibrate_command(
     label: Annotated[
@@ -48,6 +50,9 @@ def recalibrate_command(
     weeks: Annotated[int, typer.Option(min=1, max=104, help="How many weeks, the last one included.")] = 1,
     baseline: Annotated[bool, typer.Option("--baseline", help="Fit on the newest baseline, not on weeks.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the map to this file; left out: only show.")] = None,
+    sql: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Print the map as an SQL expression of this column, no tables.")
+    ] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
     """Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.
@@ -55,6 +60,8 @@ def recalibrate_command(
     ECE, Brier score and log loss are shown before, and after on rows that the map had not seen
     (cross-validated). Where no method helps, nothing is written.
     """
+    if sql is not None and json_output:
+        raise cli.fail("--sql and --json: give one of them", cli.USAGE)
     with cli.store() as store:
         config = cli.configuration()
         try:
@@ -65,8 +72,12 @@ def recalibrate_command(
     automate_at = config.sources[material.subject.source].automate_from(label)
     if json_output:
         typer.echo(json.dumps(_document(material, found), indent=1, allow_nan=False))
-    else:
+    elif sql is None:
         _show(material, found, automate_at)
+    elif found.score_map is None:
+        raise cli.fail(f"there is no map to print: {found.choice.sentence}")
+    else:
+        typer.echo(as_sql(found.score_map, sql))
     if out is not None and found.score_map is None:
         cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
     elif out is not None and found.score_map is not None:

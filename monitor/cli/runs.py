@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from monitor.cli import common as cli
 from monitor.config.model import Config
 from monitor.context import ActMode
 from monitor.core import windows
-from monitor.core.records import Schedule
+from monitor.core.records import Schedule, Window
 from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
@@ -79,6 +80,8 @@ def _run(
                 text = f"{part.source}: {part.problem}: {part.error}"
                 cli.err.print(text, style="red", markup=False, soft_wrap=True)
     if all(part.problem for part in result.evaluated):
+        if not json_output:
+            cli.err.print("next: calmon check")
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
         raise typer.Exit(cli.BREACH)
@@ -129,11 +132,33 @@ def backfill(
         names = cli.check_source(config, source)
         ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
         span = windows.span(*ends, config.zone)
-    with cli.monitor() as opened:
-        breaches = 0
-        with bar(len(span), "backfill") as advance:
+    breaches, left = 0, list(span)
+    unread: dict[str, str] = {}
+    try:
+        with cli.monitor() as opened, bar(len(span), "backfill") as advance:
             for window in span:
                 result = run_window(opened, window, sources=names, act="never")
                 breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
+                if all(part.problem for part in result.evaluated):
+                    unread[window.name] = next((part.error for part in result.evaluated), "")
+                left.remove(window)
                 advance(window.name)
-    cli.out.print(f"{len(span)} windows evaluated, {breaches} breaches found; nothing was switched or sent.")
+    finally:
+        if len(left) < len(span):
+            _last_word(span, left, breaches, unread, source, daily=daily_windows)
+
+
+def _last_word(
+    span: Sequence[Window], left: Sequence[Window], breaches: int, unread: Mapping[str, str], source: str | None, *,
+    daily: bool,
+) -> None:  # fmt: skip
+    """What a backfill did, also where it was stopped."""
+    done = len(span) - len(left) - len(unread)
+    cli.out.print(f"{done} windows evaluated, {breaches} breaches found; nothing was switched or sent.")
+    options = f"{' --daily' if daily else ''}{f' --source {shlex.quote(source)}' if source else ''}"
+    if left:
+        words = f"calmon backfill --from {left[0].name} --to {left[-1].name}{options}"
+        cli.err.print(f"next: {words}    # the rest", markup=False, soft_wrap=True)
+    if unread:
+        last, why = list(unread.items())[-1]
+        raise cli.fail(f"{len(unread)} windows could not be read, the last {last}: {why}", then="calmon check")

@@ -90,6 +90,7 @@ def whole_seconds(value: object, longest: int, example: str) -> int:
     return seconds
 
 
+_EXAMPLES = {"sqlite": "var/history.sqlite", "duckdb": "var/warehouse.duckdb"}
 _IN_FILES = re.compile(r"(?:sqlite|duckdb)(?:\+\w+)?://")
 
 
@@ -105,7 +106,8 @@ def database_address(value: str) -> str:
         )
     rest = value[found.end() :]
     if _IN_FILES.match(value) and rest and not rest.startswith(("/", "?")):
-        raise ValueError("names a file, so it needs three slashes (sqlite:///var/history.sqlite)")
+        kind = value.partition(":")[0].partition("+")[0]
+        raise ValueError(f"names a file, so it needs three slashes ({kind}:///{_EXAMPLES[kind]})")
     if not _has_plain_host(rest):
         raise ValueError(
             "cannot be read: percent-encode the user and password in it (@ as %40, : as %3A, / as %2F, ? as %3F, "

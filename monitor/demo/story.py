@@ -15,6 +15,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy.engine import make_url
@@ -26,10 +27,14 @@ from monitor.core.records import Verdict, Window
 from monitor.demo.generator import DemoSummary, write_demo
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.operations.change_switch import change_switch, known_labels
-from monitor.operations.write_report import label_table
+from monitor.operations.write_report import report_of
+from monitor.report.console import plain_table
+from monitor.report.data import ReportData
+from monitor.report.terminal import label_table
 from monitor.run import RunResult
 
 MARKER = ".demo"
+WIDTH = 80
 
 
 class DemoRefused(Exception):
@@ -117,17 +122,29 @@ def turn_on(monitor: Monitor) -> int:
 
 
 def ending(monitor: Monitor, plan: DemoPlan, result: RunResult, data: DemoSummary) -> RenderableType:
-    """What a person wants to know at the end: states, changes, what was switched off and sent."""
+    """What a person wants to know at the end, in 80 columns: what happened, states, changes, what was done."""
     breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
     rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
-    return Group(
-        Text(f"{rows} rows over {WEEKS} weeks; the last week is {plan.last.name}.", style="bold"),
-        label_table(monitor, plan.last),
+    found = report_of(monitor, plan.last)
+    shown = Group(
+        Text(_happened(found, breaches, result), style="bold"),
+        Text(f"({rows} rows over {WEEKS} weeks were made and evaluated.)"),
+        label_table(found, brief=True),
         _changes(breaches),
         _done(result),
         _planted(plan),
         Text.from_markup(_NEXT.format(week=plan.last.name, verdict=breaches[0].id if breaches else "VERDICT")),
     )
+    return Constrain(shown, WIDTH)
+
+
+def _happened(found: ReportData, breaches: Sequence[Verdict], result: RunResult) -> str:
+    """The week in one line."""
+    labels = [report for report in found.subjects if report.subject.label is not None]
+    broken = {v.subject for v in breaches if v.subject.label is not None}
+    off = sum(a.kind == "disable_automation" and a.state == "turned off" for a in result.actions)
+    which = f"{len(broken)} of {len(labels)} labels are in breach in {found.window.name}"
+    return f"{which}, and automation of {off} was turned off." if off else f"{which}."
 
 
 def _changes(breaches: Sequence[Verdict]) -> RenderableType:
@@ -135,31 +152,35 @@ def _changes(breaches: Sequence[Verdict]) -> RenderableType:
         return Text("No rule was broken.")
     from monitor.core.wording import plain_words  # noqa: PLC0415 - keeps the module light for its other readers
 
-    table = Table("severity", "what changed", "rule", "reason", title="What changed", title_justify="left")
+    table = plain_table("severity", "what changed", "rule", title="What changed")
     for v in sorted(breaches, key=lambda v: (v.severity != "critical", v.subject)):
-        table.add_row(v.severity, plain_words(v), v.rule, v.reason.value)
+        table.add_row(v.severity, plain_words(v), v.rule)
     return table
 
 
 def _done(result: RunResult) -> Table:
-    table = Table("action", "label", "result", title="What was done", title_justify="left")
+    """What was done, a line for each result with the labels that it is of."""
+    labels: dict[tuple[str, str], list[str]] = {}
     for a in result.actions:
-        table.add_row(a.kind, f"{a.source}/{a.label or '(all labels)'}", a.state)
+        labels.setdefault((a.kind, a.state), []).append(f"{a.source}/{a.label or '(all labels)'}")
+    table = plain_table("action", "result", "labels", title="What was done")
+    for (kind, state), names in labels.items():
+        table.add_row(kind.replace("_", " "), state, ", ".join(names))
     return table
 
 
 def _planted(plan: DemoPlan) -> Table:
-    title = "What the generator had planted (the monitor does not know)"
-    table = Table("planted change", "from", title=title, title_justify="left")
+    table = plain_table("label", "planted change", "from", title="What had been planted (the monitor does not know)")
     for p in PLANTED:
-        table.add_row(f"{p.source}/{p.label}: {p.description}", plan.weeks[p.week - 1].name)
+        table.add_row(f"{p.source}/{p.label}", p.description, plan.weeks[p.week - 1].name)
     return table
 
 
-_NEXT = """
-[bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/calmon`):
-  calmon history --metric ece                           every label's trend
-  calmon explain {verdict}                       why a verdict is what it is
-  calmon report --week {week} --html var/report.html  the page with every figure
-  calmon automation status                              what may act now, and why
-  calmon run weekly --week {week} --json              the same week again: nothing is sent twice"""
+_NEXT = """[bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/calmon`):
+  calmon history --metric ece            every label's trend
+  calmon explain {verdict}        why a verdict is what it is
+  calmon report --week {week} --html var/report.html
+                                         the page with every figure
+  calmon automation status               what may act now, and why
+  calmon run weekly --week {week}      the same week: nothing is sent twice
+  calmon init                            begin with your own data"""

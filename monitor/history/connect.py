@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def store_url(url: str) -> URL:
-    """The address with its driver: ``postgresql://`` is taken as psycopg 3. Raises WrongStoreAddress.
+    """The address with our driver: ``postgresql://`` is taken as psycopg 3. Raises WrongStoreAddress.
 
     >>> store_url("postgresql://calmon@db/history").drivername
     'postgresql+psycopg'
@@ -45,7 +45,7 @@ def store_url(url: str) -> URL:
     backend = parsed.get_backend_name()
     if backend not in ("sqlite", "postgresql"):
         raise WrongStoreAddress(f"CALMON_STORE_URL: the history lives in SQLite or PostgreSQL, not in {backend}")
-    return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
+    return parsed.set(drivername={"postgresql": "postgresql+psycopg", "sqlite": "sqlite"}[backend])
 
 
 def database_file(url: URL) -> Path | None:

@@ -140,6 +140,6 @@ def starter_environment(address: str) -> str:
     """.env with the address of the warehouse, quoted for a shell."""
     quoted = "'" + address.replace("'", "'\\''") + "'"
     return (
-        "# Load it with: set -a; . ./.env; set +a    All variables: docs/configuration.md, .env.example\n"
+        "# calmon reads this file in the folder in which it runs. All variables: docs/configuration.md\n"
         f"CALMON_WAREHOUSE_URL={quoted}\n"
     )

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import RenderableType
-
 from monitor.context import Monitor
 from monitor.core.files import write_whole
 from monitor.core.records import Window
-from monitor.report import terminal
 from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
 from monitor.report.detail import TARGET_ACCURACY
@@ -27,8 +24,3 @@ def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> 
     target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
     write_whole(target, html_report(data))
     return target, data
-
-
-def label_table(monitor: Monitor, window: Window) -> RenderableType:
-    """A line for each label: its state, its numbers, its switch."""
-    return terminal.label_table(report_of(monitor, window))

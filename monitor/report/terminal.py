@@ -161,21 +161,27 @@ def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
     return table
 
 
-def label_table(data: ReportData) -> RenderableType:
-    """One line a label: its state, what it is, what changed, whether it could act at the run, the handbook's level."""
+def label_table(data: ReportData, *, brief: bool = False) -> RenderableType:
+    """Each label: its state, what it is, what changed, whether it could act at the run, the handbook's level.
+
+    ``brief``: in one line each, its worst state only, without the sentence about the window.
+    """
     trends = [trend for report in data.subjects if (trend := report.trend("ece")) is not None]
     most = max((len(trend.points) for trend in trends), default=0)
-    return _Fitted(lambda shown, width: _label_table(data, trends, shown, width), min(max(most, 1), SPARKS))
+    return _Fitted(
+        lambda shown, width: _label_table(data, trends, shown, width, brief=brief), min(max(most, 1), SPARKS)
+    )
 
 
-def _label_table(data: ReportData, trends: Sequence[Trend], shown: int, width: int) -> Table:
+def _label_table(data: ReportData, trends: Sequence[Trend], shown: int, width: int, *, brief: bool) -> Table:
     levels = [line.level for trend in trends if not trend.empty for line in trend.thresholds]
     scale = scale_of("ece", [value for trend in trends for value in trend.values[-shown:]], levels)
-    table = _table(
-        f"{data.window.name}: {headline(data)}", ("state", "label"), ("ECE", "change"), ("trend", "acts", "level")
-    )
+    title = "" if brief else f"{data.window.name}: {headline(data)}"
+    table = _table(title, ("state", "label"), ("ECE", "change"), ("trend", "acts", "level"))
     for report in data.by_attention:
-        table.add_row(*_label_row(report, data, scale, shown, _WIDE_STATE if width > 110 else _STATE_WIDTH))
+        state, *rest = _label_row(report, data, scale, shown, _WIDE_STATE if width > 110 else _STATE_WIDTH)
+        worst = Text(report.state.clauses[0].what, style=_STATES[report.state.state])
+        table.add_row(worst if brief else state, *rest)
     drawn = min(shown, max((len(trend.points) for trend in trends), default=0))
     table.caption = f"trend: ECE of the last {drawn} {data.unit}s, one scale for all labels, {scale.words}"
     return table
