@@ -23,6 +23,7 @@ from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds
+from monitor.operations.attribute import with_causes
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
 
@@ -185,12 +186,16 @@ def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> It
 def judge(
     monitor: Monitor, data: Sequence[collect.Collected], progress: Progress = _quiet, *, keep: bool = True
 ) -> tuple[Evaluated, ...]:
-    """Counts -> estimates, shift tests and verdicts; ``keep`` writes the drift report beside the run."""
+    """Counts -> estimates, shift tests and verdicts.
+
+    ``keep`` writes the drift report beside the run, and looks for the causes of breaches.
+    """
     parts = []
     for source in data:
         progress(f"judging {source.data.name}")
         shifts = collect.feature_shifts(monitor, source, keep=keep)
-        parts.append(evaluate(source.data, monitor.config, shifts))
+        found = evaluate(source.data, monitor.config, shifts)
+        parts.append(with_causes(monitor, source, found) if keep else found)
     return tuple(parts)
 
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from monitor.alerting.incidents import last_reported
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
-from monitor.alerting.slack.likely_causes import Context, changes, worst_segment
+from monitor.alerting.slack.worst_segment import worst_segment
 from monitor.alerting.switch_line import switch_line
 from monitor.automation.as_of import Key, by_switch, off_since, time_on
 from monitor.automation.harm import Harm
 from monitor.context import Monitor
 from monitor.core import windows
+from monitor.core.cause_words import cause_line
 from monitor.core.records import (
     Delivery,
     Estimate,
     Incident,
     IncidentEvent,
     Interval,
-    Outcome,
     SwitchEvent,
     Verdict,
     Window,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from monitor.report.figures.reliability import Reliability
 
 _T = TypeVar("_T")
-#: How many windows before the first breach are looked at for a new model version, and drawn as the trend.
-VERSIONS_BACK, TREND = 2, 26
+#: How many windows are drawn as the trend.
+TREND = 26
 BINS_DRAWN = 8
 EVENTS_BACK = timedelta(weeks=26)
 
@@ -65,7 +65,7 @@ class IncidentContext:
         estimates = self._estimates(verdict, segments=True)
         return replace(
             brief, baseline_interval=self._baseline_interval(verdict), switch=self.switch(verdict, brief),
-            harm=self._harm(verdict, estimates), causes=self._changes(verdict),
+            harm=self._harm(verdict, estimates), cause=cause_line(verdict),
             worst_segment=worst_segment(verdict, estimates),
         )  # fmt: skip
 
@@ -101,34 +101,6 @@ class IncidentContext:
         what = [] if reliability is None else ["reliability diagram"]
         title = f"{verdict.subject.name}, {verdict.window.name}"
         return " and ".join([*what, *([] if trend.empty else ["trend"])]), incident_png(reliability, trend, title)
-
-    def _changes(self, verdict: Verdict) -> tuple[str, ...]:
-        """What changed when this run of breaches began."""
-        zone, source, onset = self.monitor.config.zone, verdict.subject.source, self._onset(verdict)
-        earlier = windows.before(onset, VERSIONS_BACK, zone)
-        around = [windows.following(onset, zone), onset, *earlier]
-        read = [(w.name, self._reading(w, source)) for w in around if w.start <= verdict.window.start]
-        versions = [(name, reading.versions) for name, reading in read if reading is not None]
-        tests = self.monitor.store.shifts
-        then, before = (self._once("shifts", w.schedule, w.start, source, make=tests) for w in (onset, earlier[0]))
-        return changes(verdict, Context(versions, then, before or None))
-
-    def _onset(self, verdict: Verdict) -> Window:
-        """The first window of the run of breaches that ends with ``verdict``'s; one not confirmed does not end it."""
-        onset = current = verdict.window
-        for start, outcome in self._before(verdict):
-            current = windows.previous(current, self.monitor.config.zone)
-            if start != current.start or outcome not in ("breach", "unconfirmed"):
-                break
-            onset = current if outcome == "breach" else onset
-        return onset
-
-    def _before(self, verdict: Verdict) -> Iterator[tuple[datetime, Outcome]]:
-        """What the same rule found about the same label before, the newest window first; read as far as it is asked."""
-        start = verdict.window.start
-        while found := self.monitor.store.outcomes_before(verdict, start, TREND):
-            yield from found
-            start = found[-1][0]
 
     def _estimates(self, verdict: Verdict, *, segments: bool, metric: str | None = None) -> list[Estimate]:
         subject, window = verdict.subject, verdict.window

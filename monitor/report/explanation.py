@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.core.baseline import Baseline
+from monitor.core.cause_words import cause_line, causes_of, split_words
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
 from monitor.core.wording import (
     SHORTFALL,
@@ -431,7 +432,15 @@ def _detectable(known: VerdictContext) -> Step | None:
 
 _DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst)
 _COMPARISON = (_against, _change, _chance, _evidence, _segments, _family, _detectable)
-_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
+
+
+def _causes(known: VerdictContext) -> Step | None:
+    """How the change was split, and what it is put down to."""
+    found, line = causes_of(known.verdict), cause_line(known.verdict)
+    return None if found is None else Step("causes", f"{split_words(found)} {line}.", known.verdict.detail["causes"])
+
+
+_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON, _causes)
 
 
 # --- what follows

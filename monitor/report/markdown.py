@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from monitor.core.cause_words import cause_line
 from monitor.core.records import Action, Interval, Subject, Verdict, Where
 from monitor.core.wording import SHORTFALL, clean, plain_words
 from monitor.report import words
@@ -130,9 +131,10 @@ def _findings(data: ReportData) -> Iterator[str]:
 
 
 def finding_text(verdict: Verdict, unit: str) -> str:
-    """A breach in a sentence, with what was pooled for it."""
-    told = words.pooled(verdict.windows, unit)
-    return f"{plain_words(verdict)}{f' ({told})' if told and told not in plain_words(verdict) else ''}."
+    """A breach in a sentence, with what was pooled for it, and in another what it is put down to."""
+    told, cause = words.pooled(verdict.windows, unit), cause_line(verdict)
+    text = f"{plain_words(verdict)}{f' ({told})' if told and told not in plain_words(verdict) else ''}."
+    return f"{text} {cause}." if cause else text
 
 
 def _to_do(data: ReportData) -> Iterator[str]:

@@ -11,7 +11,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
 from monitor.config.model import SourceConfig
 from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool
+from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.records import (
     TOO_MANY_VALUES,
     WHERES,
@@ -78,6 +80,8 @@ TIMEOUT_S = 900.0
 CONNECT_TIMEOUT_S = 10
 SEGMENT_VALUES = 200
 """Values of a segment column in one window above which it is left out."""
+COMBINED_VALUES = 40
+"""The same where the values of several columns are combined."""
 SHOWN_LENGTH = 200
 """Characters of a value that stay of an example: enough to find the row, whatever was taken for a label."""
 
@@ -237,6 +241,23 @@ class Warehouse:
         with self._statements(name, source, window, now) as (connection, statements):
             repeated = connection.execute(statements.repeated()).scalar_one()
             return statements.dialect.fetch(connection.execute(statements.pairs(most, latest=repeated > 0)))
+
+    def by_segment(
+        self, name: str, source: SourceConfig, window: Window, edges: Mapping[str, Sequence[int]], *, now: datetime
+    ) -> Mapping[str, CountsBySegment]:
+        """The counts of some labels by the values of all segment columns, and of the model version, at once.
+
+        ``edges`` gives each label the upper edges, in cells, between which cells are put together. A column with more
+        than :data:`COMBINED_VALUES` values in the window is left out. Design effects are not measured: 1. Raises as
+        :meth:`read` does.
+        """
+        with self._statements(name, source, window, now) as (connection, statements):
+            segments = statements.source.segments
+            if statements.layout.has("model_version") and "model_version" not in segments:
+                segments = (*segments, "model_version")
+            combined = statements.source.model_copy(update={"segments": segments})
+            reader = _Reader(connection, name, replace(statements, source=combined), whole=False)
+            return reader.by_segment(edges)
 
     def feature_sample(self, name: str, source: SourceConfig, window: Window, *, limit: int) -> pd.DataFrame:
         """The ``features`` of at most ``limit`` items of the window, one row an item, the same every time.
@@ -484,6 +505,26 @@ class _Reader:
             )
             parts.setdefault(value, {})[label] = counts
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
+
+    def by_segment(self, edges: Mapping[str, Sequence[int]]) -> dict[str, CountsBySegment]:
+        """The counts of the labels of ``edges``, by the values of every column that has few."""
+        statements = self.statements
+        columns = tuple(
+            segment for segment in statements.source.segments
+            if self._number(statements.many_values(segment, COMBINED_VALUES)) <= COMBINED_VALUES
+        )  # fmt: skip
+        latest = self._number(statements.repeated()) > 0
+        found = self._fetch(statements.combined(edges, columns, latest=latest))
+        labels = found.pop("label")
+        values = [found.pop(f"value_{at}") for at in range(len(columns))]
+        keys: dict[tuple[str, ...], list[int]] = {}
+        for row, key in enumerate(zip(labels, *values, strict=True)):
+            keys.setdefault(tuple(map(str, key)), []).append(row)
+        parts: dict[str, dict[tuple[str, ...], Counts]] = {}
+        for (label, *of), rows in sorted(keys.items()):
+            chosen: dict[str, npt.ArrayLike] = {name: column[rows] for name, column in found.items()}
+            parts.setdefault(label, {})[tuple(of)] = counts_from_groups(chosen, score_is=statements.source.score_is)
+        return {label: CountsBySegment(columns, of) for label, of in parts.items()}
 
     def _segments(self, segments: Sequence[str], effects: Mapping[str, Effects], *, latest: bool) -> SegmentCounts:
         return {

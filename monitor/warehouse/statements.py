@@ -12,7 +12,7 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -102,6 +102,23 @@ class Statements:
         names = ("label", *_KEYS) if segment is None else ("segment", "label", *_KEYS)
         keys = [facts.c[self._segment_key(segment) if name == "segment" else name].label(name) for name in names]
         return sa.select(*keys, *self._sums(facts)).group_by(*(facts.c[key.element.name] for key in keys))
+
+    def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
+        """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).
+
+        ``value_i`` is the value of segment ``columns[i]``; ``cell`` is the upper edge of the cells that one of the
+        label's ``edges`` puts together, so that few groups leave the warehouse however many cells have rows.
+        """
+        facts = self._facts(latest=latest)
+        labels = [sa.literal(label, sa.Text) for label in edges]
+        cases = zip(labels, (_upper_edge(facts.c.cell, uppers) for uppers in edges.values()), strict=True)
+        cell = sa.case(*((facts.c.label == label, upper) for label, upper in cases)).label("cell")
+        values = [facts.c[self._segment_key(column)].label(f"value_{at}") for at, column in enumerate(columns)]
+        names = ("label", "predicted", "automated", "s", "y", "w")
+        chosen = sa.select(*(facts.c[name] for name in names), cell, *values).where(facts.c.label.in_(labels))
+        rows = chosen.subquery("combined")  # grouped one level further out, so that PostgreSQL sees the expression once
+        keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
+        return sa.select(*keys, *self._sums(rows)).group_by(*keys)
 
     def many_values(self, segment: str, limit: int) -> sa.Select[Any]:
         """(n): how many values the segment has in the window, at most ``limit`` + 1.
@@ -468,6 +485,13 @@ class Statements:
             exact = {name: self.dialect.exact_sum(value, bounded=True) for name, value in products.items()}
             sums = {"w": count, "w2": count, **exact}
         return [count.label("n"), *(value.label(name) for name, value in sums.items())]
+
+
+def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
+    """The least of some upper edges that a cell does not pass."""
+    *first, last = uppers
+    cases = [(cell <= _whole(upper), _whole(upper)) for upper in first]
+    return sa.case(*cases, else_=_whole(last)) if cases else _whole(last)
 
 
 def _whole(number: int) -> Expression:

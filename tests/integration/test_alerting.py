@@ -384,17 +384,6 @@ def test_the_end_of_an_enable_is_reported_in_the_thread_of_its_incident_once_wit
     assert "lease_ended" not in [each.reason.value for each in found]  # not in another channel as well
 
 
-def test_what_changed_is_looked_for_where_the_breaches_began_not_where_they_are_now(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [fine(REFUND)])
-    world.evaluate("2026-W03", [REFUND], version="v4")
-    for name in ("2026-W04", "2026-W05", "2026-W06", "2026-W07"):
-        world.evaluate(name, [REFUND], version="v4")
-    world.evaluate("2026-W08", [REFUND], version="v5")
-    shown = read_edit(world, "refund")
-    assert "*Changed at the same time:* the model version changed from v3 to v4 in 2026-W03." in shown
-    assert "v5" not in shown
-
-
 def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWorld) -> None:
     also, other = replace(BILLING, rule="ece-increase", value=0.07), Judged("other", "ece-increase", "breach", 0.07)
     world.evaluate("2026-W02", [BILLING, also, other])

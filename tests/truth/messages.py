@@ -23,6 +23,7 @@ from tests.truth.sentences import (
     check_harm,
     check_incident_state,
     excess_of,
+    fits_cause,
     segment_words,
 )
 from tests.truth.texts import Message
@@ -577,12 +578,12 @@ def _stays(reader: Reader, text: str, of: Any) -> None:
     reader.check(label.now not in ("in breach", "resolved"), "stays open", text, label.now)
 
 
-@LINES.add(
-    r"Changed at the same time: (?P<causes>.+)\.|Nothing else that is measured changed (?:at the same time|when it began)\."
-)
-def _changed(reader: Reader, text: str, of: Any, causes: Any) -> None:
-    for found in re.finditer(rf"the model version changed from (\w+) to (\w+) in ({WEEK})", causes or ""):
-        check_version(reader, text, *found.groups())
+@LINES.add(r"(?P<said>Likely causes?: .+)\.")
+def _cause(reader: Reader, text: str, of: Any, said: str) -> None:
+    _, label = of
+    known = reader.facts.verdicts
+    stored = known.values() if label is None else [known[i["last_verdict"]] for i in label.incidents]
+    reader.check(any(fits_cause(said, row) for row in stored), "likely cause", text, "stored with no verdict of it")
 
 
 def check_version(reader: Reader, text: str, before: str, after: str, window: str) -> None:

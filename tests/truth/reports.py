@@ -14,7 +14,7 @@ from typing import Any
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing, parsed, subject_of
 from tests.truth.facts import Facts, Row, Switch
 from tests.truth.monitoring import window_start
-from tests.truth.sentences import NUMBER, VERDICT, WEEK, check_counts, check_label_state, state_of
+from tests.truth.sentences import NUMBER, VERDICT, WEEK, check_counts, check_label_state, fits_cause, state_of
 from tests.truth.texts import Part, Table
 
 N = NUMBER
@@ -630,12 +630,15 @@ def _version_changed(reader: Reader, text: str, of: Tables, source: str, before:
 
 @LINES.add(
     r"(?:- )?(?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<words>.+?)(?: \(\d+ windows pooled\))?\. "
+    r"(?:(?P<cause>Likely causes?: .+)\. )?"
     r"(?:Reason: `(?P<reason>\w+)`, verdict `(?P<id>[0-9a-f]+)`\.|calmon explain (?P<id2>[0-9a-f]+))"
 )
 def _breach(
-    reader: Reader, text: str, of: Tables, rule: str, severity: str, words: str, reason: Any, id: Any, id2: Any
-) -> None:
+    reader: Reader, text: str, of: Tables, rule: str, severity: str, words: str, cause: Any, reason: Any, id: Any,
+    id2: Any,
+) -> None:  # fmt: skip
     row = reader.facts.verdict(id or id2)
+    reader.check(cause is None or fits_cause(cause, row), "likely cause", text, row["detail"].get("causes"))
     reader.equal("rule", text, (rule, severity), (row["rule"], row["severity"]))
     if reason is not None:
         reader.equal("reason", text, reason, row["reason"])

@@ -7,10 +7,11 @@ are drawn so that they fit it (beyond the threshold or not, significant or not).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
 
+from monitor.core.causes import Began, Cause, Causes, ChangePart, Split, as_json
 from monitor.core.records import Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
 
 Mood = Literal["good", "bad", "unsure", "few", "gone", "moved", "rejected", "unread"]
@@ -174,6 +175,8 @@ def verdict_of(
     if measured and seen is not None:
         known |= _numbers(rule, said, seen, rng, pinned=pinned)
         detail |= _detail(rule, said, seen, before, rng)
+        if said.outcome == "breach" and pinned and rule.metric in ("shortfall", "ece") and said.label is not None:
+            detail["causes"] = _causes(rule.metric, window, salt)
     id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]
     return Verdict(
         id=id, rule=rule.id, subject=Subject(said.source, said.label), window=window, metric=rule.metric,
@@ -227,6 +230,19 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
             {"windows": 1, "n": seen.n, "value": value, "beyond": value > rule.threshold} for value in values
         ]  # fmt: skip
     return more
+
+
+def _causes(metric: str, window: Window, salt: str) -> dict[str, Any]:
+    """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows."""
+    place = int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16) % 4
+    began, part = Began(window.name, window.name, window.name), ChangePart(0.04, 0.03, 0.05)
+    web = Cause("rate", (("channel", "web"),), 0.62, part, 1e-4, 300, 0.1, 0.0, (0.3, 0.32), began)
+    german = Cause("mix", (("channel", "chat"), ("language", "de")), 0.31, part, 1e-3, 90, 0.0, 0.0, (0.1, 0.2))
+    version = Cause("replaced", (("model_version", "v9"),), 1.0, part, 1e-9, 900, 0.04, 0.0, (0.0, 1.0), began)
+    named = ((), (web,), (web, german), (replace(version, arrived=window.name),))[place]
+    split = Split("channel", ChangePart(0.01, 0.0, 0.02), ChangePart(0.05, 0.04, 0.06), "web")
+    change = ChangePart(0.06, 0.04, 0.08)
+    return as_json(Causes(metric, change, (split,), named, began, ("channel",)))  # type: ignore[arg-type]
 
 
 def estimates_of(window: Window, subject: Subject, seen: Numbers) -> list[Estimate]:

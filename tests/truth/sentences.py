@@ -613,3 +613,30 @@ def check_incident_state(reader: Reader, text: str, incident: Row) -> None:
 
 def minute_of(text: str) -> datetime:
     return minute(text)
+
+
+_SEGMENT = r"[\w-]+ = [\w.-]+"
+_CAUSE = re.compile(
+    rf"(?P<name>{_SEGMENT}(?: and {_SEGMENT})?)(?: arrived in (?P<arrived>{WEEK}), when it began)?.*?"
+    rf"(?P<share>{NUMBER})% of the change(?:, since (?P<since>{WEEK}).*)?"
+)
+
+
+def fits_cause(said: str, row: Row) -> bool:
+    """Whether "Likely cause: ..." says what is stored with a verdict: segments, shares, and when it began."""
+    stored = row["detail"].get("causes")
+    if stored is None:
+        return False
+    began, causes = stored["began"], stored["causes"]
+    what = said.partition(": ")[2]
+    if what.startswith("none found"):
+        return causes == []
+    parts = [_CAUSE.fullmatch(part) for part in what.split("; ")]
+    return len(parts) == len(causes) and all(
+        found is not None
+        and found["name"] == " and ".join(" = ".join(pair) for pair in cause["segment"])
+        and abs(float(found["share"]) - 100 * min(1.0, cause["share"])) <= 0.5
+        and (found["arrived"] or "") == cause["arrived"]
+        and (found["since"] is None or found["since"] == (cause["began"] or began)["window"])
+        for found, cause in zip(parts, causes, strict=True)
+    )

@@ -21,11 +21,12 @@ import pytest
 from monitor.alerting import compose, incident_context, incidents, switch_line
 from monitor.alerting.health import issues
 from monitor.alerting.health import message as of_monitor
-from monitor.alerting.slack import incident_message, labels, likely_causes
+from monitor.alerting.slack import incident_message, labels
 from monitor.alerting.slack.labels import SwitchLine
 from monitor.alerting.slack.links import Links
 from monitor.automation import evidence
 from monitor.automation.harm import TimeOn
+from monitor.core import cause_words
 from monitor.evaluation import label_state
 from monitor.report import collect, conclusions, terminal
 from monitor.report.conclusions import AdviceRow
@@ -137,8 +138,9 @@ def what_is_on_stays_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def causes_that_are_none(patch: pytest.MonkeyPatch) -> None:
-    """A change is named that did not happen."""
-    everywhere(patch, likely_causes.new_version, lambda *_: "the model version changed from v3 to v9 in 2026-W03")
+    """A cause is named that was not found."""
+    told = "channel = fax: overconfidence up by 9.0 points: 99% of the change"
+    everywhere(patch, cause_words.cause_words, lambda *_: told)
 
 
 def a_scale_for_each_line(patch: pytest.MonkeyPatch) -> None:
@@ -202,7 +204,7 @@ FAULTS = {
     "8-dead_links": fault(dead_links, "link"),
     "8-reminders_without_ids": fault(reminders_without_ids, "id in a reminder"),
     "9-what_is_on_stays_on": fault(what_is_on_stays_on, "labels that act alone"),
-    "10-causes_that_are_none": fault(causes_that_are_none, "model version"),
+    "10-causes_that_are_none": fault(causes_that_are_none, "likely cause"),
     "11-a_scale_for_each_line": fault(a_scale_for_each_line, "one scale for all trends"),
     "13-rejected_rows_unsaid": fault(rejected_rows_unsaid, "nothing to say of what could not be judged"),
     "14-healthy_with_nothing_judged": fault(healthy_with_nothing_judged, "anything judged", "newest reading"),

@@ -131,8 +131,6 @@ def numbers_message(
             lines.append(_cut_line(f"• {_rule(each, links)}: {_numbers(each, defined=defined)}"))
             defined = defined or each.verdict.metric == "shortfall"
         lines += [_cut_line(line) for line in _leads(label.lead)]
-        if not label.lead.causes:
-            lines.append("Nothing else that is measured changed when it began.")
     text = f"Numbers of {window.name}: {', '.join(escape(label.name) for label in by_label(findings))}"
     blocks = [section(part) for part in sections(lines)]
     return payload_of(channel, cut(text, FALLBACK), blocks, hashed("numbers", root), "numbers")
@@ -296,10 +294,11 @@ def _done_lines(label: LabelFindings) -> list[str]:
 
 
 def _leads(finding: AlertItem) -> list[str]:
-    """Where it fails most, and what changed when it began; nothing where no segment differs."""
-    worst = [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
-    changed = escape("; ".join(clean(cause, 300) for cause in finding.causes))
-    return [*worst, *([f"*Changed at the same time:* {changed}."] if changed else [])]
+    """What the change is put down to; where that was not looked for, where it fails most."""
+    if finding.cause:
+        kind, _, what = finding.cause.partition(": ")
+        return [f"*{kind}:* {escape(what)}."]
+    return [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
 
 
 def _advice(label: LabelFindings) -> str:

@@ -97,7 +97,7 @@ GOING_ON = replace(
         SHORTFALL.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end, breaches=3,
         reopened=1,
     ),
-    causes=("the model version changed from v3 to v4 in 2026-W46", "its scores lie elsewhere (KS distance 0.18)"),
+    cause="Likely cause: channel = <web>: overconfidence up by 43 points, elsewhere unchanged: 92% of the change",
     switch=OFF,
 )  # fmt: skip
 ENDED = replace(

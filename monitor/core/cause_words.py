@@ -1,0 +1,95 @@
+"""The causes of a change in words, for messages, explanations and the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.core.causes import Began, Cause, Causes, ChangePart, from_json
+from monitor.core.counts_by_segment import Segment
+from monitor.core.records import Verdict
+from monitor.core.wording import clean, percent, points
+
+_LENGTH = 40
+
+
+def causes_of(verdict: Verdict) -> Causes | None:
+    """The causes that are stored with a verdict; None where none were looked for."""
+    stored: dict[str, Any] | None = verdict.detail.get("causes")
+    return None if stored is None else from_json(stored)
+
+
+def cause_line(verdict: Verdict) -> str:
+    """All causes in one line, "" where none were looked for: what it begins with says how many are named."""
+    found = causes_of(verdict)
+    if found is None:
+        return ""
+    if not found.causes:
+        return f"Likely cause: {nothing(found)}"
+    return (
+        f"Likely cause{'s' if len(found.causes) > 1 else ''}: {'; '.join(cause_words(c, found) for c in found.causes)}"
+    )
+
+
+def split_words(found: Causes) -> str:
+    """The change by each segment column, mix and rate, each with its interval."""
+    whole = f"Change of the {_METRIC[found.metric]} since the baseline: {_signed(found.change)}."
+    parts = (
+        f"{clean(s.column, _LENGTH)}: {_signed(s.mix)} by other traffic, {_signed(s.rate)} by other calibration"
+        for s in found.splits
+    )
+    listed = "; ".join(parts)
+    return f"{whole} Of this, by {listed}." if listed else whole
+
+
+def _signed(part: ChangePart) -> str:
+    return f"{100 * part.value:+.1f} points ({100 * part.low:+.1f} to {100 * part.high:+.1f})"
+
+
+def nothing(found: Causes) -> str:
+    """Why no cause is named."""
+    if found.change.low <= 0 <= found.change.high:
+        return f"none found, as the {_METRIC[found.metric]} has not changed significantly since the baseline"
+    columns = ", ".join(clean(column, _LENGTH) for column in found.columns)
+    began = f"; it began in {_when(found.began)}" if found.began is not None else ""
+    return f"none found in {columns}{began}"
+
+
+def cause_words(cause: Cause, found: Causes) -> str:
+    """One cause with its share of the change and when it began."""
+    name, metric = segment_words(cause.segment), _METRIC[found.metric]
+    before, now = (percent(share) for share in cause.traffic)
+    explained = f"{percent(min(cause.share, 1.0))} of the change"
+    if cause.kind == "mix":
+        text = f"{name} makes {now} of the rows ({before} in the baseline), at unchanged calibration: {explained}"
+    elif cause.arrived:
+        return f"{name} arrived in {cause.arrived}, when it began: {metric} {_moved(cause.part.value)}: {explained}"
+    else:
+        new = f" ({now} of the rows, not in the baseline)" if cause.traffic[0] == 0 else ""
+        others = f", elsewhere {_moved(cause.elsewhere)}" if cause.traffic[1] < 1 else ""
+        text = f"{name}{new}: {metric} {_moved(cause.own)}{others}: {explained}"
+    began = cause.began or found.began
+    return f"{text}, since {_when(began)}" if began is not None else text
+
+
+def segment_words(segment: Segment) -> str:
+    """A segment as ``channel = chat``, a pair with "and".
+
+    >>> segment_words((("channel", "chat"), ("language", "de")))
+    'channel = chat and language = de'
+    """
+    return " and ".join(f"{clean(column, _LENGTH)} = {clean(value, _LENGTH)}" for column, value in segment)
+
+
+_METRIC = {"shortfall": "overconfidence", "ece": "ECE"}
+
+
+def _moved(change: float) -> str:
+    if abs(change) < 0.0005:
+        return "unchanged"
+    return f"{'up' if change > 0 else 'down'} by {points(abs(change))}"
+
+
+def _when(began: Began) -> str:
+    span = "" if began.low == began.high else f" (between {began.low} and {began.high})"
+    events = f", when {' and '.join(began.events)}" if began.events else ""
+    return f"{began.window}{span}{events}"

@@ -1,0 +1,21 @@
+"""The counts of one label by the values of all its segment columns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from monitor.core.counts import Counts
+
+Segment = tuple[tuple[str, str], ...]
+"""One or two (column, value): a segment, or the rows that two have in common."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountsBySegment:
+    """``parts`` maps a value of each of ``columns``, in their order, to the counts of the rows that have them all."""
+
+    columns: tuple[str, ...]
+    parts: Mapping[tuple[str, ...], Counts] = field(default_factory=dict)

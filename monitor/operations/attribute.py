@@ -1,0 +1,285 @@
+"""What the breaches of a run are put down to: the counts by segment, then and now, read and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.baseline import Baseline
+from monitor.core.causes import Began, Cause, Causes, as_json
+from monitor.core.counts import Counts, bin_counts, pool
+from monitor.core.counts_by_segment import CountsBySegment
+from monitor.core.records import SEVERITY_RANK, WHERES, Estimate, Subject, Verdict, Window
+from monitor.core.wording import clean
+from monitor.evaluation.evaluate import Evaluated
+from monitor.evaluation.shift.causes import Metric, find_causes
+from monitor.evaluation.shift.onset import Level, onset
+from monitor.inference.intervals import ece_intervals
+from monitor.operations.collect import Collected
+from monitor.warehouse.reader import RelationError, WarehouseFailed
+
+LABELS_AT_MOST = 20
+"""Labels of a source whose breaches are split in one run, the most severe first."""
+WINDOWS_BACK, POOLED_AT_MOST = 26, 13
+"""Windows searched for the onset of a change, and windows of accumulated evidence that are read as one span."""
+NEW_VERSION = 0.1
+"""Share of a window's rows from which on a model version has arrived."""
+_WIDTH = 2 * 1.96  # of an interval of 95%, in standard deviations
+_ECE = ("ece", "mce", "ace", "equal_width_ece")
+_OF_SHORTFALL = ("shortfall", "accuracy", "precision", "error_rate", "automated_accuracy", "excess_errors")
+
+
+def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Evaluated:
+    """The same results; each breach about calibration has the causes of its change in ``detail["causes"]``.
+
+    Nothing is added where the warehouse does not answer: a verdict never depends on its causes.
+    """
+    breaches = _breaches(evaluated, source.data.baselines)
+    if not breaches or source.reading is None:
+        return evaluated
+    try:
+        found = _Search(monitor, source, evaluated).of(breaches)
+    except (RelationError, WarehouseFailed):
+        return evaluated
+    dated = [
+        replace(v, detail={**v.detail, "causes": as_json(found[v.id])}) if v.id in found else v
+        for v in evaluated.verdicts
+    ]
+    return replace(evaluated, verdicts=tuple(dated))
+
+
+def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) -> list[Verdict]:
+    """The breaches that can be split: of a label with a baseline, and about its calibration."""
+    found = [
+        v for v in evaluated.verdicts
+        if v.outcome == "breach" and v.subject.label in baselines and v.subject.label is not None
+        and v.subject.segment is None and split_metric(v.metric) is not None
+    ]  # fmt: skip
+    labels = list(dict.fromkeys(v.subject.label for v in sorted(found, key=lambda v: SEVERITY_RANK[v.severity])))
+    return [v for v in found if v.subject.label in labels[:LABELS_AT_MOST]]
+
+
+def split_metric(metric: str) -> Metric | None:
+    """The metric whose change is split where a rule is about ``metric``; None where neither says anything of it.
+
+    >>> split_metric("mce"), split_metric("accuracy"), split_metric("roc_auc")
+    ('ece', 'shortfall', None)
+    """
+    if metric in _ECE:
+        return "ece"
+    return "shortfall" if metric in _OF_SHORTFALL else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One source in one run."""
+
+    monitor: Monitor
+    source: Collected
+    evaluated: Evaluated
+
+    def of(self, breaches: Sequence[Verdict]) -> dict[str, Causes]:
+        """The causes of each breach, by its id."""
+        found: dict[str, Causes] = {}
+        before = self._baselines({v.subject.label or "" for v in breaches})
+        for span, of in self._spans(breaches):
+            now = self._read(span, {v.subject.label or "" for v in of})
+            for verdict in of:
+                label = verdict.subject.label or ""
+                if label in now and label in before:
+                    causes = self._split(verdict, now[label], before[label])
+                    found |= {} if causes is None else {verdict.id: self._dated(causes, verdict, before[label])}
+        return found
+
+    def _split(self, verdict: Verdict, now: CountsBySegment, then: CountsBySegment) -> Causes | None:
+        label, metric, evaluation = verdict.subject.label, split_metric(verdict.metric), self.monitor.config.evaluation
+        if metric is None:
+            raise AssertionError("such a breach is not split")
+        baseline = self.source.data.baselines[label]
+        return find_causes(
+            _dependent(now, self.source.data.current.labels.get(label)), _dependent(then, baseline.counts),
+            metric=metric, where=verdict.where, edges=baseline.edges[verdict.where],
+            rate=evaluation.false_discovery_rate, confidence=evaluation.confidence,
+        )  # fmt: skip
+
+    # --- reading
+
+    def _spans(self, breaches: Sequence[Verdict]) -> list[tuple[Window, list[Verdict]]]:
+        """The windows that were pooled, as one span, with the breaches found in it."""
+        window, zone = self.evaluated.window, self.monitor.config.zone
+        by_depth: dict[int, list[Verdict]] = {}
+        for verdict in breaches:
+            by_depth.setdefault(min(max(1, verdict.windows), POOLED_AT_MOST), []).append(verdict)
+        firsts = {depth: [window, *windows.before(window, depth - 1, zone)][-1].start for depth in by_depth}
+        return [(replace(window, start=firsts[depth]), of) for depth, of in sorted(by_depth.items())]
+
+    def _read(self, span: Window, labels: Iterable[str]) -> Mapping[str, CountsBySegment]:
+        name, monitor = self.source.data.name, self.monitor
+        edges = {label: _fine_edges(self.source.data.baselines[label]) for label in sorted(labels)}
+        return monitor.warehouse.by_segment(name, monitor.config.sources[name], span, edges, now=monitor.clock())
+
+    def _baselines(self, labels: Iterable[str]) -> dict[str, CountsBySegment]:
+        """The rows of the baselines, read once for all labels that were pinned on the same weeks."""
+        by_span: dict[Window, list[str]] = {}
+        for label in labels:
+            baseline = self.source.data.baselines[label]
+            span = Window(baseline.start, baseline.end, baseline.last_window, self.evaluated.window.schedule)
+            by_span.setdefault(span, []).append(label)
+        return {label: of for span, named in by_span.items() for label, of in self._read(span, named).items()}
+
+    # --- when it began
+
+    def _dated(self, causes: Causes, verdict: Verdict, then: CountsBySegment) -> Causes:
+        """The same with the onset of the change, and of each cause that has a series of its own.
+
+        A value that all rows have now is a cause only if it arrived when the change began; where another model version
+        arrived then, that is the cause.
+        """
+        began, arrivals = self._began(causes.metric, verdict, verdict.subject, then)
+        dated: list[Cause] = []
+        for cause in causes.causes:
+            if cause.kind == "replaced" and began is not None:
+                dated += self._replaced(cause, verdict, began, arrivals)
+                continue
+            one = cause.segment[0] if len(cause.segment) == 1 and cause.kind == "rate" else None
+            own = None
+            if one is not None:
+                own, _ = self._began(causes.metric, verdict, replace(verdict.subject, segment=one), then)
+            dated.append(replace(cause, began=own))
+        return replace(causes, began=began, causes=tuple(dated))
+
+    def _replaced(self, cause: Cause, verdict: Verdict, began: Began, arrivals: Mapping[str, str]) -> list[Cause]:
+        """The cause with the window in which its value arrived, if that fits; else the version that arrived then."""
+        column, value = cause.segment[0]
+        if column != "model_version":
+            first = self._first_seen(verdict, (column, value))
+            return [cause] if first is None or began.low <= first <= began.high else []
+        if value in arrivals:
+            return [replace(cause, began=replace(began, events=()), arrived=arrivals[value])]
+        return [
+            replace(cause, segment=((column, version),), began=replace(began, events=()), arrived=at)
+            for version, at in [*arrivals.items()][-1:]
+        ]
+
+    def _first_seen(self, verdict: Verdict, segment: tuple[str, str]) -> str | None:
+        """The first window since the baseline with an estimate of a segment."""
+        series = self._series("shortfall", verdict, replace(verdict.subject, segment=segment))
+        return series[0].window if series else None
+
+    def _began(
+        self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment
+    ) -> tuple[Began | None, Mapping[str, str]]:
+        """The onset in the windows since the baseline, by their stored estimates, and the versions that arrived then.
+
+        (None, {}) where there are too few windows.
+        """
+        series = self._series(metric, verdict, subject)
+        found = onset(self._level_before(metric, verdict, subject, then), series) if len(series) > 1 else None
+        if found is None:
+            return None, {}
+        arrivals = dict(self._arrivals(found, then))
+        events = [f"model version {clean(version, 40)} arrived ({at})" for version, at in arrivals.items()]
+        return replace(found, events=(*events, *self._noted(found, subject))), arrivals
+
+    def _noted(self, began: Began, subject: Subject) -> Iterator[str]:
+        """What people noted at a time when it may have begun, and the baseline if it was pinned then."""
+        first, last = self._span_of(began)
+        for note in self.monitor.store.annotations(subject.source, subject.label):
+            if first.start <= note.at < last.end:
+                yield f'{clean(note.added_by, 40)} noted "{clean(note.text, 120)}" ({note.at:%Y-%m-%d})'
+        baseline = self.source.data.baselines[subject.label]
+        if first.start <= baseline.pinned_at < last.end:
+            yield f"the baseline was pinned ({baseline.pinned_at:%Y-%m-%d})"
+
+    def _span_of(self, began: Began) -> tuple[Window, Window]:
+        """The first and the last window in which it may have begun."""
+        zone, schedule = self.monitor.config.zone, self.evaluated.window.schedule
+        return windows.named(schedule, began.low, zone), windows.named(schedule, began.high, zone)
+
+    def _series(self, metric: Metric, verdict: Verdict, subject: Subject) -> list[Level]:
+        """The levels of the windows after the baseline, oldest first, the judged one last."""
+        window, zone = verdict.window, self.monitor.config.zone
+        first = windows.before(window, WINDOWS_BACK, zone)[-1].start
+        where = verdict.where if subject.segment is None else WHERES[0]
+        stored = self.monitor.store.estimates(
+            metric=metric, source=subject.source, label=subject.label, where=where, schedule=window.schedule,
+            segments=subject.segment is not None, between=(first, window.start),
+        )  # fmt: skip
+        known = [e for e in stored if e.window.start < window.start]
+        known += [e for e in self.evaluated.estimates if (e.metric, e.where) == (metric, where)]
+        after = self.source.data.baselines[subject.label].end
+        levels = (_level(e) for e in known if e.subject == subject and e.window.start >= after)
+        return [level for level in levels if level is not None]
+
+    def _level_before(self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment) -> Level | None:
+        """The level of the baseline; None where a segment has no row in it."""
+        if subject.segment is None:
+            baseline = self.source.data.baselines[subject.label]
+            counts, edges = baseline.counts.where(verdict.where), baseline.edges[verdict.where]
+        else:
+            column, value = subject.segment
+            parts = [c for key, c in then.parts.items() if dict(zip(then.columns, key, strict=True))[column] == value]
+            if not parts:
+                return None
+            counts, edges = pool(parts), self.source.data.baselines[subject.label].edges["all"]
+        return _level_of(counts, metric, edges)
+
+    def _arrivals(self, began: Began, then: CountsBySegment) -> Iterator[tuple[str, str]]:
+        """The model versions that arrived from the first to the last possible window, each with its window."""
+        zone, name = self.monitor.config.zone, self.source.data.name
+        first, last = self._span_of(began)
+        seen = _versions_of(then)
+        for window in [windows.previous(first, zone), *windows.span(first, last, zone)]:
+            reading = self.monitor.store.load_reading(window.schedule, window.start, name)
+            found = {} if reading is None else reading.versions
+            arrived = {v for v, rows in found.items() if v not in seen and rows >= NEW_VERSION * sum(found.values())}
+            if window.start >= first.start:
+                yield from ((version, window.name) for version in sorted(arrived))
+            seen |= arrived
+
+
+def _versions_of(spans: CountsBySegment) -> set[str]:
+    if "model_version" not in spans.columns:
+        return set()
+    at = spans.columns.index("model_version")
+    return {key[at] for key in spans.parts}
+
+
+def _dependent(spans: CountsBySegment, whole: Counts | None) -> CountsBySegment:
+    """The parts with the design effects of all rows of the label."""
+    if whole is None:
+        return spans
+    parts = {
+        key: replace(part, design_effect=whole.design_effect, acting_effects=whole.acting_effects)
+        for key, part in spans.parts.items()
+    }
+    return replace(spans, parts=parts)
+
+
+def _fine_edges(baseline: Baseline) -> tuple[int, ...]:
+    """Edges between which every bin of every population lies whole."""
+    return tuple(sorted({edge for where in WHERES for edge in baseline.edges[where]}))
+
+
+def _level(estimate: Estimate) -> Level | None:
+    """A stored estimate with the variance that its interval stands for; None where it has no limits."""
+    found = estimate.interval
+    if found.value is None or found.low is None or found.high is None or found.high <= found.low:
+        return None
+    return Level(estimate.window.name, found.value, ((found.high - found.low) / _WIDTH) ** 2)
+
+
+def _level_of(counts: Counts, metric: Metric, edges: Sequence[int]) -> Level | None:
+    if metric == "ece":
+        found = ece_intervals([bin_counts(counts, edges)], [], form="analytic")[0]
+        if found.value is None or found.low is None or found.high is None:
+            return None
+        return Level("baseline", found.value, ((found.high - found.low) / _WIDTH) ** 2)
+    if not counts.effective_rows > 0:
+        return None
+    total = float(counts.w.sum())
+    value = float(counts.ws.sum() - counts.wy.sum()) / total
+    spread = float((counts.ws2 - 2 * counts.wsy + counts.wy).sum()) / total - value**2
+    return Level("baseline", value, max(spread, 1e-6) / counts.effective_rows)

@@ -1,0 +1,125 @@
+"""From a breach to its cause: read by segment, stored with the verdict, in the message and the explanation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from monitor.core.cause_words import cause_line, causes_of
+from monitor.core.counts import Counts
+from monitor.core.records import Verdict
+from monitor.core.windows import week
+from monitor.operations.annotate import NewAnnotation, annotate
+from monitor.report.explanation import VerdictContext, explain
+from monitor.run import run_window
+from monitor.warehouse.reader import Warehouse, WarehouseFailed
+from tests.fakes.world import WEEKS, World, pinned_world, rows, write_duckdb, write_sqlite
+
+pytestmark = pytest.mark.slow
+
+CHANGED = 8
+"""The place of the first week in which web goes wrong."""
+EDGES = {"slipping": (1_000, 5_000, 10_000), "steady": (9_000, 10_000)}
+
+
+def planted() -> pd.DataFrame:
+    """The world with one thing wrong: "steady" is not what its scores claim in what comes through the web, in v2."""
+    frame = rows()
+    frame.loc[frame["label"] == "slipping", "actual"] = 0
+    frame.loc[frame["label"] == "slipping", ["score", "predicted"]] = [0.02, 0]
+    week_of = frame["item"].str.slice(0, 8)
+    frame["model_version"] = np.where(week_of >= WEEKS[CHANGED], "v2", "v1")
+    wrong = (frame["label"] == "steady") & (frame["channel"] == "web") & (week_of >= WEEKS[CHANGED])
+    unlucky = np.random.default_rng(1).random(len(frame)) < 0.5
+    frame.loc[wrong & unlucky & (frame["score"] > 0.5), "actual"] = 0
+    return frame
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = pinned_world(tmp_path_factory.mktemp("causes"))
+    write_duckdb(world.folder / "warehouse.duckdb", planted())
+    with world.opened() as monitor:
+        at = week(WEEKS[CHANGED], monitor.config.zone).start
+        annotate(monitor.store, NewAnnotation("tickets", None, at, "new web form", "ana"), monitor.clock)
+        for name in WEEKS[7 : CHANGED + 2]:
+            run_window(monitor, week(name, monitor.config.zone))
+    return world
+
+
+def breaches(world: World) -> list[Verdict]:
+    with world.opened() as monitor:
+        window = week(WEEKS[CHANGED + 1], monitor.config.zone)
+        found = monitor.store.verdicts(schedule="weekly", window_start=window.start)
+    return [v for v in found if v.outcome == "breach" and v.subject.label == "steady" and v.metric != "ks"]
+
+
+def test_the_planted_channel_is_the_cause_with_its_week_and_what_happened_then(judged: World) -> None:
+    found = breaches(judged)
+    assert found
+    for verdict in found:
+        causes = causes_of(verdict)
+        assert causes is not None
+        assert causes.columns == ("channel", "model_version")
+        assert [cause.segment for cause in causes.causes] == [(("channel", "web"),)]
+        assert causes.began is not None
+        assert causes.began.window == WEEKS[CHANGED]
+        assert f"model version v2 arrived ({WEEKS[CHANGED]})" in causes.began.events
+        assert any('ana noted "new web form"' in event for event in causes.began.events)
+
+
+def test_message_and_explanation_say_the_same_cause(judged: World) -> None:
+    verdict = breaches(judged)[0]
+    line = cause_line(verdict)
+    assert line.startswith("Likely cause: channel = web: overconfidence up by ")
+    with judged.opened() as monitor:
+        messages = [str(delivery.payload) for delivery in monitor.store.deliveries()]
+    assert any(line.partition(": ")[2][:60] in message for message in messages)
+    steps = explain(VerdictContext(verdict, verdict.rules_revision)).steps
+    assert next(step.text for step in steps if step.name == "causes").endswith(f"{line}.")
+
+
+def test_the_same_counts_leave_every_engine_and_add_up_to_those_of_the_labels(tmp_path: Path, judged: World) -> None:
+    urls = (judged.warehouse_url, write_sqlite(tmp_path / "w.sqlite", planted()))
+    found = []
+    with judged.opened() as monitor:
+        source, window, now = monitor.config.sources["tickets"], week(WEEKS[8], monitor.config.zone), monitor.clock()
+        whole = monitor.warehouse.read("tickets", source, window, now=now)
+    for url in urls:
+        with Warehouse.from_url(url) as warehouse:
+            found.append(warehouse.by_segment("tickets", source, window, EDGES, now=now))
+    for label, upper in EDGES.items():
+        parts = [each[label].parts for each in found]
+        assert parts[0].keys() == parts[1].keys() == {("email", "v2"), ("web", "v2")}
+        assert all(parts[0][key].digest() == parts[1][key].digest() for key in parts[0])
+        assert sum(part.rows for part in parts[0].values()) == whole.labels[label].rows
+        assert {int(cell) for part in parts[0].values() for cell in part.cell} <= set(upper)
+        assert sum(_hits(part) for part in parts[0].values()) == _hits(whole.labels[label])
+
+
+def _hits(counts: Counts) -> float:
+    return counts.positives
+
+
+def test_a_warehouse_that_does_not_answer_leaves_the_verdict_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = pinned_world(tmp_path)
+    write_duckdb(world.folder / "warehouse.duckdb", planted())
+
+    def failed(*_: object, **__: object) -> None:
+        raise WarehouseFailed("gone")
+
+    with world.opened() as monitor:
+        window = week(WEEKS[CHANGED], monitor.config.zone)
+        told = [v for part in run_window(monitor, window, dry_run=True).evaluated for v in part.verdicts]
+        monkeypatch.setattr(Warehouse, "by_segment", failed)
+        run = run_window(monitor, window, act="always")
+        without = [v for part in run.evaluated for v in part.verdicts]
+    assert any(v.outcome == "breach" for v in without)
+    assert not any("causes" in v.detail for v in (*told, *without))  # neither in a dry run
+    assert [replace(v, detail={}) for v in told] == [replace(v, detail={}) for v in without]

@@ -1,0 +1,25 @@
+"""The benchmark of planted causes: its worlds are what it says, and a few of them come out right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.causes import CHANGE, KINDS, causes_of, drawn, is_right, table, world
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_world_rises_by_what_is_planted_and_its_cause_is_found(kind: str) -> None:
+    rng = np.random.default_rng(KINDS.index(kind))
+    planted = world(kind, rng)
+    gaps = [float((rows.score - rows.outcome).mean()) for rows in (
+        drawn(planted, 60_000, rng, changed=True), drawn(planted, 60_000, rng, changed=False))]  # fmt: skip
+    expected = planted.everywhere if kind == "none" else CHANGE
+    assert gaps[0] - gaps[1] == pytest.approx(expected, abs=0.03)
+    assert is_right(planted, causes_of(planted, 10_000, "shortfall", rng))
+
+
+def test_the_table_has_a_column_for_each_kind() -> None:
+    found = table(1, "shortfall", [500])
+    assert found.columns[1:7] == KINDS
+    assert len(found.rows[0]) == len(found.columns)

@@ -1,0 +1,150 @@
+"""What a change is put down to: planted causes, exact sums, and nothing where nothing is planted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from monitor.core.cause_words import cause_words, nothing, split_words
+from monitor.core.causes import Began, Causes, as_json, from_json
+from monitor.core.counts import bin_counts, counts_from_rows, equal_frequency_edges, pool
+from monitor.core.counts_by_segment import CountsBySegment
+from monitor.evaluation.shift.causes import Metric, find_causes
+from monitor.evaluation.shift.onset import Level, onset
+from monitor.metrics.calibration import ece
+
+Key = tuple[str, ...]
+USUAL: Mapping[Key, tuple[int, float]] = {  # rows and gap of each combination
+    ("chat", "de"): (400, 0.0), ("chat", "en"): (600, 0.0), ("web", "de"): (400, 0.0), ("web", "en"): (600, 0.0),
+}  # fmt: skip
+
+
+def made(parts: Mapping[Key, tuple[int, float]], seed: int, columns: Key = ("channel", "language")) -> CountsBySegment:
+    """Rows of each combination whose scores are too high by the gap."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for key, (rows, gap) in parts.items():
+        score = np.round(rng.beta(6, 1.8, rows), 2)
+        found[key] = counts_from_rows(score, rng.random(rows) < np.clip(score - gap, 0, 1))
+    return CountsBySegment(columns, found)
+
+
+def baseline() -> CountsBySegment:
+    return made({key: (rows * 8, gap) for key, (rows, gap) in USUAL.items()}, 1)
+
+
+def causes(now: CountsBySegment, metric: Metric = "shortfall", then: CountsBySegment | None = None) -> Causes:
+    then = then or baseline()
+    found = find_causes(now, then, metric=metric, edges=equal_frequency_edges(pool(then.parts.values()), 15))
+    assert found is not None
+    return found
+
+
+def changed(**given: tuple[int, float]) -> CountsBySegment:
+    return made({**USUAL, **{tuple(name.split("_")): told for name, told in given.items()}}, 2)
+
+
+@pytest.mark.parametrize("metric", ["shortfall", "ece"])
+def test_mix_and_rate_of_every_column_add_up_to_the_change_exactly(metric: Metric) -> None:
+    now, then = changed(chat_de=(900, 0.3), web_en=(200, 0.0)), baseline()
+    found = causes(now, metric, then)
+    edges = equal_frequency_edges(pool(then.parts.values()), 15)
+    of: dict[int, float] = {}
+    for place, spans in enumerate((now, then)):
+        whole = pool(spans.parts.values())
+        gap = float(whole.ws.sum() - whole.wy.sum()) / whole.rows
+        of[place] = gap if metric == "shortfall" else float(ece(bin_counts(whole, edges)) or 0.0)
+    assert found.change.value == pytest.approx(of[0] - of[1], abs=1e-12)
+    assert [split.column for split in found.splits] == ["channel", "language"]
+    for split in found.splits:
+        assert split.mix.value + split.rate.value == pytest.approx(found.change.value, abs=1e-12)
+        assert split.mix.low <= split.mix.value <= split.mix.high
+
+
+@pytest.mark.parametrize("metric", ["shortfall", "ece"])
+@pytest.mark.parametrize(
+    ("now", "segment"),
+    [
+        (changed(chat_de=(400, 0.15), chat_en=(600, 0.15)), (("channel", "chat"),)),
+        (changed(chat_en=(600, 0.15), web_en=(600, 0.15)), (("language", "en"),)),
+        (changed(web_de=(400, 0.3)), (("channel", "web"), ("language", "de"))),
+    ],
+)
+def test_the_segment_whose_calibration_changed_is_named_alone(
+    metric: Metric, now: CountsBySegment, segment: tuple[tuple[str, str], ...]
+) -> None:
+    found = causes(now, metric).causes
+    assert [(cause.kind, cause.segment) for cause in found] == [("rate", segment)]
+    assert found[0].share > 0.7
+    assert found[0].own > 5 * abs(found[0].elsewhere)
+
+
+@pytest.mark.parametrize("metric", ["shortfall", "ece"])
+def test_more_traffic_of_what_was_always_overconfident_is_called_mix(metric: Metric) -> None:
+    usual = {("chat", "de"): (800, 0.3), ("web", "de"): (7200, 0.0)}
+    now = made({("chat", "de"): (800, 0.3), ("web", "de"): (1200, 0.0)}, 3)
+    found = causes(now, metric, made(usual, 4))
+    assert [(cause.kind, cause.segment) for cause in found.causes] == [("mix", (("channel", "chat"),))]
+    assert found.causes[0].share > 0.5
+    assert found.causes[0].traffic == pytest.approx((0.1, 0.4))
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.15])
+def test_nothing_is_named_where_nothing_changed_or_all_changed_alike(gap: float) -> None:
+    found = causes(made({key: (rows, gap) for key, (rows, _) in USUAL.items()}, 5))
+    assert found.causes == ()
+    expected = "has not changed significantly" if not gap else "none found in channel, language"
+    assert expected in nothing(found)
+
+
+def test_a_value_that_is_new_and_has_all_rows_is_named_and_one_that_changed_nothing_is_not() -> None:
+    columns = ("model_version",)
+    then = made({("v1",): (16_000, 0.0)}, 6, columns)
+    worse = causes(made({("v2",): (2_000, 0.1)}, 7, columns), then=then)
+    assert [(cause.kind, cause.segment) for cause in worse.causes] == [("replaced", (("model_version", "v2"),))]
+    assert worse.splits[0].mix.value == 0.0
+    assert causes(made({("v2",): (2_000, 0.0)}, 8, columns), then=then).causes == ()
+
+
+def test_without_rows_on_either_side_there_is_nothing_to_split() -> None:
+    assert find_causes(CountsBySegment(("channel",)), baseline(), metric="ece") is None
+
+
+def test_a_column_that_only_one_side_has_is_left_out() -> None:
+    only = CountsBySegment(("channel",), {("chat",): next(iter(baseline().parts.values()))})
+    assert causes(changed(), then=only).columns == ("channel",)
+
+
+def test_a_column_of_very_many_values_is_left_out() -> None:
+    many = {(channel, str(k)): (2, 0.0) for channel in ("a", "b") for k in range(1_000)}
+    found = causes(made(many, 10), then=made(dict.fromkeys(many, (8, 0.0)), 11))
+    assert found.columns == ("channel",)
+
+
+def test_what_is_stored_is_read_back_and_said_in_words() -> None:
+    found = causes(changed(chat_de=(400, 0.3), chat_en=(600, 0.3)))
+    assert from_json(as_json(found)) == found
+    began = Began("2026-W45", "2026-W44", "2026-W45", ("model version v4 arrived (2026-W45)",))
+    words = cause_words(found.causes[0], Causes("shortfall", found.change, began=began))
+    assert words.startswith("channel = chat: overconfidence up by 30 points")
+    assert words.endswith("% of the change, since 2026-W45 (between 2026-W44 and 2026-W45), when model version v4 "
+                          "arrived (2026-W45)")  # fmt: skip
+    assert split_words(found).startswith("Change of the overconfidence since the baseline: +1")
+
+
+def levels(*values: float, variance: float = 1e-4) -> list[Level]:
+    return [Level(f"W{place}", value, variance) for place, value in enumerate(values)]
+
+
+def test_the_onset_is_the_window_of_the_step_with_those_that_fit_as_well() -> None:
+    base = Level("baseline", 0.0, 1e-6)
+    clear = onset(base, levels(0.0, 0.01, -0.01, 0.1, 0.11, 0.1))
+    assert clear == Began("W3", "W3", "W3")
+    slow = onset(base, levels(0.0, 0.02, 0.04, 0.06, 0.08, 0.1))
+    assert slow is not None
+    assert slow.low < slow.high
+    assert onset(None, levels(0.1)) is None
+    assert onset(base, []) is None
+    assert onset(None, levels(0.0, 0.0, 0.2, 0.2)) == Began("W2", "W2", "W2")
