@@ -100,9 +100,13 @@ class _Nowhere:
 
 
 def config() -> Config:
-    """The shipped file with one source."""
+    """The shipped file with one source and its weekly rules.
+
+    No days are run here: with an acting rule that nothing judges no lease is renewed, and all labels go off at once.
+    """
     own = shipped().sources[SOURCE].model_copy(update={"features": (), "segments": ()})
-    return shipped().model_copy(update={"sources": {SOURCE: own}})
+    weekly = tuple(rule for rule in shipped().rules if rule.schedule == "weekly")
+    return shipped().model_copy(update={"sources": {SOURCE: own}, "rules": weekly})
 
 
 def scene() -> tuple[Setting, ByLabel]:

@@ -13,6 +13,7 @@ from monitor.alerting.slack.worst_segment import worst_segment
 from monitor.alerting.switch_line import switch_line
 from monitor.automation.as_of import Key, by_switch, off_since, time_on
 from monitor.automation.harm import Harm
+from monitor.automation.state import effective
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.cause_words import cause_line
@@ -143,12 +144,13 @@ class IncidentContext:
         if label is None and self.monitor.store.switch(source, None).state == "never_set":
             return None
         against = finding.rule is not None and finding.rule.acts and finding.now == Now.IN_BREACH
+        own, now = self.monitor.store.switch(source, label), self.monitor.clock()
+        whole = None if label is None else self.monitor.store.switch(source, None)
+        is_off = not effective(own, now, whole=whole).allowed
         return switch_line(
-            self.monitor.store.switch(source, label), self.monitor.clock(),
-            whole=None if label is None else self.monitor.store.switch(source, None),
-            against=against, dry_run=self.monitor.config.automation.dry_run,
-            off_since=self._off_since(source, label),
-        )  # fmt: skip
+            own, now, whole=whole, against=against, dry_run=self.monitor.config.automation.dry_run,
+            off_since=self._off_since(source, label) if is_off else None,
+        )
 
     def _off_since(self, source: str, label: str | None) -> datetime | None:
         """Since when it is off; looked for in half a year, then in all that there is."""

@@ -119,8 +119,9 @@ def newest_evaluated(connection: Connection, schedule: Schedule, source: str) ->
     """
     table = tables.verdicts
     evaluated = table.c.outcome.in_(("ok", "unconfirmed", "breach"))
-    where = and_(table.c.schedule == schedule, table.c.source == source, evaluated)
-    # not max(): in this order the index is read from its end, and seldom far
+    # source || '': else SQLite takes the index of subjects and sorts every verdict that the source ever had
+    where = and_(table.c.schedule == schedule, table.c.source.concat("") == source, evaluated)
+    # not max(): in this order the index of window starts is read from its end, and seldom far
     newest = select(table.c.window_start).where(where).order_by(table.c.window_start.desc()).limit(1)
     found: datetime | None = connection.execute(newest).scalar_one_or_none()
     return found

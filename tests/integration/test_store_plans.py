@@ -88,6 +88,11 @@ def edit(id: str) -> Delivery:
 
 def scans(url: str, question: Callable[[Store], object]) -> list[str]:
     """The steps in which SQLite reads a growing table as a whole, or an index from one end."""
+    return [s for s in steps_of(url, question) if s.startswith("SCAN") and s.split()[1].removesuffix("_1") in GROWS]
+
+
+def steps_of(url: str, question: Callable[[Store], object]) -> list[str]:
+    """How SQLite finds the answers."""
     asked: list[tuple[str, Any]] = []
 
     def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
@@ -107,13 +112,18 @@ def scans(url: str, question: Callable[[Store], object]) -> list[str]:
         ]  # fmt: skip
     engine.dispose()
     assert steps
-    return [step for step in steps if step.startswith("SCAN") and step.split()[1].removesuffix("_1") in GROWS]
+    return steps
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_no_question_of_a_run_reads_a_whole_table(tmp_path: Path, question: str) -> None:
     found = scans(f"sqlite:///{tmp_path / 'history.sqlite'}", QUESTIONS[question])
     assert [step for step in found if not any(index in step for index in FROM_ONE_END)] == []
+
+
+def test_the_newest_evaluated_window_is_found_without_sorting_all_there_ever_were(tmp_path: Path) -> None:
+    steps = steps_of(f"sqlite:///{tmp_path / 'history.sqlite'}", QUESTIONS["the newest evaluated window"])
+    assert [step for step in steps if "ORDER BY" in step] == []
 
 
 def test_a_question_that_reads_a_whole_table_is_noticed(tmp_path: Path) -> None:
