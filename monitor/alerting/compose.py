@@ -113,7 +113,9 @@ def switch_edits(
     current = [i for i in (*desk.unresolved(), *newest) if i.source in sources and label in (None, i.label)]
     found: list[Delivery] = []
     alike: list[str] = []
-    for root, last in monitor.store.compositions({i.root for i in current if i.root is not None}).items():
+    roots = {i.root for i in current if i.root is not None}
+    desk.look_up(roots)
+    for root, last in monitor.store.compositions(roots).items():
         shown = [i for i in desk.of_message(root) if i.source in sources and label in (None, i.label)]
         since = last.compared_at or last.created_at
         moved = any(_has_moved(switches, (i.source, i.label), since, monitor.clock()) for i in shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -148,7 +148,11 @@ class IncidentContext:
         whole = None if label is None else self.monitor.store.switch(source, None)
         is_off = not effective(own, now, whole=whole).allowed
         return switch_line(
-            own, now, whole=whole, against=against, dry_run=self.monitor.config.automation.dry_run,
+            own,
+            now,
+            whole=whole,
+            against=against,
+            dry_run=self.monitor.config.automation.dry_run,
             off_since=self._off_since(source, label) if is_off else None,
         )
 
@@ -217,6 +221,13 @@ class IncidentContext:
     def of_message(self, root: str) -> list[Incident]:
         """The incidents that a message is about, as they were when they were first asked for."""
         return self._once("of message", root, make=lambda each: self.monitor.store.incidents_of([each]))
+
+    def look_up(self, roots: Collection[str]) -> None:
+        """Ask at once for the incidents of many messages, of which most are only looked at."""
+        found: dict[str, list[Incident]] = {root: [] for root in roots}
+        for incident in self.monitor.store.incidents_of(list(roots)):
+            found[cast("str", incident.root)].append(incident)
+        self._seen.update({("of message", root): incidents for root, incidents in found.items()})
 
     def message(self, root: str) -> Delivery | None:
         """A living message as it was composed first."""
