@@ -11,7 +11,7 @@ from sqlalchemy.types import NullType
 
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
 from monitor.history import tables
-from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_of
+from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_key, segment_of
 
 _RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
 _STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict", "blocked")
@@ -116,17 +116,18 @@ def _line(row: Row[Any]) -> Verdict:
 
 def numbers(
     connection: Connection, windows: Sequence[datetime], source: str, labels: Collection[str | None],
-    series: Collection[tuple[str, Where]], *, schedule: Schedule,
+    series: Collection[tuple[str, Where]], *, schedule: Schedule, segment: tuple[str, str] | None = None,
 ) -> list[Row[Any]]:  # fmt: skip
     """label, window_start, metric, population, value, low, high and n of the estimates of these windows and series.
 
+    Of all rows, or of one ``segment``.
     Each is found by its key, so what is beside it in the history costs nothing.
     """
     table = tables.estimates
     columns = ("label", "window_start", "metric", "population", "value", "low", "high", "n")
     wanted = (
         table.c.schedule == schedule, table.c.window_start.in_(list(windows)), table.c.source == source,
-        table.c.label.in_([label_key(label) for label in labels]), table.c.segment == "",
+        table.c.label.in_([label_key(label) for label in labels]), table.c.segment == segment_key(segment),
         table.c.metric.in_({metric for metric, _ in series}), table.c.population.in_({where for _, where in series}),
     )  # fmt: skip
     statement = select(*(table.c[name] for name in columns)).where(*wanted)
@@ -145,6 +146,16 @@ def switch_steps(
         wanted.append(table.c.at >= since)
     columns = (table.c[name] for name in _STEP)
     return list(connection.execute(select(*columns).where(*wanted).order_by(table.c.id)))
+
+
+def versions_seen(
+    connection: Connection, source: str, since: datetime, until: datetime, *, schedule: Schedule
+) -> list[tuple[datetime, list[str]]]:
+    """The model versions that each window had rows of, newest window first."""
+    table = tables.readings
+    mine = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(since, until))
+    found = select(table.c.window_start, table.c.versions).where(*mine).order_by(table.c.window_start.desc())
+    return [(start, sorted(versions)) for start, versions in connection.execute(found)]
 
 
 def segment_numbers(

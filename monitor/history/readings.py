@@ -204,6 +204,13 @@ def baselines(
     return [_baseline(row) for row in connection.execute(statement).mappings()]
 
 
+def baseline_versions(connection: Connection, source: str) -> list[int]:
+    """The versions that any label of a source has, the newest first."""
+    table = tables.baselines
+    found = select(table.c.version).where(table.c.source == source).distinct().order_by(table.c.version.desc())
+    return list(connection.execute(found).scalars())
+
+
 def latest_baselines(connection: Connection, source: str) -> dict[str | None, Baseline]:
     """The newest version of each label (None: the source as a whole)."""
     table = tables.baselines

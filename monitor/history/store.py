@@ -412,7 +412,9 @@ class Store:
     verdict_lines = _reading(grid_rows.verdict_lines)
     switch_steps = _reading(grid_rows.switch_steps)
     segment_numbers = _reading(grid_rows.segment_numbers)
+    versions_seen = _reading(grid_rows.versions_seen)
     counts_of = _reading(readings.counts_of)
+    baseline_versions = _reading(readings.baseline_versions)
     incidents_of_label = _reading(incident_rows.of_label)
 
     # Incidents and messages

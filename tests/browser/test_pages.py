@@ -27,6 +27,7 @@ pytestmark = pytest.mark.browser
 ADDRESSES = (
     "", "automation", "weeks", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
     "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
+    f"compare?a={WEEKS[8]}&b={WEEKS[11]}&label=slipping", "compare?a=baseline:1",
 )  # fmt: skip
 
 
@@ -174,6 +175,34 @@ def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Ru
     assert page.get_by_role("heading", level=1).inner_text() == "Items of slipping"
     first = float(page.locator("tbody tr").first.locator("td.num").first.inner_text())
     assert max(first, 1 - first) >= 0.9
+
+
+def test_a_comparison_shows_the_stored_numbers_of_both_weeks_significant_ones_first(
+    opened: Opened, service: Running
+) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/compare?a={WEEKS[8]}&b={WEEKS[11]}")
+    with Store.from_url(service.place.store_url) as store:
+        estimates = {(e.window.name, e.subject.label, e.metric, e.where): e for e in store.estimates(source="tickets")}
+    with service.client() as client:
+        lines = list(
+            csv.DictReader(io.StringIO(client.get(f"/compare?a={WEEKS[8]}&b={WEEKS[11]}&csv=differences").text))
+        )
+    for line in lines:
+        label = line["label"] or None
+        for side, name in (("a", WEEKS[8]), ("b", WEEKS[11])):
+            found = estimates[name, label, line["metric"], line["where"]].interval
+            assert (float(line[side]), float(line[f"{side}_low"])) == pytest.approx((found.value, found.low), abs=1e-12)
+        assert float(line["change"]) == pytest.approx(float(line["b"]) - float(line["a"]))
+    significant = [line["significant"] for line in lines]
+    assert significant == sorted(significant, reverse=True)
+    assert {line["label"] for line in lines if line["significant"] == "1"} >= {"slipping"}
+    rows = page.locator("table.differences tbody tr")
+    assert rows.count() == len(lines)
+    assert rows.first.locator("td.num").first.inner_text().split()[0] == words.number(float(lines[0]["a"]))
+    page.get_by_role("link", name="curves of slipping").first.click()
+    assert page.locator("#curves").inner_text() == "Reliability of slipping"
+    assert page.locator("circle title").count() > 5
 
 
 def expected(outcomes: set[str]) -> str:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from monitor.core.page_paths import label_path
 from tests.truth.claims import Grammar, Reader, minute, nothing, same_minute, subject_of
 from tests.truth.facts import Facts, Row
 from tests.truth.monitoring import window_start
@@ -403,8 +404,10 @@ def _about(
         reader.equal("days", text, (first, last), (f"{start:%Y-%m-%d}", f"{start + timedelta(days=6):%Y-%m-%d}"))
 
 
-@CONTEXT.add(rf"(?:report (?P<week>{WEEK}))?(?: · )?(?P<pages>runbook.*)?")
-def _footer(reader: Reader, text: str, living: Living, week: Any, pages: Any) -> None:
+@CONTEXT.add(rf"(?:report (?P<week>{WEEK}))?(?: · )?(?P<named>label: .*?)?(?: · )?(?P<pages>runbook.*)?")
+def _footer(reader: Reader, text: str, living: Living, week: Any, named: Any, pages: Any) -> None:
+    for name in (part.removeprefix("label: ") for part in (named or "").split(" · ") if part):
+        reader.check(living.by_name(name) is not None, "label of a link", text, name)
     if week is not None:
         known = living.newest_week() | living.newest_windows
         reader.check(week in known, "linked week", text, known)
@@ -417,13 +420,17 @@ CONTEXT.add(r"Possible repeat: .+")(nothing)
 
 
 def check_links(reader: Reader, message: Message) -> None:
-    """Every link leads to a page that exists."""
+    """Every link leads to a page that exists; that of a label to the label it names."""
     for address, text in message.links:
         path = re.sub(r"^https://[^/]+/", "", address)
         page = re.fullmatch(r"docs/(?P<name>[\w/-]+?)(?:\.md)?(?:#\w+)?", path)
         if page is not None:
             there = (DOCS / f"{page['name']}.md").is_file() and not path.endswith(".md")
             reader.check(there, "link", f"{text}: {address}", "no such page of the dashboard")
+        elif text.startswith("label: "):
+            labels = {label_path(source, label): label or source for source, label in reader.facts.labels()}
+            own = labels.get(path, path.removeprefix("label/").removesuffix("/"))  # of a source as a whole: its name
+            reader.check(str(own) in text, "link", f"{text}: {address}", "it leads to another label")
         else:
             known = path == "" or re.fullmatch(rf"report\?week={WEEK}", path) is not None
             reader.check(known, "link", f"{text}: {address}", "no such page of the dashboard")

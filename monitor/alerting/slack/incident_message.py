@@ -397,10 +397,13 @@ def _push(label: LabelFindings) -> str:
 
 
 def _footer(labels: Sequence[LabelFindings], findings: Sequence[AlertItem], links: Links) -> list[Block]:
-    """The links: the report of the newest week, and the runbook page of each reason."""
+    """The links: the report of the newest week, the page of each label, and the runbook page of each reason."""
     window = newest_window(findings, "weekly") or newest_window(findings)
     report = links.report(window) if window is not None else None
     parts = [] if report is None or window is None else [link(report, f"report {window.name}")]
+    for each in labels:
+        own = links.label(*each.key)
+        parts += [link(own, f"label: {_name(each, labels)}")] if own is not None else []
     open_ones = [each.lead.verdict.reason.value for each in labels if each.now != Now.RESOLVED]
     for reason in dict.fromkeys(open_ones):
         page = links.runbook(reason)

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from monitor.config.settings import Settings
 from monitor.core import documents
+from monitor.core.page_paths import label_path
 from monitor.core.records import Window
+
+LONGEST = 400
+"""Of an address of a label, in letters: five must fit into a line of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,17 @@ class Links:
             return None
         base = self.dashboard.rstrip("/")
         return f"{base}/report?week={window.name}" if window.schedule == "weekly" else f"{base}/"
+
+    def label(self, source: str, label: str | None) -> str | None:
+        """The page of a label; None where its address is too long for a message.
+
+        >>> Links("https://calmon.example.org/").label("tickets", "billing")
+        'https://calmon.example.org/label/tickets/billing'
+        """
+        if self.dashboard is None:
+            return None
+        found = f"{self.dashboard.rstrip('/')}/{label_path(source, label)}"
+        return found if len(found) <= LONGEST else None
 
     def page(self, name: str) -> str | None:
         """A document by its name without ending, such as ``runbook/above_threshold``.

@@ -175,11 +175,18 @@ class LabelHistory:
 
 
 def make(asked: PageContext) -> PageContent:
-    """The page of a label. Raises RequestRefused for one that the history does not know."""
+    """The page of a label, which says so where nothing is known of it. Raises RequestRefused for an unknown source."""
     subject = Subject(asked.text("source"), asked.text("label") or None)
-    newest = asked.weeks()
-    seen = LabelHistory(asked, subject, newest[::-1], asked.week() or _nothing())
-    _check_known(seen)
+    newest, week = asked.weeks(), asked.week()
+    labels = asked.store.known_labels(subject.source)
+    if subject.source not in asked.config.sources and not labels:
+        raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
+    unknown = PageContent("label_unknown.html.j2", subject.name, {"subject": subject, "week": week})
+    if week is None:
+        return unknown
+    seen = LabelHistory(asked, subject, newest[::-1], week)
+    if subject.label is not None and subject.label not in labels and not seen.trends:
+        return unknown
     verdicts = _of_week(seen)
     events, reliability, bars = _events(seen), _reliability(seen), _bars(seen)
     name, _ = seen.other
@@ -201,19 +208,6 @@ def make(asked: PageContext) -> PageContent:
         "segments": lambda: _segment_table(seen), "events": lambda: _event_table(events),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, tables)
-
-
-def _nothing() -> Window:
-    raise RequestRefused(ProblemReason.UNKNOWN_LABEL, "no week has been evaluated yet")
-
-
-def _check_known(seen: LabelHistory) -> None:
-    source = seen.subject.source
-    if seen.source is None and not seen.asked.store.known_labels(source):
-        raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
-    known = seen.verdicts or seen.trends or seen.subject.label in seen.asked.store.known_labels(source)
-    if not known and seen.subject.label is not None:
-        raise RequestRefused(ProblemReason.UNKNOWN_LABEL)
 
 
 def _automate_at(seen: LabelHistory) -> float:

@@ -131,6 +131,7 @@ def make(asked: PageContext) -> PageContent:
         "bands": _BANDS,
     }  # fmt: skip
     values |= {"events": _events(seen), "strip": _strip(seen)} if windows else {"events": [], "strip": Markup()}
+    values["before"] = {event: _week_before(windows, event.at) for event in values["events"]}
     tables = {"labels": lambda: _labels_table(chosen), "grid": lambda: _grid_table(seen, chosen)}
     return PageContent("overview.html.j2", "Overview", values, tables)
 
@@ -299,6 +300,11 @@ def _events(seen: Overview) -> list[TimelineEvent]:
     source = seen.asked.text("source") or None
     found = seen.asked.store.timeline(source, since=seen.windows[0].start, until=seen.week.end)
     return list(reversed(found))
+
+
+def _week_before(windows: Sequence[Window], at: datetime) -> str | None:
+    """The last week that had ended when something happened: what the newest is compared with."""
+    return next((window.name for window in reversed(windows) if window.end <= at), None)
 
 
 def _strip(seen: Overview) -> Markup:

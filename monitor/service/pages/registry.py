@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from monitor.service.pages import annotations as annotated
-from monitor.service.pages import automation, incident, incidents, items, label, monitor, overview, rules, weeks
+from monitor.service.pages import (
+    automation,
+    compare,
+    incident,
+    incidents,
+    items,
+    label,
+    monitor,
+    overview,
+    rules,
+    weeks,
+)
 from monitor.service.pages.base import Page
 
 PAGES: tuple[Page, ...] = (
@@ -13,6 +24,7 @@ PAGES: tuple[Page, ...] = (
     incidents.PAGE,
     incident.PAGE,
     automation.PAGE,
+    compare.PAGE,
     rules.PAGE,
     annotated.PAGE,
     weeks.PAGE,

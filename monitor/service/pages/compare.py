@@ -1,0 +1,213 @@
+"""``/compare?a=..&b=..``: two weeks, two model versions or two baselines: what differs, and whether that is chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, bin_counts, pool
+from monitor.core.records import Interval, Subject, Where, Window
+from monitor.evaluation.estimates import Sample, estimate
+from monitor.report.figures.panels import reliability_svg
+from monitor.report.figures.reliability import reliability_data
+from monitor.report.side_by_side import Measured, SideDifference, SideKey, differences, mean_of
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.service.problems import ProblemReason, RequestRefused
+
+Series = tuple[str, Where]
+OF_WEEKS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("shortfall", "automated"), ("error_rate", "all"))
+OF_SEGMENTS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("shortfall", "all"), ("accuracy", "all"))
+VERSION_WEEKS = 8
+"""Of a model version, its newest weeks are put together, at most so many."""
+BASELINE_LABELS = 20
+ROWS_SHOWN = 120
+_VERSION, _BASELINE = "version:", "baseline:"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSide:
+    """One side: a week, the weeks of a model version, or a version of the baselines."""
+
+    name: str
+    kind: Literal["week", "version", "baseline"]
+    windows: tuple[Window, ...] = ()
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What the page reads, each part once."""
+
+    asked: PageContext
+    source: str
+    windows: Sequence[Window]
+    """Newest first."""
+
+    @cached_property
+    def versions(self) -> dict[str, list[Window]]:
+        """Model version -> its weeks, newest first, in the order of their newest week."""
+        found: dict[str, list[Window]] = {}
+        at = {window.start: window for window in self.windows}
+        for start, versions in self.asked.store.versions_seen(self.source, min(at), max(at), schedule="weekly"):
+            for version in versions if start in at else ():
+                found.setdefault(version, []).append(at[start])
+        return found
+
+    @cached_property
+    def pinned(self) -> list[int]:
+        """The versions of baselines that any label has, the newest first."""
+        return self.asked.store.baseline_versions(self.source)
+
+    def side(self, text: str) -> ComparedSide:
+        """A side by its name. Raises RequestRefused for what the history does not have."""
+        if text.startswith(_VERSION):
+            version = text.removeprefix(_VERSION)
+            windows = tuple(self.versions.get(version, ())[:VERSION_WEEKS])
+            if not windows:
+                raise RequestRefused(ProblemReason.REQUEST_INVALID, "no week of this source has rows of that version")
+            name = f"version {version} ({windows[-1].name} to {windows[0].name})"
+            return ComparedSide(name, "version", windows, version)
+        if text.startswith(_BASELINE):
+            version = text.removeprefix(_BASELINE)
+            if version not in map(str, self.pinned):
+                raise RequestRefused(
+                    ProblemReason.REQUEST_INVALID, "no label of this source has a baseline of that version"
+                )
+            return ComparedSide(f"baseline {version}", "baseline", version=version)
+        found = next((window for window in self.windows if window.name == text), None)
+        if found is None:
+            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
+        return ComparedSide(found.name, "week", (found,))
+
+    def measured(
+        self, side: ComparedSide, labels: Sequence[str | None], segment: tuple[str, str] | None
+    ) -> dict[SideKey, Measured]:
+        """The numbers of one side."""
+        if side.kind == "baseline":
+            return self._of_baselines(side, labels)
+        part = ("model_version", side.version) if side.kind == "version" and self.has_versions else segment
+        series, starts = OF_SEGMENTS if part else OF_WEEKS, [window.start for window in side.windows]
+        rows = self.asked.store.grid_numbers(starts, self.source, labels, series, schedule="weekly", segment=part)
+        weeks: dict[SideKey, list[Measured]] = {}
+        for row in (row for row in rows if (row.metric, row.population) in series):
+            one = Measured(Interval(row.value, row.low, row.high, None), row.n)
+            weeks.setdefault((row.label or None, row.metric, row.population), []).append(one)
+        means = {key: mean_of(parts) for key, parts in weeks.items()}
+        return {key: mean for key, mean in means.items() if mean is not None}
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether estimates are made for each model version."""
+        source = self.asked.config.sources.get(self.source)
+        return source is not None and "model_version" in source.segments
+
+    def _of_baselines(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
+        """The numbers of a version of the baselines, computed now: of the first labels by name."""
+        evaluation = self.asked.config.evaluation.model_copy(update={"interval": "analytic"})
+        some = (self._baseline(side, label) for label in labels[:BASELINE_LABELS])
+        mine = [baseline for baseline in some if baseline is not None]
+        if not mine:
+            return {}
+        span = Window(mine[0].start, mine[0].end, side.name, "weekly")
+        samples = [Sample(Subject(self.source, b.label), b.counts, b.edges) for b in mine]
+        return {
+            (e.subject.label, e.metric, e.where): Measured(e.interval, e.n)
+            for e in estimate(samples, span, evaluation)
+            if (e.metric, e.where) in OF_WEEKS
+        }
+
+    def _baseline(self, side: ComparedSide, label: str | None) -> Baseline | None:
+        found = self.asked.store.baselines(self.source, label, version=int(side.version))
+        return found[0] if found else None
+
+    def counts(self, side: ComparedSide, label: str | None) -> Counts | None:
+        """The rows of one label on one side; of a model version those of the weeks that had rows of no other."""
+        if side.kind == "baseline":
+            baseline = self._baseline(side, label)
+            return None if baseline is None else baseline.counts
+        others = [w for version, windows in self.versions.items() if version != side.version for w in windows]
+        windows = [w for w in side.windows if side.kind == "week" or w not in others]
+        found = [self.asked.store.counts_of("weekly", w.start, self.source, label) for w in windows]
+        known = [counts for counts in found if counts is not None and counts.rows]
+        return pool(known) if known else None
+
+
+def make(asked: PageContext) -> PageContent:
+    """Both sides, the differences, and the reliability of one label. Raises RequestRefused for unknown names."""
+    sources = list(asked.config.sources)
+    source, windows = asked.choice("source", sources, sources[0]), asked.weeks()
+    if not windows:
+        return PageContent("compare.html.j2", "Compare", {"sides": (), "sources": sources, "source": source})
+    seen = Comparing(asked, source, windows)
+    a, b = _sides(seen)
+    labels = sorted(asked.store.known_labels(source), key=lambda label: label or "")
+    label, segment = asked.text("label"), _segment(asked.text("segment"))
+    chosen = [each for each in labels if label in ("", each)]
+    evaluation = asked.config.evaluation
+    both = seen.measured(a, chosen, segment), seen.measured(b, chosen, segment)
+    found = differences(*both, confidence=evaluation.confidence, rate=evaluation.false_discovery_rate)
+    values: dict[str, Any] = {
+        "sides": (a, b), "source": source, "sources": sources, "labels": [each for each in labels if each],
+        "label": label, "rate": evaluation.false_discovery_rate, "a": asked.text("a"), "b": asked.text("b"),
+        "weeks": [window.name for window in windows], "versions": list(seen.versions),
+        "baselines": seen.pinned, "found": found[:ROWS_SHOWN],
+        "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
+        "curves": _curves(seen, a, b, label) if label else None, "segment": asked.text("segment"),
+        "segments": _segments(seen, labels),
+        "cut": BASELINE_LABELS if "baseline" in (a.kind, b.kind) and len(chosen) > BASELINE_LABELS else None,
+    }  # fmt: skip
+    return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
+
+
+def _sides(seen: Comparing) -> tuple[ComparedSide, ComparedSide]:
+    """The two sides that are asked for; without names the newest week and the one before it."""
+    names = [window.name for window in seen.windows]
+    first, second = seen.asked.text("a") or names[min(1, len(names) - 1)], seen.asked.text("b") or names[0]
+    return seen.side(first), seen.side(second)
+
+
+def _segment(text: str) -> tuple[str, str] | None:
+    column, given, value = text.partition("=")
+    return (column, value) if given else None
+
+
+def _segments(seen: Comparing, labels: Sequence[str | None]) -> list[str]:
+    """The segments that the first label had in the newest week: what may be chosen."""
+    some = [label for label in labels if label][:1]
+    newest, store = [seen.windows[0].start], seen.asked.store
+    rows = [
+        row for label in some for row in store.segment_numbers(newest, seen.source, label, "ece", schedule="weekly")
+    ]
+    return sorted(f"{column}={value}" for (column, value), *_ in rows if column != "model_version")
+
+
+def _curves(seen: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> Any:
+    """The reliability of ``b`` with that of ``a`` beside it, on the same bins; None where a side has no counts."""
+    first, second = seen.counts(a, label), seen.counts(b, label)
+    if first is None or second is None:
+        return None
+    evaluation = seen.asked.config.evaluation
+    edges = edges_of(pool([first, second]), evaluation)["all"]
+    data = reliability_data(bin_counts(second, edges), bin_counts(first, edges), confidence=evaluation.confidence)
+    return reliability_svg(data, (b.name, a.name))
+
+
+def _table(source: str, found: Iterable[SideDifference]) -> Table:
+    head = (
+        "source", "label", "metric", "where", "a", "a_low", "a_high", "a_n", "b", "b_low", "b_high", "b_n", "change",
+        "low", "high", "p_adjusted", "significant", "worse",
+    )  # fmt: skip
+    return Table(head, (
+        (source, d.label, d.metric, d.where, *_numbers(d.a), *_numbers(d.b), d.change, d.low, d.high, d.p_adjusted,
+         int(d.significant), None if d.worse is None else int(d.worse)) for d in found
+    ))  # fmt: skip
+
+
+def _numbers(found: Measured) -> tuple[object, ...]:
+    return found.interval.value, found.interval.low, found.interval.high, found.rows
+
+
+PAGE = Page("/compare", make, nav="Compare", query=frozenset({"a", "b", "source", "label", "segment"}))
