@@ -321,6 +321,11 @@ def gap_matrix(tables: Mapping[str, BinCounts]) -> GapMatrix:
     return GapMatrix(tuple(tables), gap, rows, upper)
 
 
+BRIER_BANDS = (
+    Band(0.0, 0.10, "good"),
+    Band(0.10, 0.25, "not good"),
+    Band(0.25, 1.0, "worse than always saying .5"),
+)
 CALIBRATION_BANDS = (
     Band(0.0, 0.05, "well calibrated"),
     Band(0.05, 0.10, "somewhat off"),

@@ -13,7 +13,7 @@ from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, Ints, bin_counts, pool
 from monitor.core.records import Estimate, Interval, Subject, Window
-from monitor.inference.intervals import ece_intervals
+from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.metrics.calibration import brier, nll
 from monitor.recalibration.applying import apply, moved
 from monitor.recalibration.fitting import CannotFit, fit
@@ -37,16 +37,17 @@ METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{
 
 @dataclass(frozen=True, slots=True)
 class ScoreQuality:
-    """How good scores are: the debiased ECE with its interval, the Brier score and the log loss."""
+    """How good scores are: the debiased ECE with its interval, the Brier score, the log loss, and the debiased MCE."""
 
     ece: Interval
     brier: float | None
     nll: float | None
+    mce: float | None = None
 
     def plain(self) -> dict[str, float | None]:
         """As plain data, for the history and for JSON."""
         ece = {"ece": self.ece.value, "ece_low": self.ece.low, "ece_high": self.ece.high}
-        return ece | {"brier": self.brier, "nll": self.nll}
+        return ece | {"brier": self.brier, "nll": self.nll, "mce": self.mce}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +170,16 @@ def _held_outs(counts: Counts, rng: np.random.Generator) -> Iterator[tuple[Metho
 def _qualities(made: Sequence[Sequence[Counts]], evaluation: EvaluationConfig) -> list[ScoreQuality]:
     """How good each sample is, its folds put together for all but the ECE."""
     whole = [pool(parts) for parts in made]
-    tables = []
+    tables, bins = [], []
     for parts, one in zip(made, whole, strict=True):  # the bins of every fold, one fold after the other
         edges = population_edges(one, evaluation)
         binned = [bin_counts(part, edges) for part in parts]
+        bins.append(bin_counts(one, edges))
         tables.append(BinCounts(*(np.concatenate([getattr(each, name) for each in binned]) for name in _OF_BINS)))
     eces = ece_intervals(tables, [], confidence=evaluation.confidence, form="analytic")
-    return [ScoreQuality(ece, brier(one), nll(one)) for ece, one in zip(eces, whole, strict=True)]
+    mces = mce_intervals(bins, confidence=evaluation.confidence)
+    found = zip(eces, mces, whole, strict=True)
+    return [ScoreQuality(ece, brier(one), nll(one), mce.interval.value) for ece, mce, one in found]
 
 
 def gains(
@@ -187,7 +191,7 @@ def gains(
     """One estimate a sample and method that is offered: its ECE after recalibration, cross-validated.
 
     The metric is ``recalibrated_ece_<method>``, and ``detail`` holds ``method``, ``before`` and ``after`` (each with
-    ``ece``, ``ece_low``, ``ece_high``, ``brier``, ``nll``) and ``n``. ``rngs`` has one generator a sample.
+    ``ece``, ``ece_low``, ``ece_high``, ``brier``, ``nll``, ``mce``) and ``n``. ``rngs`` has one generator a sample.
     """
     found = cross_validated([counts for _, counts in samples], rngs, evaluation)
     return [
@@ -214,4 +218,4 @@ def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
 
 def _read(detail: Mapping[str, Any]) -> ScoreQuality:
     ece = Interval(detail["ece"], detail["ece_low"], detail["ece_high"], None)
-    return ScoreQuality(ece, detail["brier"], detail["nll"])
+    return ScoreQuality(ece, detail["brier"], detail["nll"], detail.get("mce"))

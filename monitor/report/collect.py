@@ -12,7 +12,7 @@ from monitor.automation.harm import TimeOn, together
 from monitor.config.model import Config, Rule
 from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import BinCounts, Counts, bin_counts
+from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
 from monitor.evaluation.estimates import Sample, estimate
@@ -27,6 +27,7 @@ from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend, trend_data
 
 HISTORY = 53
+TENTHS = 10
 STANDARD: tuple[tuple[str, Where], ...] = (
     ("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"),
 )  # fmt: skip
@@ -92,6 +93,7 @@ def collect_report(
         notes=tuple(_notes(material)),
         target=target,
         gaps=gap_matrix(_tables(material, subjects)),
+        ranges=gap_matrix(_in_tenths(material, subjects)),
     )
 
 
@@ -318,6 +320,12 @@ def _tables(material: _Material, subjects: Iterable[SubjectReport]) -> dict[str,
             baseline = _baseline(material, subject, report.verdicts)
             found[subject.name] = bin_counts(counts, _edges(material, counts, baseline))
     return found
+
+
+def _in_tenths(material: _Material, subjects: Iterable[SubjectReport]) -> dict[str, BinCounts]:
+    """The rows of every subject by tenths of the scores, by its name."""
+    found = ((report.subject.name, _counts(material, report.subject)) for report in subjects)
+    return {name: bin_counts(counts, equal_width_edges(TENTHS)) for name, counts in found if counts is not None}
 
 
 def _segments(material: _Material, subject: Subject) -> list[SegmentLine]:

@@ -383,6 +383,17 @@ def level(ece: float | None, roc_auc: float | None, mce: float | None, *, evalua
     return level_of(Facts(ece=ece, roc_auc=roc_auc, mce=mce, evaluated=evaluated))[0]
 
 
+def level_after(gain: Gain, roc_auc: float | None) -> Level:
+    """The level that a label would have with the new scores of a map, on rows that it had not seen.
+
+    No map changes the order of scores, and so the AUC stays as it is. Grey where the map is not offered, or where
+    the history has no MCE of the new scores.
+    """
+    if gain.after is None or gain.after.mce is None:
+        return "grey"
+    return level(gain.after.ece.value, roc_auc, gain.after.mce)
+
+
 def facts_of(
     estimates: Sequence[Estimate],
     gains: Mapping[Method, Gain],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -187,7 +187,8 @@ class ReportData:
 
     ``automation`` are the switches as of the window's run, which ended at ``switched_at`` (None: no run is known, and
     they are those of now); ``automation_now`` those of ``generated_at``. ``target`` is the accuracy that the chosen
-    thresholds are to reach, ``gaps`` the label x bin matrix of hit rate minus mean score, by names of subjects.
+    thresholds are to reach, ``gaps`` the label x bin matrix of hit rate minus mean score, by names of subjects,
+    ``ranges`` the same over tenths of the scores, the same for all.
     """
 
     window: Window
@@ -203,6 +204,7 @@ class ReportData:
     notes: tuple[str, ...] = ()
     target: float = TARGET_ACCURACY
     gaps: GapMatrix | None = None
+    ranges: GapMatrix | None = None
 
     @property
     def tz(self) -> ZoneInfo:
@@ -258,11 +260,7 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         return source in (None, of) and (label in (None, about) or (label == AS_A_WHOLE and about is None))
 
     kept = tuple(report for report in data.subjects if chosen(report.subject.source, report.subject.label))
-    gaps, names = data.gaps, {report.subject.name for report in kept}
-    if gaps is not None:
-        rows = [place for place, name in enumerate(gaps.labels) if name in names]
-        labels = tuple(gaps.labels[place] for place in rows)
-        gaps = GapMatrix(labels, gaps.gap[rows], gaps.rows[rows], gaps.upper[rows])
+    names = {report.subject.name for report in kept}
     return replace(
         data,
         subjects=kept,
@@ -271,7 +269,8 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         automation_now=tuple(line for line in data.automation_now if chosen(line.source, line.label)),
         shifts=tuple(s for s in data.shifts if chosen(s.subject.source, s.subject.label)),
         quality=tuple(q for q in data.quality if source in (None, q.source)),
-        gaps=gaps,
+        gaps=_of(data.gaps, names),
+        ranges=_of(data.ranges, names),
     )
 
 
@@ -311,3 +310,12 @@ def now_text(data: ReportData) -> str:
     if data.switched_at is None or not data.automation_now:
         return ""
     return f"Automation now ({words.moment_text(data.generated_at, data.tz)}): {off_text(data.automation_now)}."
+
+
+def _of(matrix: GapMatrix | None, names: Collection[str]) -> GapMatrix | None:
+    """The rows of these subjects."""
+    if matrix is None:
+        return None
+    rows = [place for place, name in enumerate(matrix.labels) if name in names]
+    labels = tuple(matrix.labels[place] for place in rows)
+    return GapMatrix(labels, matrix.gap[rows], matrix.rows[rows], matrix.upper[rows])

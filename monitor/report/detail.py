@@ -15,7 +15,7 @@ from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
 from monitor.report.conclusions import Conclusion, conclude, facts_of
 from monitor.report.figures.boxes import ScoreBoxes, score_boxes
-from monitor.report.figures.curves import Curve, risk_coverage_data, roc_data
+from monitor.report.figures.curves import Curve, precision_recall_data, risk_coverage_data, roc_data
 
 TARGET_ACCURACY = 0.95
 """The share of what acts alone that must be right, where nobody says otherwise."""
@@ -62,6 +62,7 @@ class Detail:
     excess: ExcessErrors | None = None
     risk_coverage: Curve | None = None
     roc: Curve | None = None
+    precision_recall: Curve | None = None
     boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
     harm: Harm | None = None
     classes: ClassTables | None = None
@@ -102,5 +103,14 @@ def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, 
         counted = excess.low, excess.high, excess.observed, excess.promised, excess.rows
         harm = Harm(excess.excess, known.on, known.schedule, *counted)
     risk, roc = risk_coverage_data(counts, threshold=chosen), roc_data(counts, threshold=known.automate_at)
-    boxes = score_boxes(counts)
-    return replace(plain, operating=operating, excess=excess, harm=harm, risk_coverage=risk, roc=roc, boxes=boxes)
+    precise, boxes = precision_recall_data(counts, threshold=known.automate_at), score_boxes(counts)
+    return replace(
+        plain,
+        operating=operating,
+        excess=excess,
+        harm=harm,
+        risk_coverage=risk,
+        roc=roc,
+        precision_recall=precise,
+        boxes=boxes,
+    )

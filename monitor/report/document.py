@@ -97,6 +97,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
         "threshold": point and asdict(point) | {"to_people": point.to_people},
         "risk_coverage": _curve(detail.risk_coverage),
         "roc": _curve(detail.roc),
+        "precision_recall": _curve(detail.precision_recall),
         "scores": asdict(detail.boxes),
         "recalibration": chosen | {"methods": methods},
         "classes": detail.classes and classes_document(detail.classes),

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import isnan
 
-from monitor.core.records import Estimate
+from monitor.core.records import Estimate, Subject
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.registry import METRICS, range_of
+from monitor.recalibration.choice import ece_gain
 from monitor.recalibration.score_map import METHODS, Method
 from monitor.report import words
 from monitor.report.class_elements import of_classes
+from monitor.report.conclusions import level_after
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
 from monitor.report.element import Cell, Element
@@ -20,6 +22,7 @@ from monitor.report.figures.boxes import box_text
 from monitor.report.figures.reliability import ReliabilityPoint
 
 BOX_WIDTH = 18
+RANGE_WIDTH = 4
 COVERAGES = tuple(k / 10 for k in range(1, 11))
 
 
@@ -31,14 +34,15 @@ def of_all(data: ReportData) -> tuple[Element, ...]:
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
     seen = (advice(found), levels(found), calibration(found), decisions(found))
     better = (automation(found, data), thresholds(found, data.target), recalibration(found))
-    made = (*seen, *better, boxes(found), gaps(found, data.gaps))
+    made = (*seen, *better, boxes(found), gaps(found, data.gaps), ranges_in_lines(found, data.ranges))
     return tuple(element for element in made if element.rows)
 
 
 def of_selection(data: ReportData) -> tuple[Element, ...]:
     """Those of all labels that a page shows as tables: what acts alone, which thresholds and maps would be better."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
-    made = (automation(found, data), thresholds(found, data.target), recalibration(found))
+    better = (automation(found, data), thresholds(found, data.target), recalibration(found))
+    made = (*better, ranges(found, data.ranges))
     return tuple(element for element in made if element.rows)
 
 
@@ -175,10 +179,30 @@ def detail_text(detail: Detail) -> str:
 def recalibration(found: Iterable[Detailed]) -> Element:
     """The ECE as it is, and on rows that each map had not seen; the method to take is marked, or why there is none."""
     fitted = [(report.subject, detail) for report, detail in found if detail.gains]
-    rows = [(subject, _before(detail), *(_after(detail, method) for method in METHODS)) for subject, detail in fitted]
-    head = ("label", "ECE as it is", *METHODS)
-    note = "After each method: cross-validated, on rows that its map had not seen. Reasons: docs/recalibration.md"
+    rows = [
+        (subject, _before(detail), *(_after(detail, method) for method in METHODS), _levels(detail))
+        for subject, detail in fitted
+    ]
+    head = ("label", "ECE as it is", *METHODS, "level")
+    note = (
+        "After each method: cross-validated, on rows that its map had not seen. Reasons: docs/recalibration.md. Level: "
+    )
+    note += (
+        "the handbook's bands of ECE, ROC AUC and MCE, after the method that was chosen, or that lowers the ECE most."
+    )
     return Element("Recalibration, before and after", head, tuple(rows), note=note)
+
+
+def _levels(detail: Detail) -> str:
+    """The level as it is, and after the map that is chosen, else the one with the least ECE."""
+    offered = [gain for gain in detail.gains.values() if gain.after is not None and gain.after.ece.value is not None]
+    if not offered:
+        return detail.conclusion.level
+    choice = detail.conclusion.recalibration
+    chosen = detail.gains.get(choice.method) if choice is not None and choice.method is not None else None
+    gain = chosen or max(offered, key=ece_gain)
+    auc = detail.interval("roc_auc")
+    return f"{detail.conclusion.level}, then {level_after(gain, None if auc is None else auc.value)}"
 
 
 def _before(detail: Detail) -> Cell:
@@ -199,9 +223,10 @@ def boxes(found: Iterable[Detailed]) -> Element:
     for report, detail in found:
         for name, box in detail.boxes.named:
             scores = " ".join(f"{score:.2f}" for score in box.scores)
+            scores += f"\n{box.outlying:,.0f} outliers" if box.outlying else ""
             rows.append((report.subject, name, f"{box.weight:,.0f}", scores, box_text(box, BOX_WIDTH)))
     note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
-    note += "prediction."
+    note += "prediction. Outliers: rows farther from the quartiles than 1.5 times the distance of these."
     head = ("label", "", "rows", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
     plain, whole, drawn = frozenset({2}), frozenset({1, 3}), frozenset({4})
     return Element("Scores of right and wrong", head, tuple(rows), plain, whole=whole, drawn=drawn, note=note)
@@ -219,6 +244,46 @@ def gaps(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
         "it the rows of the bin. Negative: the scores are too high."
     )
     return Element("Reliability by bin", ("label", "points, and rows"), tuple(rows), note=note)
+
+
+def ranges(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
+    """The same over the same score ranges for every label, so that columns can be compared."""
+    if matrix is None or not matrix.labels:
+        return Element("", (), ())
+    rows: list[tuple[Cell, ...]] = [(subject, *_range_cells(matrix, k)) for subject, k in _places(found, matrix)]
+    head = ("label", *(f"to {upper:.1f}" for upper in matrix.upper[0].tolist()))
+    note = (
+        "Each column is a tenth of the scores, the same for every label: hit rate minus mean score in percentage "
+        "points (rows). Negative: the scores are too high."
+    )
+    return Element("Reliability by score range", head, tuple(rows), frozenset(range(1, len(head))), note=note)
+
+
+def ranges_in_lines(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
+    """The same where there is no room for columns: two lines for a label."""
+    if matrix is None:
+        return Element("", (), ())
+    rows = []
+    for subject, k in _places(found, matrix):
+        pairs = zip(matrix.gap[k].tolist(), matrix.rows[k].tolist(), strict=True)
+        cells = [("–", "–") if isnan(gap) else (words.points(gap), words.size(n)) for gap, n in pairs]
+        lines = (" ".join(f"{text:>{RANGE_WIDTH}}" for text in line) for line in zip(*cells, strict=True))
+        rows.append((subject, "\n".join(lines)))
+    note = (
+        "Each column is a tenth of the scores, from 0 to 0.1 on, the same for every label: hit rate minus mean score "
+        "in percentage points, and below it the rows. Negative: the scores are too high."
+    )
+    return Element("Reliability by score range", ("label", "points, and rows"), tuple(rows), note=note)
+
+
+def _places(found: Iterable[Detailed], matrix: GapMatrix) -> list[tuple[Subject, int]]:
+    place = {name: k for k, name in enumerate(matrix.labels)}
+    return [(report.subject, place[report.subject.name]) for report, _ in found if report.subject.name in place]
+
+
+def _range_cells(matrix: GapMatrix, k: int) -> list[str]:
+    pairs = zip(matrix.gap[k].tolist(), matrix.rows[k].tolist(), strict=True)
+    return ["–" if isnan(gap) else f"{words.points(gap)} ({words.size(n)})" for gap, n in pairs]
 
 
 def _reliability_line(matrix: GapMatrix, k: int) -> str:

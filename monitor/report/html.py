@@ -32,7 +32,10 @@ from monitor.report.figures.trend import Trend
 from monitor.report.markdown import finding_text
 from monitor.report.run_document import quality_row
 
+RARE = 0.1
+"""The share of hits below which the precision-recall curve says more than the ROC."""
 MAIN_TREND: tuple[str, Where] = ("ece", "all")
+_ERRORS = {"ece": "ECE", "mce": "MCE"}
 _KINDS = ("id", "rule", "metric", "where", "outcome", "reason", "severity")
 _VERDICT = (*_KINDS, "value", "baseline", "change", "p_adjusted", "threshold", "n")
 
@@ -175,6 +178,14 @@ def _curve_figures(name: str, detail: Detail, target: float) -> Iterator[Figure]
     if detail.roc is not None:
         note = f"automate_at {detail.automate_at:.2f}"
         yield Figure(f"{name}-roc", "ROC", _summary(detail.roc), _lower(curve_drawing(detail.roc)), note)
+    if detail.precision_recall is not None:
+        curve = detail.precision_recall
+        note = (
+            "read this one: few rows are true"
+            if curve.reference[0][1] < RARE
+            else f"automate_at {detail.automate_at:.2f}"
+        )
+        yield Figure(f"{name}-precision", "Precision and recall", _summary(curve), _lower(curve_drawing(curve)), note)
     if detail.boxes.named:
         told = "; ".join(
             f"{which} ones: median score {box.median:.2f}, half of them from {box.lower:.2f} to {box.upper:.2f}"
@@ -243,7 +254,10 @@ def _reliability_figure(name: str, report: SubjectReport) -> Figure | None:
         f"Reliability diagram of {bins.rows:,} rows in {len(bins.points)} bins; the largest gap is at mean score "
         f"{words.number(worst.score)}, hit rate {words.number(worst.rate)}, {worst.n:,} rows."
     )
-    return Figure(f"{name}-reliability", "Reliability", summary, reliability_drawing(bins))
+    errors = {title: report.detail.interval(metric) for metric, title in _ERRORS.items()} if report.detail else {}
+    lines = [f"{title} {words.measured(found)}" for title, found in errors.items() if found is not None]
+    summary += f" {'; '.join(lines)}." if lines else ""
+    return Figure(f"{name}-reliability", "Reliability", summary, reliability_drawing(bins, lines))
 
 
 @cache

@@ -13,13 +13,20 @@ from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base
 WIDTH = 32
 HEIGHT = 270
 """Of the drawing, in pixels."""
+REACH = 1.5
+"""Of the distance of the quartiles: how far beyond them a score is no outlier yet (Tukey 1977)."""
+MOST_OUTLIERS = 50
 _PLACES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LEAST = 1e-9  # what is left of a weight when sums are subtracted
 
 
 @dataclass(frozen=True, slots=True)
 class FiveNumbers:
-    """The least score, the quartiles and the largest score; ``weight`` is how many rows they are of, by weight."""
+    """The least score, the quartiles and the largest score; ``weight`` is how many rows they are of, by weight.
+
+    ``fences`` are the least and the largest score within 1.5 times the distance of the quartiles from these; what lies
+    beyond are outliers: ``outlying`` is their weight, ``outliers`` their scores (of many at most 50, evenly by place).
+    """
 
     least: float
     lower: float
@@ -27,6 +34,9 @@ class FiveNumbers:
     upper: float
     largest: float
     weight: float
+    fences: tuple[float, float] | None = None
+    outlying: float = 0.0
+    outliers: tuple[float, ...] = ()
 
     @property
     def scores(self) -> tuple[float, float, float, float, float]:
@@ -71,7 +81,15 @@ def _five(cell: Ints, weight: Floats) -> FiveNumbers | None:
         return None
     found = np.quantile(cell[there] / CELLS, _PLACES, weights=weight[there], method="inverted_cdf")
     least, lower, median, upper, largest = (float(score) for score in found)
-    return FiveNumbers(least, lower, median, upper, largest, float(weight[there].sum()))
+    scores, room = cell[there] / CELLS, REACH * (upper - lower)
+    inside = (scores >= lower - room - _LEAST) & (scores <= upper + room + _LEAST)
+    fences = float(scores[inside].min()), float(scores[inside].max())
+    outliers = np.sort(scores[~inside])
+    shown = outliers[
+        np.unique(np.linspace(0, max(len(outliers) - 1, 0), MOST_OUTLIERS).astype(np.intp))[: len(outliers)]
+    ]
+    total, beyond = float(weight[there].sum()), float(weight[there][~inside].sum())
+    return FiveNumbers(least, lower, median, upper, largest, total, fences, beyond, tuple(shown.tolist()))
 
 
 def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
@@ -90,14 +108,27 @@ def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
 
 
 def boxes_drawing(boxes: ScoreBoxes) -> Drawing:
-    """Both boxes over the scores, as ``Plotly.newPlot`` takes them; the traces are named ``right`` and ``wrong``."""
+    """Both boxes over the scores, as ``Plotly.newPlot`` takes them; the traces are named ``right`` and ``wrong``.
+
+    Whiskers end at the fences, with outliers as points of a trace of their own.
+    """
     look = {"type": "box", "orientation": "h", "line": {"width": 1.5}, "hoverinfo": "x", "width": 0.5}
     traces = []
     for name, box in reversed(boxes.named):
-        numbers = zip(("lowerfence", "q1", "median", "q3", "upperfence"), box.scores, strict=True)
+        low, high = box.fences or (box.least, box.largest)
+        drawn = (low, box.lower, box.median, box.upper, high)
+        numbers = zip(("lowerfence", "q1", "median", "q3", "upperfence"), drawn, strict=True)
         color = BLUE if name == "right" else VERMILION
         places = {key: [score] for key, score in numbers}
         traces.append(look | {"name": name, "y": [name], "marker": {"color": color}} | places)
+        if box.outliers:
+            marks = {
+                "mode": "markers",
+                "marker": {"color": color, "symbol": "circle-open", "size": 5},
+                "hoverinfo": "x",
+            }
+            at = {"x": list(box.outliers), "y": [name] * len(box.outliers)}
+            traces.append({"type": "scatter", "name": f"{name}, outliers"} | marks | at)
     layout = base_layout(height=HEIGHT, legend=False) | {
         "xaxis": axis("score") | {"range": [-0.02, 1.02]},
         "yaxis": {"type": "category", "showgrid": False},

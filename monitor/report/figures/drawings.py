@@ -47,8 +47,8 @@ def trend_drawing(
     return {"data": traces, "layout": layout}
 
 
-def reliability_drawing(data: Reliability) -> Drawing:
-    """The mean score of each bin against its hit rate, over the bin sizes.
+def reliability_drawing(data: Reliability, errors: Sequence[str] = ()) -> Drawing:
+    """The mean score of each bin against its hit rate, over the bin sizes, with the ``errors`` in words in its corner.
 
     The trace named ``window`` has mean scores as ``x``, hit rates as ``y`` and each bin's lower and
     upper edge, low, high and n as ``customdata``; ``rows`` are the bin sizes.
@@ -64,8 +64,15 @@ def reliability_drawing(data: Reliability) -> Drawing:
         "yaxis2": axis("rows") | {"domain": [0, 0.2], "rangemode": "tozero", "nticks": 3},
         "hovermode": "closest",
         "bargap": 0,
+        **({"annotations": [_corner("<br>".join(errors))]} if errors else {}),
     }
     return {"data": traces, "layout": layout}
+
+
+def _corner(text: str) -> Drawing:
+    """A text above the diagonal, where overconfident bins do not lie."""
+    place = {"xref": "x", "yref": "y", "x": 0.02, "y": 0.98, "xanchor": "left", "yanchor": "top"}
+    return place | {"text": text, "showarrow": False, "align": "left"}
 
 
 def axis(title: str) -> Drawing:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.cbook import boxplot_stats
 
 from monitor.core.counts import counts_from_rows
-from monitor.report.figures.boxes import FiveNumbers, box_text, boxes_drawing, score_boxes
+from monitor.report.figures.boxes import FiveNumbers, ScoreBoxes, box_text, boxes_drawing, score_boxes
 from monitor.report.figures.drawings import BLUE, VERMILION
 
 CELLS = st.integers(0, 10_000)
@@ -75,3 +76,32 @@ def test_the_drawing_has_the_five_numbers_of_both_and_colours_that_differ() -> N
         drawn = [traces[name][key][0] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
         assert drawn == list(box.scores)
     assert (traces["right"]["marker"]["color"], traces["wrong"]["marker"]["color"]) == (BLUE, VERMILION)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fences_and_outliers_are_those_of_matplotlib(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score = np.round(np.concatenate((rng.normal(0.7, 0.05, 80), rng.random(8))).clip(0, 1), 4)
+    (box,) = (found for _, found in score_boxes(counts_from_rows(score, np.ones(88), predicted=np.ones(88))).named)
+    # with our quartiles, since matplotlib's lie between two scores
+    reach = 1.5 * (box.upper - box.lower)
+    expected = boxplot_stats(score, whis=(0, 100))[0]
+    inside = score[(score >= box.lower - reach) & (score <= box.upper + reach)]
+    assert box.fences == (inside.min(), inside.max())
+    assert (box.least, box.largest) == (expected["whislo"], expected["whishi"])
+    assert box.outlying == 88 - len(inside)
+    assert set(box.outliers) == set(score) - set(inside)
+    drawn = boxes_drawing(ScoreBoxes(right=box))["data"]
+    assert drawn[0]["lowerfence"] == [box.fences[0]]
+    assert sorted(drawn[1]["x"]) == sorted(box.outliers)
+
+
+def test_tied_scores_have_no_outliers_and_of_many_fifty_are_drawn() -> None:
+    tied = score_boxes(counts_from_rows([0.7] * 9, [1] * 9)).right
+    assert tied is not None
+    assert (tied.fences, tied.outliers, tied.outlying) == ((0.7, 0.7), (), 0.0)
+    far = np.round(np.linspace(0.5001, 0.56, 400), 4)
+    many = score_boxes(counts_from_rows(np.concatenate((np.full(4_000, 0.9), far)), np.ones(4_400))).right
+    assert many is not None
+    assert (len(many.outliers), many.outlying) == (50, 400)
+    assert (many.outliers[0], many.outliers[-1]) == (far.min(), far.max())

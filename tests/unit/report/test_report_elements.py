@@ -14,14 +14,15 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from monitor.automation.harm import TimeOn
 from monitor.config.model import EvaluationConfig
-from monitor.core.counts import Counts, bin_counts, counts_from_rows
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Estimate, Interval, Reason, Subject, Verdict
 from monitor.inference.selective import excess_errors, threshold_for
 from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import risk_coverage
-from monitor.recalibration.gain import gains
+from monitor.recalibration.gain import Gain, ScoreQuality, gains
 from monitor.report import elements, words
+from monitor.report.conclusions import level_after
 from monitor.report.data import ReportData, SubjectReport, only
 from monitor.report.detail import Detail, LabelContext, detail_of
 from monitor.report.document import report_document
@@ -278,3 +279,33 @@ def test_a_report_without_counts_still_says_its_numbers() -> None:
     assert (found.operating, found.excess, found.risk_coverage, found.roc, found.boxes.named) == (None,) * 4 + ((),)
     report = SubjectReport(BILLING, (), detail=found)
     assert [e.title for e in elements.of_one(report)] == ["All metrics"]
+
+
+def test_score_ranges_are_the_same_tenths_for_every_label() -> None:
+    rng = np.random.default_rng(3)
+    score = rng.random(500)
+    hit = rng.random(500) < score * 0.8
+    matrix = gap_matrix({"tickets/billing": bin_counts(counts_from_rows(score, hit), equal_width_edges(10))})
+    element = elements.ranges([(SubjectReport(BILLING, ()), detail(counts_from_rows(score, hit)))], matrix)
+    assert element.head == ("label", *(f"to {k / 10:.1f}" for k in range(1, 11)))
+    (row,) = element.rows
+    cell = np.floor(score * 10_000 + 0.5)
+    inside = (cell > 2_000) & (cell <= 3_000)
+    assert row[3] == f"{words.points(float(hit[inside].mean() - score[inside].mean()))} ({inside.sum()})"
+    nothing = gap_matrix({"tickets/billing": bin_counts(counts_from_rows([0.95], [1]), equal_width_edges(10))})
+    alone = [(SubjectReport(BILLING, ()), detail(counts_from_rows([0.95], [1])))]
+    assert elements.ranges(alone, nothing).rows[0][1] == "–"
+    lines = str(elements.ranges_in_lines(alone, nothing).rows[0][1]).split("\n")
+    assert [line.split()[-1] for line in lines] == [words.points(0.05), "1"]
+
+
+def test_the_level_after_recalibration_has_the_ece_and_mce_of_rows_not_seen() -> None:
+    def quality(ece: float, mce: float | None) -> ScoreQuality:
+        return ScoreQuality(Interval(ece, 0.0, 1.0, ece), 0.1, 0.3, mce)
+
+    gain = Gain("platt", quality(0.2, 0.3), quality(0.02, 0.1), 5_000)
+    assert level_after(gain, 0.9) == "green"
+    assert level_after(gain, 0.7) == "red", "no map changes the order"
+    assert level_after(replace(gain, after=quality(0.02, 0.25)), 0.9) == "red"
+    assert level_after(replace(gain, after=quality(0.02, None)), 0.9) == "grey"
+    assert level_after(replace(gain, after=None), 0.9) == "grey"

@@ -85,7 +85,7 @@ def test_the_page_carries_the_numbers_of_the_history_to_the_last_digit(data: Rep
 def test_every_figure_has_its_place_and_every_place_its_figure(page: Page) -> None:
     places = [a["id"] for tag, a in page.tags if tag == "div" and "plot" in (a.get("class") or "").split()]
     assert sorted(map(str, places)) == sorted(page.json("calmon-figures"))
-    assert len(places) == len(STORIES) * 8
+    assert len(places) == len(STORIES) * 9
 
 
 def test_every_figure_says_in_words_what_it_shows(page: Page) -> None:
