@@ -8,7 +8,7 @@ export DO_NOT_TRACK ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test truth check simulate bench serve wheel clean
+.PHONY: help install demo test truth check simulate bench serve docs wheel clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,9 @@ bench: install ## speed against peers, many rows, many labels, the gate, in one 
 
 serve: $(VENV)/.base ## the weekly and daily schedules in one process, nothing else to start
 	$(BIN)/python -m flows.serve
+
+docs: install ## docs/ as a site in site/; a missing page, link or anchor is an error
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 wheel: install ## dist/: a wheel and an sdist, to be installed where no checkout is
 	$(BIN)/python -c 'from setuptools import build_meta as b; b.build_sdist("dist"); b.build_wheel("dist")'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.text import Text
 from monitor.alerting.slack.client import sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
+from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
 from monitor.config.settings import Settings
@@ -60,8 +62,14 @@ class Volume:
 def check(
     offline: Annotated[bool, typer.Option("--offline", help="Only the configuration; reach nothing.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="What can be seen of every label, however many.")] = False,
+    print_schema: Annotated[
+        bool, typer.Option("--print-schema", help="Print the JSON Schema of alerts.yaml, for editors, and end.")
+    ] = False,
 ) -> None:
     """Validate alerts.yaml, reach warehouse, store and Slack, show what would run, and what its rules can show."""
+    if print_schema:
+        sys.stdout.write(schema_text())
+        return
     with cli.plain_errors():
         failed = print_checks(cli.settings(), offline=offline, every_label=labels)
     if failed is not None:

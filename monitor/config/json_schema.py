@@ -1,0 +1,103 @@
+"""The JSON Schema of alerts.yaml, for editors: made from the types by which the file is read, so it cannot disagree.
+
+What may be written in another form than those types have (durations, one name in place of a list) is added here, and
+the meaning of each key comes from docs/configuration.md. Keys that depend on each other are left to ``calmon check``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, get_args
+
+from monitor.config.model import Config, ScoreMethod
+from monitor.config.sections import SECTIONS, Pattern
+from monitor.core import documents
+from monitor.metrics.names import NEEDS
+
+_NAME = {"type": "string", "minLength": 1}
+_DURATION = {"type": "string", "pattern": r"^\s*[0-9]{1,6} ?[mhdw]\s*$", "examples": ["24h", "9d", "1w"]}
+_WORDS = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
+_NAMES = {"type": "array", "items": _NAME}
+
+#: (model, key) -> what may be written, where :mod:`monitor.config.fields` reads more than the type has.
+_WRITTEN: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType(
+    {
+        ("AutomationConfig", "lease"): {**_DURATION, "default": "9d"},
+        ("AutomationConfig", "initial"): {"enum": ["off", "on_first_ok", False], "default": "off"},
+        ("Route", "repeat"): {"anyOf": [_DURATION, {"type": "null"}]},
+        ("SourceConfig", "positive"): _WORDS,
+        ("SourceConfig", "negative"): _WORDS,
+        ("SourceConfig", "latest_by"): {"anyOf": [_NAME, _NAMES]},
+        ("SourceConfig", "agreement_by"): {"anyOf": [_NAME, _NAMES]},
+        ("TruthConfig", "on"): {"anyOf": [_NAME, _NAMES, {"type": "object", "additionalProperties": _NAME}]},
+        ("ScoreFrom", "method"): {"enum": list(get_args(ScoreMethod))},
+        ("Rule", "metric"): {"enum": [*NEEDS, None]},
+        ("Rule", "segments"): {"anyOf": [{"const": "all"}, _NAMES]},
+    }
+)
+_ONLY_SOME_NEED_SCORE_IS = {
+    "if": {"properties": {"kind": {"enum": ["regression", "single_label"]}}, "required": ["kind"]},
+    "else": {"required": ["score_is"]},
+}
+
+
+def schema_text() -> str:
+    """The schema as the file docs/alerts.schema.json has it."""
+    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, of draft 2020-12."""
+    made = _without_titles(Config.model_json_schema())
+    models = {**made.pop("$defs"), "Config": made}
+    for (model, key), written in _WRITTEN.items():
+        models[model]["properties"][key] = dict(written)
+    models["SourceConfig"]["required"].remove("score_is")
+    models["SourceConfig"] |= _ONLY_SOME_NEED_SCORE_IS
+    models["Rule"]["oneOf"] = [{"required": ["metric"]}, {"required": ["test"]}]
+    made["properties"]["sources"]["minProperties"] = made["properties"]["rules"]["minItems"] = 1
+    for path, keys in _meanings().items():
+        for key, meaning in keys.items():
+            models[SECTIONS[path].__name__]["properties"][key]["description"] = meaning
+    for model in models.values():
+        model.pop("description", None)  # of the class, for those who read code
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "alerts.yaml of calibration-monitor",
+    }
+    return {**head, **made, "$defs": {name: models[name] for name in sorted(models) if name != "Config"}}
+
+
+def _without_titles(value: Any) -> Any:
+    """The same without the titles that are made from names; a property that is called so stays."""
+    if isinstance(value, dict):
+        return {
+            key: _without_titles(inner) for key, inner in value.items() if key != "title" or not isinstance(inner, str)
+        }
+    return [_without_titles(each) for each in value] if isinstance(value, list) else value
+
+
+def _meanings() -> dict[Pattern, dict[str, str]]:
+    """What each key means, by the tables of the page; nothing where an installation has no documents."""
+    page = documents.text_of("configuration") or ""
+    parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
+    bodies = dict(zip(parts[1::2], parts[2::2], strict=True))
+    found: dict[Pattern, dict[str, str]] = {}
+    for path in SECTIONS:
+        rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", bodies.get(heading(path), ""), re.MULTILINE)
+        found[path] = {key: re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", meaning) for key, meaning in rows}
+    return found
+
+
+def heading(path: Pattern) -> str:
+    """The heading of docs/configuration.md under which the keys of a section are.
+
+    >>> heading(("sources", "*", "labels", "*")), heading(("rules", "*", "match")), heading(())
+    ('sources.NAME.labels.LABEL', 'rules.match', 'The file')
+    """
+    names = {("sources", "*"): "NAME", ("sources", "*", "labels", "*"): "LABEL"}
+    words = (names.get(path[: index + 1], "") if step == "*" else step for index, step in enumerate(path))
+    return ".".join(word for word in words if word) or "The file"
