@@ -93,6 +93,39 @@ class Commands(OnDemand):
         name: module for commands in tasks.values() for name, module in commands.items()
     }
 
+    summaries: ClassVar[Mapping[str, str]] = {
+        "demo": "Make 26 weeks of tickets and e-mails, pin, backfill, run the last week, and say what was found.",
+        "init": "Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites.",
+        "check": (
+            "Validate alerts.yaml, reach warehouse, store and Slack, show what would run, and what its rules can show."
+        ),
+        "version": "The version, its commit, the schema of its history, and the versions of what it depends on.",
+        "baseline": "What labels looked like when they were trusted.",
+        "run": "Evaluate one window now, without Prefect.",
+        "backfill": "Evaluate many past windows, oldest first. Never switches anything and never sends.",
+        "replay": "Which incidents a rules file would have opened, beside the present one. Changes and sends nothing.",
+        "report": "Everything about a week: states, advice, numbers with intervals, thresholds, verdicts, bad rows.",
+        "history": "The trend of one metric, label by label.",
+        "explain": "Why a verdict is what it is, in plain sentences with its numbers.",
+        "examples": "The rows behind a finding: ids of items, the most confident errors first.",
+        "dashboard": (
+            "The switch over HTTP for routers and operators, and a page with switches and reports. Ends with Ctrl-C."
+        ),
+        "annotate": "Note what happened at a time; it is shown on every axis of the dashboard.",
+        "annotations": "Notes at a time of a source or label, shown on every axis.",
+        "automation": "The switch: what may act alone, and who changed it.",
+        "incidents": "Runs of breaches of one rule on one label.",
+        "slack": "The buttons of Slack messages: acknowledge, silence, automation off, and on for operators.",
+        "recalibrate": "Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.",
+        "compare-scores": "Which way of making scores from log-probabilities is best calibrated, side by side.",
+        "stability": "How much numbers vary between random parts of the rows (k-fold).",
+        "dependencies": "Which labels come together: P(a | b) of truth and of prediction for pairs of labels.",
+        "cheapest-threshold": "The threshold that costs least, beside what the decisions cost now.",
+        "serve": "Run the weekly and daily schedules, the watch and the outbox in this terminal, as `make serve` does.",
+        "health": "Whether runs, data, messages and leases are as they should be. Exit 0: yes; 1: not.",
+        "db": "The history database.",
+    }
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, in the panel of its task."""
         found = super().get_command(ctx, cmd_name)

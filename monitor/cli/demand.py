@@ -1,7 +1,7 @@
 """Commands that are imported when they are asked for.
 
 An emergency stop must not wait for pandas and SciPy, which other commands need. So a group knows the names of its
-commands and the module of each; the help of the group and completion import what they show.
+commands, the module of each and its summary, and its help imports none of them; completion imports what it shows.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 
 class OnDemand(TyperGroup):
     """A group whose ``modules`` (command -> module) add commands to :meth:`owner` as they are imported."""
 
     modules: ClassVar[Mapping[str, str]] = {}
+    summaries: ClassVar[Mapping[str, str]] = {}
+    """The first sentence of the help of a command, for the help of its group. Without one the command is imported."""
+    _lists = False
 
     @classmethod
     def owner(cls) -> typer.Typer:
@@ -28,8 +31,21 @@ class OnDemand(TyperGroup):
         """The group's own commands, then those of modules."""
         return [*(name for name in self.commands if name not in self.modules), *self.modules]
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help of the group, with the summary of each command."""
+        self._lists = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._lists = False
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name; of a name that is none all are imported, so that the nearest can be proposed."""
+        """The command of that name; of a name that is none all are imported, so that the nearest can be proposed.
+
+        For the help of the group a command that has only its name and its summary.
+        """
+        if self._lists and cmd_name in self.summaries and cmd_name not in self.commands:
+            return TyperCommand(cmd_name, help=self.summaries[cmd_name])
         if cmd_name not in self.commands:
             for module in [self.modules[cmd_name]] if cmd_name in self.modules else set(self.modules.values()):
                 import_module(module)

@@ -20,7 +20,6 @@ from monitor.core.records import Incident, IncidentEvent, Severity, Subject, Ver
 from monitor.core.wording import incident_state, moment, plain_words
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
-from monitor.run import deliver
 
 incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
 cli.app.add_typer(incidents_app, name="incidents")
@@ -148,8 +147,15 @@ def _print_result(opened: Monitor, done: incident_actions.Outcome) -> None:
     """Print the result; its edit goes out at once, where Slack can be reached."""
     if done.refused:
         raise cli.UsageError(done.words)
-    deliver(opened)
+    _deliver(opened)
     cli.out.print(cli.cells(done.words)[0])
+
+
+def _deliver(opened: Monitor) -> None:
+    """Send what is waiting."""
+    from monitor.run import deliver  # noqa: PLC0415 - brings SciPy: not before a list of incidents
+
+    deliver(opened)
 
 
 @incidents_app.command(
@@ -168,7 +174,7 @@ def trial_command(
             payload = trial_message(route.channel, level, cli.who(by), opened.clock(), route.mention)
             sent.append(delivery_of(payload, kind="test", now=opened.clock()))
             opened.store.add_delivery(sent[-1])
-        deliver(opened)
+        _deliver(opened)
         now = opened.store.delivery_roots([one.id for one in sent])
     table = plain_table("channel", "as", "result")
     for (level, _), one in zip(routes, sent, strict=True):

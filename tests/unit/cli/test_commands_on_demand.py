@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import monitor.cli
 from monitor.cli import app, automation
+from monitor.cli.common import Commands
 
 
 @pytest.mark.parametrize("owner", [app, automation.automation_app])
@@ -23,6 +24,33 @@ def test_a_group_names_every_command_of_every_module(owner: typer.Typer) -> None
         importlib.import_module(f"monitor.cli.{module.name}")
     assert set(typer.main.get_group(owner).commands) == set(named)
     assert all(group.get_command(typer.Context(group), name) is not None for name in named)
+
+
+def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help() -> None:
+    group = typer.main.get_group(app)
+    helps = {name: group.get_command(typer.Context(group), name).help for name in Commands.modules}
+    assert {name: " ".join(text.split("\n\n")[0].split()) for name, text in helps.items()} == dict(Commands.summaries)
+
+
+HEAVY = {"numpy", "pandas", "scipy", "duckdb", "sklearn", "matplotlib", "evidently"}
+QUICK = (["--help"], ["automation", "status", "--help"], ["incidents", "list", "--help"], ["automation", "disable"])
+
+
+@pytest.mark.parametrize("words", QUICK, ids=" ".join)
+def test_what_people_wait_for_imports_no_library_that_takes_long(words: list[str]) -> None:
+    code = f"""
+import sys
+from monitor.cli import main
+sys.argv = {["calmon", *words]!r}
+try:
+    main()
+except SystemExit:
+    print("imported", *sys.modules)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    imported = shown.rpartition("imported ")[2].split()
+    assert "typer" in imported
+    assert HEAVY & set(imported) == set()
 
 
 def test_the_nearest_of_all_commands_is_proposed_for_a_word_that_is_none() -> None:
