@@ -70,7 +70,7 @@ def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf)
     parts, path = np.full(len(SIZES), -np.inf), []
     for e in log_e_values(windows, margin):
         parts = np.logaddexp(parts, fresh) + e
-        total = float(logsumexp(parts))
+        total = float(np.logaddexp.reduce(parts))  # of so few numbers a hundred times as fast as logsumexp
         if total > limit:
             parts, total = parts - (total - limit), limit
         path.append(total)

@@ -1,0 +1,275 @@
+"""Rules on segments: how soon a fault in a part of a label is found and named, how quiet they are, what they cost.
+
+A label of n rows a week in four channels, three languages and two model versions, scored from .8 on by automation, with
+bands of scores beside them. One of twenty such labels gets worse in the first week.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+from scipy.stats import binomtest
+
+from benchmarks.checkout import ROOT, commit_of
+from benchmarks.populations import mixture
+from benchmarks.tables import Table, console, write_between
+from benchmarks.weeks import shipped
+from monitor.config.model import Config, Rule
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.promises import BANDS, PastWindow, Promise, Segment, promises_of, segment_promises
+from monitor.core.records import SCORE_BAND
+from monitor.core.windows import before, week
+from monitor.evaluation.evaluate import SourceData, WindowCounts, evaluate
+from monitor.inference.sequential import restarted
+
+SEED = 20260101
+LABELS, RUN_LENGTH, MARGIN, AUTOMATE_AT = 20, 520, 0.02, 0.8
+NEEDED = math.log(LABELS * RUN_LENGTH)
+COLUMNS = {"channel": 4, "language": 3, "model_version": 2}
+SCORES = mixture(0.5, (5.0, 2.0), (2.0, 5.0))
+ROWS = (200, 500, 2_000)
+YEAR = 52
+LASTING = Rule(
+    id="lasting-shortfall", metric="shortfall", where="automated", condition="accumulated", threshold=MARGIN,
+    min_samples=30,
+)  # fmt: skip
+IN_SEGMENTS = LASTING.model_copy(update={"id": "lasting-segments", "scope": "segments", "segments": ("all",)})
+DOCS = ROOT / "docs" / "statistics.md"
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """The automated rows of some weeks, each array of shape (R,)."""
+
+    week: Ints
+    score: Floats
+    values: Mapping[str, Ints]
+
+
+Fault = Callable[[Drawn], Floats]
+Found = tuple[int, Segment] | None
+"""The week, and the segment with the most evidence then; None: not found."""
+
+
+def _in_one(column: str, rows: Drawn) -> Floats:
+    return np.where(rows.values[column] == 0, 0.15, 0.0)
+
+
+def _compensated(rows: Drawn) -> Floats:
+    """One channel worse by .15, the three others better by .05: the label keeps its promise."""
+    return np.where(rows.values["channel"] == 0, 0.15, -0.05)
+
+
+WORLDS: dict[str, tuple[Fault, tuple[Segment, ...]]] = {
+    "all rows -.15": (lambda rows: np.full(len(rows.score), 0.15), ()),
+    "all rows -.10": (lambda rows: np.full(len(rows.score), 0.10), ()),
+    "one of four channels -.15": (lambda rows: _in_one("channel", rows), (("channel", "0"),)),
+    "one of three languages -.15": (lambda rows: _in_one("language", rows), (("language", "0"),)),
+    "scores from .9 on -.15": (
+        lambda rows: np.where(rows.score >= 0.9, 0.15, 0.0), ((SCORE_BAND, "from 0.9"), (SCORE_BAND, "from 0.95")),
+    ),
+    "channels that compensate": (_compensated, (("channel", "0"),)),
+}  # fmt: skip
+"""Name -> (how much the chances of rows fall, the segments that are rightly named)."""
+
+
+def drawn(rng: np.random.Generator, rows: int, weeks: int) -> Drawn:
+    """``rows`` rows a week, of which those that act alone are kept."""
+    score = SCORES.draw(rng, rows * weeks)
+    acts = score >= AUTOMATE_AT
+    number = np.repeat(np.arange(weeks), rows)[acts]
+    values = {column: rng.integers(0, size, int(acts.sum())) for column, size in COLUMNS.items()}
+    return Drawn(number, score[acts], values)
+
+
+def parts_of(rows: Drawn) -> dict[Segment, npt.NDArray[np.bool_]]:
+    """Which rows each segment has."""
+    found = {(c, str(v)): rows.values[c] == v for c, size in COLUMNS.items() for v in range(size)}
+    bands = {
+        (SCORE_BAND, name): (rows.score >= low) & (rows.score < high + (high == 1.0))
+        for name, (low, high) in BANDS.items()
+    }
+    return {**found, **{band: mask for band, mask in bands.items() if mask.any()}}
+
+
+def paths_of(
+    rows: Drawn, outcome: Floats, weeks: int, parts: Mapping[Segment, npt.NDArray[np.bool_]]
+) -> dict[Segment, Floats]:
+    """The log evidence of every segment after each week, shape (weeks,) each."""
+    found = {}
+    for segment, mask in parts.items():
+        n = np.bincount(rows.week[mask], minlength=weeks)
+        claimed = np.bincount(rows.week[mask], weights=rows.score[mask], minlength=weeks) / np.maximum(n, 1)
+        kept = np.bincount(rows.week[mask], weights=outcome[mask], minlength=weeks) / np.maximum(n, 1)
+        weekly = zip(n.tolist(), claimed.tolist(), kept.tolist(), strict=True)
+        found[segment] = restarted([Promise(k, float(k), s, y) for k, s, y in weekly], MARGIN)
+    return found
+
+
+def found_in(paths: Mapping[Segment, Floats]) -> Found:
+    """The first week in which the label's mean evidence is enough, with the segment that has the most."""
+    matrix = np.array(list(paths.values()))
+    mean = logsumexp(matrix, axis=0) - math.log(len(matrix))
+    rung = np.flatnonzero(mean >= NEEDED)
+    return (int(rung[0]) + 1, list(paths)[int(matrix[:, rung[0]].argmax())]) if len(rung) else None
+
+
+def played(world: str, rows: int, runs: int, weeks: int) -> list[tuple[Found, Found]]:
+    """When each of so many labels is found, and where: by the rule on segments, and by that on the label as a whole."""
+    fault, _ = WORLDS[world]
+    rng = np.random.default_rng([SEED, rows, list(WORLDS).index(world)])
+    found = []
+    for _ in range(runs):
+        known = drawn(rng, rows, weeks)
+        outcome = (rng.random(len(known.score)) < known.score - fault(known)).astype(float)
+        whole = {("label", "all"): np.ones(len(known.score), dtype=bool)}
+        either = [found_in(paths_of(known, outcome, weeks, parts)) for parts in (parts_of(known), whole)]
+        found.append((either[0], either[1]))
+    return found
+
+
+def found_table(runs: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
+    """How soon a fault in a part is found, and how often its place is named rightly."""
+    lines = []
+    for world, (_, right) in WORLDS.items():
+        for n in rows:
+            found = played(world, n, runs, weeks)
+            parts = [each for each, _ in found]
+            told = [text for one in (parts, [each for _, each in found]) for text in _quantiles(one)]
+            named = sum(each is not None and each[1] in right for each in parts)
+            some = sum(each is not None for each in parts)
+            lines.append((world, f"{n:,}", *told, f"{named} of {some}" if right else "-"))
+    names = ("segments", "label")
+    heads = (
+        "world", "rows a week", *(f"{name}: {share}" for name in names for share in ("50%", "80%", "90%")),
+        "rightly named",
+    )  # fmt: skip
+    automated = 100 * float((SCORES.points() >= AUTOMATE_AT).mean())
+    note = (
+        f"{runs} runs a line, {weeks} weeks each, {automated:.0f}% of the rows automated; -: not within them. "
+        "Segments: lasting-segments; label: lasting-shortfall. Rightly named: of those found, the segment with the most evidence "
+        "is at fault."
+    )
+    title = "Faults in a part of a label: the week by which so many runs are found"
+    return Table(title, heads, tuple(lines), (note,), texts=1)
+
+
+def _quantiles(found: Sequence[Found]) -> list[str]:
+    at = sorted(math.inf if each is None else each[0] for each in found)
+    return [_week(at[math.ceil(share * len(at)) - 1]) for share in (0.5, 0.8, 0.9)]
+
+
+def _week(at: float) -> str:
+    return "-" if math.isinf(at) else f"{at:.0f}"
+
+
+def quiet_table(labels: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
+    """How often nothing is reported as something."""
+    lines = []
+    for n in rows:
+        for shortfall in (0.0, MARGIN):
+            rng = np.random.default_rng([SEED, n, round(100 * shortfall), 7])
+            alarms = spent = 0
+            for _ in range(labels):
+                known = drawn(rng, n, weeks)
+                outcome = (rng.random(len(known.score)) < known.score - shortfall).astype(float)
+                found = found_in(paths_of(known, outcome, weeks, parts_of(known)))
+                alarms, spent = alarms + (found is not None), spent + (weeks if found is None else found[0])
+            scale = LABELS * YEAR
+            high = float(binomtest(alarms, spent).proportion_ci(0.9).high)
+            lines.append(
+                (f"{n:,}", f"{shortfall:g}", f"{alarms}", f"{scale * alarms / spent:.3f}", f"{scale * high:.3f}")
+            )
+    heads = ("rows a week", "shortfall", "alarms", "a year, of twenty labels", "at most (95%)")
+    note = f"{labels} labels a line, {weeks} weeks each: alarms over the time until the first one of each label."
+    return Table("Segments of labels in which nothing is wrong", heads, tuple(lines), (note,), texts=0)
+
+
+def source(labels: int, columns: int, values: int, rows: int, past: int, number: int) -> tuple[SourceData, Config]:
+    """Labels with segments in one window, with the promises of a year; other rows for each ``number``."""
+    rng = np.random.default_rng([SEED, number])
+    config = shipped()
+    name = next(iter(config.sources))
+    at = week("2026-W46", config.zone)
+
+    def one(n: int) -> Counts:
+        score = SCORES.draw(rng, n)
+        return counts_from_rows(score, rng.random(n) < score, automate_at=AUTOMATE_AT)
+
+    parts: dict[Segment, dict[str, Counts]] = {
+        (f"column {c}", f"value {v}"): {f"label {k}": one(rows // values) for k in range(labels)}
+        for c in range(columns)
+        for v in range(values)
+    }
+    known: dict[str | None, Counts] = {
+        f"label {k}": pool([parts["column 0", f"value {v}"][f"label {k}"] for v in range(values)])
+        for k in range(labels)
+    }
+    known[None] = pool(known.values())
+    promised, in_parts = {label: promises_of(counts) for label, counts in known.items()}, segment_promises(known, parts)
+    windows = tuple(PastWindow(each, promised, segments=in_parts) for each in before(at, past, config.zone))
+    settings = config.sources[name].model_copy(update={"segments": tuple(f"column {c}" for c in range(columns))})
+    current = WindowCounts(at, known, segments=in_parts)
+    data = SourceData(name, current, segments=parts, past=windows)
+    return data, config.model_copy(update={"sources": {name: settings}})
+
+
+def cost_table(repeats: int, labels: int = LABELS) -> Table:
+    """What judging a week takes, without and with the rules that accumulate."""
+    evaluate(*source(1, 1, 2, 500, 0, 0))  # what the first evaluation imports
+    timed = []
+    for place, more in enumerate(((), (LASTING,), (LASTING, IN_SEGMENTS))):
+        taken = []
+        for repeat in range(repeats):
+            # rows of their own: what was worked out of the same ones once is not worked out again
+            data, config = source(labels, 3, 5, 2_000, YEAR - 1, 1 + repeat + place * repeats)
+            changed = config.model_copy(update={"rules": (*config.rules, *more)})
+            began = time.process_time()
+            evaluate(data, changed)
+            taken.append(time.process_time() - began)
+        timed.append(sorted(taken)[len(taken) // 2])
+    names = ("the shipped rules", "with lasting-shortfall", "with lasting-segments too")
+    lines = tuple((name, f"{each:.2f}", f"{each / timed[0]:.2f}") for name, each in zip(names, timed, strict=True))
+    note = (
+        f"{labels} labels of 2,000 rows, three columns of five values, a year of weeks before; "
+        f"the median of {repeats}, in seconds of a processor."
+    )
+    return Table("What judging a week costs", ("rules", "seconds", "times"), lines, (note,), texts=1)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.segments", description=str(__doc__).split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
+    parser.add_argument("--runs", type=int, default=100, help="runs a line (default 100)")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    given = parser.parse_args(arguments)
+    if given.runs < 1 or (given.quick and given.write_docs):
+        parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")
+    began = time.process_time()
+    if given.quick:
+        tables = [found_table(2, 8, ROWS[:1]), quiet_table(2, 26, ROWS[:1]), cost_table(1, labels=2)]
+    else:
+        tables = [found_table(given.runs, 40), quiet_table(given.runs, 5 * YEAR), cost_table(3)]
+    for table in tables:
+        table.show(console())
+    if given.write_docs:
+        origin = (
+            f"Made by `python -m benchmarks.segments --runs {given.runs} --write-docs` at commit {commit_of(ROOT)}, "
+            f"seed {SEED}, {time.process_time() - began:,.0f} s of a processor."
+        )
+        write_between(DOCS, "segments", "\n\n".join([origin, *(table.markdown() for table in tables)]))
+
+
+if __name__ == "__main__":
+    main()
