@@ -157,8 +157,8 @@ def found_table(runs: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
     automated = 100 * float((SCORES.points() >= AUTOMATE_AT).mean())
     note = (
         f"{runs} runs a line, {weeks} weeks each, {automated:.0f}% of the rows automated; -: not within them. "
-        "Segments: lasting-segments; label: lasting-shortfall. Rightly named: of those found, the segment with the most evidence "
-        "is at fault."
+        "Segments: lasting-segments; label: lasting-shortfall. Rightly named: of those found, the segment with the "
+        "most evidence is at fault."
     )
     title = "Faults in a part of a label: the week by which so many runs are found"
     return Table(title, heads, tuple(lines), (note,), texts=1)

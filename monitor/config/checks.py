@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from monitor.config.model import ScoreMethod, SourceKind
+from monitor.config.model import OF_SOURCE, ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
@@ -269,6 +269,21 @@ def _keys_of_segments(document: Document) -> Found:
         yield from _segment_names(document, path)
 
 
+def _keys_of_small_labels(document: Document) -> Found:
+    """Rules on small labels accumulate evidence, and their verdicts, of no label in particular, switch nothing."""
+    for path, _ in document.listed("rules"):
+        if document.get(*path, "scope") != "small_labels":
+            continue
+        if document.get(*path, "condition") != "accumulated":
+            summary = "rules on small labels accumulate evidence on shortfall, and this rule does not"
+            remedy = "metric: shortfall with condition: accumulated, or scope: labels"
+            yield document.problem("CAL024", (*path, "scope"), summary, remedy)
+        for item, action in document.listed(*path, "actions"):
+            if action == "disable_automation":
+                summary = "a rule on small labels does not know which of them is wrong, so it switches nothing off"
+                yield document.problem("CAL024", item, summary, "actions: [slack]")
+
+
 def _segment_names(document: Document, rule: Path) -> Found:
     only = document.get(*rule, "match", "source")
     sources = [path for path, _ in document.named("sources") if only in (None, path[-1])]
@@ -442,9 +457,10 @@ def _blocked_scores(document: Document) -> Found:
 def _scopes(document: Document) -> Found:
     for path, _ in document.listed("rules"):
         whole = _of_the_whole(document, path)
-        if whole is None and document.get(*path, "scope") != "source":
+        scope = document.get(*path, "scope")
+        if whole is None and scope not in OF_SOURCE:
             continue
-        told = "scope: source is about" if whole is None else f"{whole} belongs to"
+        told = f"scope: {scope} is about" if whole is None else f"{whole} belongs to"
         for key in ("label", "critical"):
             wanted = document.get(*path, "match", key)
             # a source as a whole is not critical: a match on that leaves it
@@ -502,6 +518,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _keys_of_whole,
     _keys_of_accumulated,
     _keys_of_segments,
+    _keys_of_small_labels,
     _keys_of_plain,
     _falling_metrics,
     _mutable_rules,

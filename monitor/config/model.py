@@ -19,6 +19,8 @@ Certainty = Literal["none", "significant"]
 JudgedValue = Literal["debiased", "plug_in"]
 Mutable = Literal["class_mix", "traffic_mix"]
 """Reasons of a breach that a rule may leave out: another share of true items, or more traffic where it was wrong."""
+OF_SOURCE = ("source", "small_labels")
+"""Scopes whose verdicts are of a source, not of its labels."""
 TestName = Literal["ks", "psi", "chi_square"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
@@ -215,7 +217,7 @@ class Rule(Later, Strict):
     for_windows: Annotated[int, Field(ge=1, le=30, alias="for")] = 1
     severity: Severity = "warning"
     actions: tuple[ActionKind, ...] = ("slack",)
-    scope: Literal["labels", "source", "segments"] = "labels"
+    scope: Literal["labels", "source", "segments", "small_labels"] = "labels"
     segments: tuple[Name, ...] = ()
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
@@ -250,7 +252,7 @@ class Rule(Later, Strict):
 
     def applies_to(self, source: str, label: str | None, *, critical: bool) -> bool:
         """Whether the rule is about this subject."""
-        if (label is None) != (self.scope == "source"):
+        if (label is None) != (self.scope in OF_SOURCE):
             return False
         wanted = self.match
         return wanted.source in (None, source) and wanted.label in (None, label) and wanted.critical in (None, critical)

@@ -335,8 +335,10 @@ def segment_name(column: str, value: str) -> str:
 
 
 def _place(verdict: Verdict) -> str:
-    """Of a rule on segments: " in channel = web"; "" for any other."""
-    segment = verdict.detail.get("segment")
+    """Of a rule on segments: " in channel = web"; on small labels: " in 60 small labels"; "" for any other."""
+    segment, small = verdict.detail.get("segment"), verdict.detail.get("small_labels")
+    if small is not None:
+        return f" in {small:,} small labels"
     return "" if segment is None else f" in {segment_name(*segment)}"
 
 
@@ -416,7 +418,9 @@ def _overconfident(verdict: Verdict) -> str:
     of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # what most messages are about
     if promised is None or kept is None:
         return f"is overconfident{_place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
-    return f"is overconfident{_place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
+    likeliest = [clean(label, SEGMENT_LENGTH) for label, *_ in verdict.detail.get("likeliest", ())]
+    who_ = f", likeliest in {', '.join(likeliest)}" if likeliest else ""
+    return f"is overconfident{_place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}{who_}"
 
 
 def _shifted(verdict: Verdict) -> str:

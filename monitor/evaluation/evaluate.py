@@ -31,6 +31,7 @@ from monitor.evaluation.estimates import Sample, estimate, extra_estimates, gene
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
 from monitor.evaluation.shift.counts_tests import source_shifts
+from monitor.evaluation.small_labels import accumulate_small, small_runs
 from monitor.evaluation.verdicts import decide
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
@@ -231,16 +232,26 @@ def verdicts_of(
         materials = [material_of(data, config, None, shifts)]
     if family:
         return _decided(rule, family, data, config)
-    if rule.scope == "segments":
-        asked = segments_asked(rule, source)
-        parts = [dated_segments(rule, data, material.subject.label, asked) for material in materials]
-        return _decided(rule, accumulate_segments(rule, materials, parts, config.evaluation), data, config)
     if rule.accumulates:
-        runs = [dated_promises(rule, data, material.subject.label) for material in materials]
-        return _decided(rule, accumulate(rule, materials, runs, config.evaluation), data, config)
+        return _decided(rule, _accumulated(rule, materials, data, config), data, config)
     if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
         return _outcomes(rule, materials, data, config)
     return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
+
+
+def _accumulated(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
+    """The evidence of a year on labels, their segments, small labels together, or the source as a whole."""
+    source, evaluation = config.sources[data.name], config.evaluation
+    if rule.scope == "segments":
+        asked = segments_asked(rule, source)
+        parts = [dated_segments(rule, data, material.subject.label, asked) for material in materials]
+        return accumulate_segments(rule, materials, parts, evaluation)
+    if rule.scope == "small_labels" and materials:
+        labels = [material_of(data, config, label, ()) for label in subjects(data, source) if label is not None]
+        small = small_runs(rule, data, labels, evaluation)
+        return [accumulate_small(rule, materials[0], small, evaluation)]
+    runs = [dated_promises(rule, data, material.subject.label) for material in materials]
+    return accumulate(rule, materials, runs, evaluation)
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:

@@ -402,6 +402,22 @@ def _segments(known: VerdictContext) -> Step | None:
     return Step("segments", text, numbers)
 
 
+def _small_labels(known: VerdictContext) -> Step | None:
+    """Of a rule on small labels: how many there are, and which are the likeliest to be overconfident."""
+    detail = known.verdict.detail
+    if "likeliest" not in detail:
+        return None
+    told = ", ".join(
+        f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {rows:,} rows, {probability:.0%})"
+        for label, rows, promised, kept, probability in detail["likeliest"]
+    )
+    text = f"Small labels: {detail['small_labels']:,} have too few rows to be judged alone, and are judged together."
+    text += (
+        f" Likeliest, by empirical Bayes, and no proof: {told}." if told else " None of them differs from the others."
+    )
+    return Step("small_labels", text, {name: detail[name] for name in ("small_labels", "likeliest")})
+
+
 def _family(known: VerdictContext) -> Step | None:
     verdict, detail = known.verdict, known.verdict.detail
     if verdict.p_adjusted is None or verdict.p_value is None:
@@ -431,7 +447,7 @@ def _detectable(known: VerdictContext) -> Step | None:
 
 
 _DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst)
-_COMPARISON = (_against, _change, _chance, _evidence, _segments, _family, _detectable)
+_COMPARISON = (_against, _change, _chance, _evidence, _segments, _small_labels, _family, _detectable)
 
 
 def _causes(known: VerdictContext) -> Step | None:

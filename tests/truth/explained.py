@@ -187,6 +187,22 @@ def _evidence(reader: Reader, text: str, row: Row, path: str, needed: str, label
 
 
 @EXPLAINED.add(
+    rf"Small labels: (?P<count>{N}) have too few rows to be judged alone, and are judged together\."
+    r"(?: Likeliest, by empirical Bayes, and no proof: (?P<named>.+)\.| None of them differs from the others\.)"
+)
+def _small(reader: Reader, text: str, row: Row, count: str, named: Any) -> None:
+    reader.number("small labels", text, count, row["detail"]["small_labels"])
+    told = re.findall(rf"(?:^|, )(.+?) \(hit rate ({N})%, mean score ({N})%, ({N}) rows, ({N})%\)", named or "")
+    lines = row["detail"]["likeliest"]
+    reader.equal("likeliest", text, [each[0] for each in told], [line[0] for line in lines])
+    for each, (_, rows, promised, kept, probability) in zip(told, lines, strict=False):
+        reader.number("hit rate", text, each[1], kept, scale=100)
+        reader.number("mean score", text, each[2], promised, scale=100)
+        reader.number("rows", text, each[3], rows)
+        reader.number("probability", text, each[4], probability, scale=100)
+
+
+@EXPLAINED.add(
     r"Segments: (?P<judged>\d+) of (?P<count>\d+) have enough rows to be judged alone, and the evidence above is the mean "
     rf"of all \d+\. The other numbers are those of (?P<place>.+?), whose own evidence is (?P<own>{N})\."
     r"(?: Named: (?P<named>.+)\.)?"

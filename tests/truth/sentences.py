@@ -50,6 +50,8 @@ def _pooled_of(row: Row) -> int:
 def segment_words(row: Row) -> str | None:
     """The part of the label's rows that the numbers of a verdict are of, as sentences name it; None for all of them."""
     found = row["detail"].get("segment")
+    if "small_labels" in row["detail"]:
+        return f"{row['detail']['small_labels']:,} small labels"
     if found is None:
         return None
     return f"scores {found[1]}" if found[0] == "score_band" else " = ".join(found)
@@ -57,11 +59,13 @@ def segment_words(row: Row) -> str | None:
 
 @VERDICT.add(
     rf"{_WHO}is overconfident(?: in (?P<place>.+?))?: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, "
-    rf"scores claimed (?P<promised>{NUMBER}%){_POOLED}"
+    rf"scores claimed (?P<promised>{NUMBER}%)(?:, likeliest in (?P<likeliest>.+?))?{_POOLED}"
 )
 def _overconfident(
-    reader: Reader, text: str, row: Row, who: str, place: Any, kept: str, rows: Any, promised: str, pooled: Any
-) -> None:
+    reader: Reader, text: str, row: Row, who: str, place: Any, kept: str, rows: Any, promised: str, pooled: Any,
+    likeliest: Any,
+) -> None:  # fmt: skip
+    reader.equal("likeliest", text, likeliest or "", ", ".join(each[0] for each in row["detail"].get("likeliest", ())))
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("segment", text, place, segment_words(row))
     reader.equal("metric", text, "shortfall", row["metric"])

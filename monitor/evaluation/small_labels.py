@@ -1,0 +1,90 @@
+"""Rules of ``scope: small_labels``: labels too small ever to be judged alone, judged together.
+
+Their rows of a window count as one sample, so that evidence on "some of these labels are overconfident" accumulates as
+it does for one label. Which of them is the likeliest is said for people only (:mod:`monitor.inference.shrinkage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.promises import Promise, pooled_promise
+from monitor.core.records import Comparison
+from monitor.evaluation.accumulated import (
+    DatedPromise,
+    accumulate,
+    dated_promises,
+    evidence_of,
+    family_detail,
+    path_of,
+    run_length,
+)
+from monitor.evaluation.comparisons import RuleInput, gates
+from monitor.inference.shrinkage import shrunk
+
+if TYPE_CHECKING:
+    from monitor.evaluation.evaluate import SourceData
+
+LIKELIEST = 5
+"""Labels that a verdict names, at most."""
+
+Runs = Mapping[str, Sequence[DatedPromise]]
+
+
+def small_runs(
+    rule: Rule, data: SourceData, labels: Sequence[RuleInput], evaluation: EvaluationConfig
+) -> dict[str, list[DatedPromise]]:
+    """The windows of those labels whose rows of a year could not show what matters by themselves, newest first."""
+    known = {each: dated_promises(rule, data, each.subject.label) for each in labels}
+    judged = {each: run for each, run in known.items() if gates(rule, each, has_rows=bool(run))[1] is None}
+    alone = float(max(len(judged), 1) * run_length(rule))
+    shared = family_detail(rule, evaluation, np.log(alone), len(judged))
+    return {
+        str(each.subject.label): run
+        for each, run in judged.items()
+        if not evidence_of(rule, each, path_of(rule, run, alone), shared, ()).adequate
+    }
+
+
+def accumulate_small(rule: Rule, whole: RuleInput, runs: Runs, evaluation: EvaluationConfig) -> Comparison:
+    """The evidence of one rule on all small labels of a source together; ``whole`` is the source."""
+    by_window: dict[Any, list[Promise]] = {}
+    for run in runs.values():
+        for window, promise in run:
+            by_window.setdefault(window, []).append(promise)
+    together = [(window, pooled_promise(by_window[window])) for window in sorted(by_window, reverse=True)]
+    (found,) = accumulate(rule, [whole], [together], evaluation)
+    if found.problem is not None:
+        return replace(found, detail={**found.detail, "small_labels": len(runs)})
+    since = together[found.windows - 1][0]
+    parts = {label: [p for window, p in run if window.start >= since.start] for label, run in runs.items()}
+    pooled = {label: pooled_promise(kept) for label, kept in parts.items() if kept}
+    likeliest = _likeliest(rule, pooled) if found.beyond else []
+    return replace(found, detail={**found.detail, "small_labels": len(runs), "likeliest": likeliest})
+
+
+def _likeliest(rule: Rule, pooled: Mapping[str, Promise]) -> list[list[Any]]:
+    """The labels that are overconfident more probably than not: name, rows, mean score, hit rate, probability.
+
+    None where the labels differ no more than chance makes them.
+    """
+    kept = pooled_promise(list(pooled.values())).kept
+    spread = max(kept * (1 - kept), 1e-4)
+    means, deviations = shrunk(
+        [each.shortfall for each in pooled.values()], [spread / each.effective for each in pooled.values()]
+    )
+    if not deviations.any():
+        return []
+    sure = ndtr((means - rule.threshold) / deviations)
+    ranked = sorted(zip(sure.tolist(), pooled.items(), strict=True), key=lambda each: (-each[0], each[1][0]))
+    return [
+        [label, each.rows, round(each.promised, 6), round(each.kept, 6), round(probability, 3)]
+        for probability, (label, each) in ranked[:LIKELIEST]
+        if probability > 0.5
+    ]
