@@ -16,7 +16,7 @@ from monitor.automation.harm import Harm
 from monitor.automation.state import effective
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.cause_words import cause_line
+from monitor.core.cause_words import cause_line, short_cause_line
 from monitor.core.records import (
     Delivery,
     Estimate,
@@ -66,7 +66,7 @@ class IncidentContext:
         estimates = self._estimates(verdict, segments=True)
         return replace(
             brief, baseline_interval=self._baseline_interval(verdict), switch=self.switch(verdict, brief),
-            harm=self._harm(verdict, estimates), cause=cause_line(verdict),
+            harm=self._harm(verdict, estimates), cause=short_cause_line(verdict), cause_in_full=cause_line(verdict),
             worst_segment=worst_segment(verdict, estimates),
         )  # fmt: skip
 

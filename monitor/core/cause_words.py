@@ -30,6 +30,17 @@ def cause_line(verdict: Verdict) -> str:
     )
 
 
+def short_cause_line(verdict: Verdict) -> str:
+    """The same in a few words, for a message: names, shares, and since when."""
+    found = causes_of(verdict)
+    if found is None:
+        return ""
+    named = [f"{segment_words(c.segment)} ({percent(min(c.share, 1.0))} of the change)" for c in found.causes]
+    began = next((c.began for c in found.causes if c.began is not None), found.began)
+    since = f", since {began.window}" if began is not None else ""
+    return f"Likely cause{'s' if len(named) > 1 else ''}: {'; '.join(named) or 'none found'}{since}"
+
+
 def split_words(found: Causes) -> str:
     """The change by each segment column, mix and rate, each with its interval."""
     whole = f"Change of the {_METRIC[found.metric]} since the baseline: {_signed(found.change)}."

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from monitor.core.cause_words import cause_line, causes_of
+from monitor.core.cause_words import cause_line, causes_of, short_cause_line
 from monitor.core.counts import Counts
 from monitor.core.records import Verdict
 from monitor.core.windows import week
@@ -78,7 +78,10 @@ def test_message_and_explanation_say_the_same_cause(judged: World) -> None:
     assert line.startswith("Likely cause: channel = web: overconfidence up by ")
     with judged.opened() as monitor:
         messages = [str(delivery.payload) for delivery in monitor.store.deliveries()]
-    assert any(line.partition(": ")[2][:60] in message for message in messages)
+    short = short_cause_line(verdict).partition(": ")[2]
+    assert short.startswith("channel = web (")
+    assert any(short in message for message in messages)
+    assert any(line.partition(": ")[2] in message for message in messages)  # the numbers, in the thread
     steps = explain(VerdictContext(verdict, verdict.rules_revision)).steps
     assert next(step.text for step in steps if step.name == "causes").endswith(f"{line}.")
 

@@ -622,7 +622,7 @@ def minute_of(text: str) -> datetime:
 _SEGMENT = r"[\w-]+ = [\w.-]+"
 _CAUSE = re.compile(
     rf"(?P<name>{_SEGMENT}(?: and {_SEGMENT})?)(?: arrived in (?P<arrived>{WEEK}), when it began)?.*?"
-    rf"(?P<share>{NUMBER})% of the change(?:, since (?P<since>{WEEK}).*)?"
+    rf"(?P<share>{NUMBER})% of the change\)?(?:, since (?P<since>{WEEK}).*)?"
 )
 
 
@@ -634,13 +634,14 @@ def fits_cause(said: str, row: Row) -> bool:
     began, causes = stored["began"], stored["causes"]
     what = said.partition(": ")[2]
     if what.startswith("none found"):
-        return causes == []
+        since = re.search(rf"since ({WEEK})$", what)
+        return causes == [] and (since is None or since[1] == began["window"])
     parts = [_CAUSE.fullmatch(part) for part in what.split("; ")]
     return len(parts) == len(causes) and all(
         found is not None
         and found["name"] == " and ".join(" = ".join(pair) for pair in cause["segment"])
         and abs(float(found["share"]) - 100 * min(1.0, cause["share"])) <= 0.5
-        and (found["arrived"] or "") == cause["arrived"]
+        and found["arrived"] in (None, cause["arrived"])
         and (found["since"] is None or found["since"] == (cause["began"] or began)["window"])
         for found, cause in zip(parts, causes, strict=True)
     )

@@ -130,7 +130,7 @@ def numbers_message(
         for each in label.findings:
             lines.append(_cut_line(f"• {_rule(each, links)}: {_numbers(each, defined=defined)}"))
             defined = defined or each.verdict.metric == "shortfall"
-        lines += [_cut_line(line) for line in _leads(label.lead)]
+        lines += [_cut_line(line) for line in _leads(label.lead, label.lead.cause_in_full)]
     text = f"Numbers of {window.name}: {', '.join(escape(label.name) for label in by_label(findings))}"
     blocks = [section(part) for part in sections(lines)]
     return payload_of(channel, cut(text, FALLBACK), blocks, hashed("numbers", root), "numbers")
@@ -238,7 +238,7 @@ def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advi
     if label.now == Now.RESOLVED:
         return _resolved_blocks(label, labels)
     lines = [_what(label, labels), *_state_lines(label), *_done_lines(label)]
-    lines += _leads(label.lead) if label.now == Now.IN_BREACH else []  # they are about the last breach
+    lines += _leads(label.lead, label.lead.cause) if label.now == Now.IN_BREACH else []  # of the last breach
     lines += [_advice(label)] if advised else []
     return [divider(), section("\n".join(lines)), _buttons(label)]
 
@@ -293,10 +293,10 @@ def _done_lines(label: LabelFindings) -> list[str]:
     return [*found, escape(others)] if others else found
 
 
-def _leads(finding: AlertItem) -> list[str]:
+def _leads(finding: AlertItem, cause: str) -> list[str]:
     """What the change is put down to; where that was not looked for, where it fails most."""
-    if finding.cause:
-        kind, _, what = finding.cause.partition(": ")
+    if cause:
+        kind, _, what = cause.partition(": ")
         return [f"*{kind}:* {escape(what)}."]
     return [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
 

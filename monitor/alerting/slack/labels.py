@@ -72,7 +72,8 @@ class AlertItem:
     ``latest`` is the verdict of the newest evaluation that said something of it, ``window`` the window of that
     (None: that of ``verdict``). ``switch`` is what its switch says now, ``harm`` what automation that was wrong has
     done, ``excess_errors`` how many more of the items that may be automated were wrong than their scores claimed.
-    ``cause`` is what the change is put down to, ``worst_segment`` where it fails most; ``last`` is what happened to the
+    ``cause`` is what the change is put down to (``cause_in_full``: with numbers), ``worst_segment`` where it fails
+    most; ``last`` is what happened to the
     incident last. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in this
     message: another route may have taken them.
     """
@@ -85,6 +86,7 @@ class AlertItem:
     harm: Harm | None = None
     excess_errors: float | None = None
     cause: str = ""
+    cause_in_full: str = ""
     worst_segment: str = ""
     last: IncidentEvent | None = None
     latest: Verdict | None = None

@@ -97,7 +97,7 @@ GOING_ON = replace(
         SHORTFALL.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end, breaches=3,
         reopened=1,
     ),
-    cause="Likely cause: channel = <web>: overconfidence up by 43 points, elsewhere unchanged: 92% of the change",
+    cause="Likely cause: channel = <web> (92% of the change), since 2026-W46",
     switch=OFF,
 )  # fmt: skip
 ENDED = replace(
