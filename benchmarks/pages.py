@@ -66,10 +66,11 @@ PAGES: dict[str, tuple[str, float, float, Callable[[sa.Connection], int]]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One page: milliseconds of each round, bytes, milliseconds of the bare query and its rows."""
+    """One page: milliseconds of each round by the clock and of the processor, bytes, the same of the bare query."""
 
     name: str
     took: tuple[float, ...]
+    processor: tuple[float, ...]
     size: int
     bare: float
     rows: int
@@ -229,17 +230,18 @@ def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
 def measured(service: Service, engine: sa.Engine, name: str) -> Measured:
     """Each page some rounds; the first warms up."""
     address, _, _, bare = PAGES[name]
-    took = []
+    took, processor, size = [], [], 0
     for _ in range(ROUNDS + 1):
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         size = len(ask(service, address))
         took.append(1000 * (time.perf_counter() - began))
+        processor.append(1000 * (time.process_time() - worked))
     with engine.connect() as connection:
         bare(connection)
-        began = time.perf_counter()
+        began = time.process_time()
         rows = bare(connection)
-        alone = 1000 * (time.perf_counter() - began)
-    return Measured(name, tuple(took[1:]), size, alone, rows)
+        alone = 1000 * (time.process_time() - began)
+    return Measured(name, tuple(took[1:]), tuple(processor[1:]), size, alone, rows)
 
 
 def ask(service: Service, address: str) -> bytes:
@@ -272,15 +274,16 @@ def table_of(found: Sequence[Measured]) -> Table:
     rows = []
     for each in found:
         _, most, kilobytes, _ = PAGES[each.name]
-        median = statistics.median(each.took)
-        kept = "" if median <= most and each.size <= 1000 * kilobytes else "too much"
-        ratio = f"{median / each.bare:.1f}x" if each.bare else "–"
+        median, worked = statistics.median(each.took), statistics.median(each.processor)
+        kept = "" if worked <= most and each.size <= 1000 * kilobytes else "too much"
+        ratio = f"{worked / each.bare:.1f}x" if each.bare else "–"
         rows.append((
-            each.name, f"{median:.0f}", f"{max(each.took):.0f}", f"{most:.0f}", f"{each.size / 1000:.0f}",
-            f"{kilobytes:.0f}", f"{each.bare:.1f}", f"{each.rows:,}", ratio, kept,
+            each.name, f"{worked:.0f}", f"{median:.0f}", f"{most:.0f}", f"{each.size / 1000:.0f}", f"{kilobytes:.0f}",
+            f"{each.bare:.1f}", f"{each.rows:,}", ratio, kept,
         ))  # fmt: skip
-    head = ("page", "ms", "most", "limit", "kB", "limit", "bare query ms", "rows", "ratio", "")
-    return Table(f"Pages over {WEEKS} weeks of {LABELS} labels, {ROUNDS} rounds", head, tuple(rows))
+    head = ("page", "processor ms", "ms", "limit", "kB", "limit", "bare query ms", "rows", "ratio", "")
+    note = "Limits are held against the processor's time: that by the clock is of a machine that others use too."
+    return Table(f"Pages over {WEEKS} weeks of {LABELS} labels, {ROUNDS} rounds", head, tuple(rows), (note,))
 
 
 def main() -> None:
@@ -340,6 +343,25 @@ PAGES |= {
         bare("SELECT window_start, metric, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND label = "
              "'label 010' AND source = 'tickets' AND segment = '' AND window_start IN (SELECT window_start FROM runs)"),
     ),
+    "label, another week": (
+        "/label/tickets/label%20010?week=2026-W20&against=2025-W20", 300, 300,
+        bare("SELECT window_start, metric, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND label = "
+             "'label 010' AND source = 'tickets' AND segment = '' AND window_start IN (SELECT window_start FROM runs)"),
+    ),
+    "compare": (
+        "/compare?a=2026-W20&b=2026-W46", 500, 300,
+        bare("SELECT label, metric, population, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND "
+             "source = 'tickets' AND window_start IN (SELECT window_start FROM runs WHERE window_name IN ('2026-W20', "
+             "'2026-W46')) AND metric IN ('ece', 'roc_auc', 'shortfall', 'error_rate')"),
+    ),
+    "incidents": ("/incidents?weeks=156", 500, 300, bare("SELECT * FROM incidents")),
+    "automation": ("/automation", 500, 300, bare("SELECT * FROM switch_events WHERE at >= '2025-11-01'")),
+    "rules": (
+        "/rules", 500, 300,
+        bare("SELECT rule, outcome, count(*) FROM verdicts WHERE window_start >= '2025-11-17' GROUP BY 1, 2"),
+    ),
+    "monitor": ("/monitor", 500, 300, bare("SELECT * FROM runs")),
+    "annotations": ("/annotations", 500, 300, bare("SELECT * FROM annotations")),
 }  # fmt: skip
 
 if __name__ == "__main__":

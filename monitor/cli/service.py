@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 import uvicorn
@@ -14,7 +15,7 @@ from monitor.alerting.slack.links import links_of
 from monitor.cli import common as cli
 from monitor.cli.automation import automation_app
 from monitor.config.settings import Settings
-from monitor.service.app import Guard, create_app, is_loopback
+from monitor.service.app import Guard, TrustedProxy, create_app, is_loopback
 from monitor.service.backend import Service
 from monitor.service.connections import MOST_IDLE, protocol, raise_file_limit
 from monitor.service.tokens import SCOPES, TokensBroken, TokensFile
@@ -38,12 +39,21 @@ def dashboard(
     """The switch over HTTP for routers and operators, and a page with switches and reports. Ends with Ctrl-C."""
     with cli.plain_errors():
         settings = cli.settings()
-        tokens = _tokens(settings, host)
+        guard = Guard(_tokens(settings, host), is_loopback(host), _proxy(settings))
         service = Service(settings)
     try:
-        _serve(service, Guard(tokens, is_loopback(host)), settings, listening(host, port), access_log=access_log)
+        _serve(service, guard, settings, listening(host, port), access_log=access_log)
     finally:
         service.close()
+
+
+def _proxy(settings: Settings) -> TrustedProxy | None:
+    """The proxy that names who has signed in. Raises UsageError where nobody can tell its requests from others."""
+    if settings.proxy_user_header is None:
+        return None
+    if settings.public_url is None:
+        raise cli.UsageError("CALMON_PROXY_USER_HEADER needs CALMON_PUBLIC_URL: it counts for that host only")
+    return TrustedProxy(settings.proxy_user_header, urlsplit(settings.public_url).netloc)
 
 
 def _tokens(settings: Settings, host: str) -> TokensFile | None:

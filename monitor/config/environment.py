@@ -139,6 +139,17 @@ def web_address(value: str) -> str:
     return value
 
 
+def header_name(value: str) -> str:
+    """The name of an HTTP header. Raises ValueError.
+
+    >>> header_name("X-Forwarded-User")
+    'X-Forwarded-User'
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", value):
+        raise ValueError("is no name of a header; write it like X-Forwarded-User")
+    return value
+
+
 def service_address(value: str) -> str:
     """The address of calmon's own service, without a slash at its end. Raises ValueError.
 

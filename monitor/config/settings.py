@@ -69,6 +69,7 @@ class Settings(BaseModel):
     slack_app_token: Annotated[SecretStr, _secret(_app_token)] | None = None
     slack_api_url: Annotated[_Web, AfterValidator(_with_slash)] = "https://slack.com/api/"
     api_tokens_file: Path | None = None
+    proxy_user_header: Annotated[str, AfterValidator(environment.header_name)] | None = None
     heartbeat_url: _SecretWeb | None = None
     watchdog_heartbeat_url: _SecretWeb | None = None
     gate_url: Annotated[str, AfterValidator(environment.service_address)] | None = None

@@ -142,11 +142,33 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TrustedProxy:
+    """A proxy on this machine that lets people sign in: ``header`` is where it names them, ``host`` what they ask for.
+
+    The host keeps out a page of somebody else's that reaches this address under a name of its own: such a page could
+    send any header.
+    """
+
+    header: str
+    host: str
+
+    def person(self, request: Request) -> str | None:
+        """Who has signed in there; None where the request is not from that proxy."""
+        peer = request.client.host if request.client else ""
+        named = request.headers.getlist(self.header)
+        if not is_loopback(peer) or request.headers.get("host", "").lower() != self.host.lower() or len(named) != 1:
+            return None
+        name = "".join(char for char in named[0] if char.isprintable()).strip()[:100]
+        return f"proxy:{hidden(name)}" if name else None
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
-    """Who may do what. ``local``: the service listens on this machine only."""
+    """Who may do what. ``local``: the service listens on this machine only. Whom ``proxy`` names may see the pages."""
 
     tokens: TokensFile | None
     local: bool
+    proxy: TrustedProxy | None = None
 
     def let(self, request: Request, scope: str) -> str | None:
         """The name of the caller (None: nobody asked for one). Raises :class:`RequestRefused`."""
@@ -155,6 +177,8 @@ class Guard:
         here, reads = self.local and is_loopback(request.headers.get("host", "")), scope in (*_PAGE_SCOPES, "read")
         if here and (scope == _PAGE or (self.tokens is None and reads)):
             return None
+        if self.proxy is not None and scope in _PAGE_SCOPES and (person := self.proxy.person(request)) is not None:
+            return person
         if self.tokens is None:
             raise RequestRefused(_R.NOT_LOCAL if reads else _R.NO_TOKENS)
         entry = self._entry(self.tokens, request, page=scope in _PAGE_SCOPES)

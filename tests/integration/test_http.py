@@ -313,6 +313,30 @@ def test_the_page_needs_a_token_but_on_this_machine(service: Running) -> None:
         problem(client.get(BOARD, auth=("anybody", token["boss"])), "token_missing")
 
 
+def test_whom_a_proxy_on_this_machine_names_may_see_the_pages_and_nothing_else(place: Place) -> None:
+    public = {"Host": "calmon.example.org"}
+    named = public | {"X-Forwarded-User": "ann"}
+    environment = {"CALMON_PROXY_USER_HEADER": "X-Forwarded-User", "CALMON_PUBLIC_URL": "https://calmon.example.org/"}
+    with running(place, **environment) as service, service.client() as client:
+        assert client.get("/weeks", headers=named).status_code == 200
+        assert client.get("/items/tickets/billing", headers=named).status_code == 200
+        for others in (public, named | {"Host": "evil.example"}, public | {"X-Forwarded-User": ""}):
+            problem(client.get("/weeks", headers=others), "token_missing")
+        twice = [("Host", "calmon.example.org"), ("X-Forwarded-User", "ann"), ("X-Forwarded-User", "bob")]
+        problem(client.get("/weeks", headers=twice), "token_missing")
+        problem(client.get(BOARD, headers=named), "token_missing")
+        problem(client.post(path("billing", "disable"), json={"reason": "x"}, headers=named), "token_missing")
+        problem(client.get("/items/tickets/billing"), "token_missing")  # ids of items, on this machine too
+    assert "GET /weeks 200" in service.output()
+    assert "proxy:ann" in service.output()
+
+
+def test_a_proxy_s_header_without_a_public_address_is_refused_at_the_start(place: Place) -> None:
+    found = start(place, CALMON_PROXY_USER_HEADER="X-Forwarded-User")
+    assert found.exit_code == 2
+    assert "needs CALMON_PUBLIC_URL" in found.output
+
+
 # Changing
 
 

@@ -43,6 +43,7 @@ def test_an_empty_environment_gives_the_embedded_defaults() -> None:
     others = (settings.public_url, settings.slack_bot_token, settings.slack_app_token, settings.api_tokens_file)
     heartbeats = (settings.heartbeat_url, settings.watchdog_heartbeat_url)
     assert (*others, *heartbeats, settings.gate_url, settings.gate_token) == (None,) * 8
+    assert settings.proxy_user_header is None
     assert settings.gate_ttl_s == 30
 
 
@@ -51,8 +52,10 @@ def test_every_field_is_read_from_its_variable() -> None:
     environ |= {"CALMON_CONFIG": "/etc/a.yaml", "CALMON_PUBLIC_URL": "https://calmon.example.com"}
     environ |= {"CALMON_WAREHOUSE_TIMEOUT_S": " 60 "}
     environ |= {"CALMON_API_TOKENS_FILE": "/etc/tokens", "CALMON_SLACK_API_URL": "http://127.0.0.1:9/api"}
+    environ |= {"CALMON_PROXY_USER_HEADER": "X-Forwarded-User"}
     environ |= {"CALMON_GATE_URL": "http://calmon:8080/base/", "CALMON_GATE_TTL_S": "5"}
     settings = load_settings(environ)
+    assert settings.proxy_user_header == "X-Forwarded-User"
     assert (settings.gate_url, settings.gate_ttl_s) == ("http://calmon:8080/base", 5)
     assert {field: secret(settings, field) for field in FILLED} == FILLED
     assert settings.warehouse_timeout_s == 60
