@@ -26,6 +26,7 @@ from monitor.report.explanation import VerdictContext, document, explain, senten
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
+from monitor.report.summary import summary_html, write_folder
 from monitor.report.terminal import history_view, report_view
 from monitor.report.words import listed
 
@@ -127,6 +128,7 @@ def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
 
 @cli.app.command(
     epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html  ·  "
+    "calmon report --html reports/  ·  calmon report --label billing --html billing.html  ·  "
     "calmon report --label billing --target 0.98  ·  calmon report --label '*'  ·  calmon report --markdown report.md"
 )
 def report(
@@ -139,13 +141,20 @@ def report(
     target: Annotated[
         float, typer.Option(help="The accuracy that the threshold for what acts alone must be shown to reach.")
     ] = TARGET_ACCURACY,
-    html: Annotated[Path | None, typer.Option("--html", help="Write the self-contained page to this file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            help="Write the summary to this file (with --label: all about that label); to a folder: the summary, "
+            "a page for each label and an index of weeks.",
+        ),
+    ] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
     """Everything about a week: states, advice, numbers with intervals, thresholds, verdicts, bad rows.
 
-    As tables, as a page with every figure, as Markdown or as JSON. Reads the history only.
+    As tables, as pages (a summary, and one a label with every figure), as Markdown or as JSON. Reads the history only.
     """
     if not 0 < target < 1:
         raise cli.fail(f"--target is a share between 0 and 1, such as 0.95, not {target:g}", cli.USAGE)
@@ -153,10 +162,12 @@ def report(
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, "weekly", week)
         data = _chosen(report_of(opened, window, target=target), source, label)
-        for path, page in ((html, html_report), (markdown, report_markdown)):
-            if path is not None:
-                cli.write(path, page(data), folders=True)
-                cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
+        if html is not None and (html.is_dir() or not (html.suffix or html.exists())):
+            _write_folder(data, html)
+        elif html is not None:
+            _write(html, summary_html(data) if label is None else html_report(data))
+        if markdown is not None:
+            _write(markdown, report_markdown(data))
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
             shown = {(one.subject.source, one.subject.label) for one in data.subjects}
@@ -164,6 +175,20 @@ def report(
             typer.echo(json.dumps(report_document(data, kept), indent=1, ensure_ascii=False, allow_nan=False))
         elif html is None and markdown is None:
             cli.out.print(report_view(data, full=label is not None))
+
+
+def _write(path: Path, text: str) -> None:
+    cli.write(path, text, folders=True)
+    cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
+
+
+def _write_folder(data: ReportData, folder: Path) -> None:
+    """Exit 1, after a plain error, where it cannot be written."""
+    try:
+        written = write_folder(data, folder)
+    except OSError as error:
+        raise cli.fail(f"{folder} cannot be written: {error.strerror or error}") from error
+    cli.err.print(f"written: {written[0]} and {len(written) - 1} more", markup=False, soft_wrap=True)
 
 
 def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportData:

@@ -79,15 +79,16 @@ class Section:
         return (*elements.apart_from_segments(report), *gains)
 
 
-def html_report(data: ReportData) -> str:
+def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
     """The page as one string: the same for the same data, to the byte.
 
-    Scripts are allowed by their hash only. The numbers of the figures are in the page as JSON:
-    ``#calmon-data`` is the history by subject, ``#calmon-figures`` what Plotly draws, by element id.
+    Scripts are allowed by their hash only; ``plotly_file`` is where Plotly is beside the page (None: in the page). The
+    numbers of the figures are in the page as JSON: ``#calmon-data`` is the history by subject, ``#calmon-figures`` what
+    Plotly draws, by element id.
     """
     scales = data.scales
     sections = [_section(f"s{k}", report, data, scales) for k, report in enumerate(data.by_attention)]
-    scripts = (_plotly(), template_text("report.js"))
+    scripts = (plotly(), template_text("report.js"))
     drawings = {figure.id: plain(figure.drawing) for section in sections for figure in section.figures}
     return page(
         "report.html.j2",
@@ -101,7 +102,8 @@ def html_report(data: ReportData) -> str:
         figures_json=Markup(script_json(drawings)),  # noqa: S704 - escaped by script_json
         plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
         script=Markup(scripts[1]),  # noqa: S704 - a file of ours
-        policy=content_policy(scripts),
+        plotly_file=plotly_file,
+        policy=content_policy(scripts[1:] if plotly_file else scripts, beside=plotly_file is not None),
     )
 
 
@@ -111,10 +113,15 @@ def page(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=style, **values)
 
 
-def content_policy(scripts: Sequence[str]) -> str:
-    """A policy that allows these inline scripts, inline styles and data images, and nothing else."""
+def content_policy(scripts: Sequence[str], *, beside: bool = False) -> str:
+    """A policy that allows these inline scripts, inline styles and data images, and nothing else.
+
+    ``beside``: script files of the page's own place, too.
+    """
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
+    hashes += " 'self' file:" if beside else ""  # of a file on a disk, 'self' is nothing
+    hashes = hashes or "'none'"
     allowed = f"script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
@@ -285,6 +292,7 @@ def template_text(name: str) -> str:
 
 
 @cache
-def _plotly() -> str:
+def plotly() -> str:
+    """Plotly's own bundle."""
     # a browser reads \r\n as \n before it hashes the script
     return str(get_plotlyjs()).replace("\r\n", "\n")

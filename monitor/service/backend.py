@@ -29,7 +29,8 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
-from monitor.core.records import Annotation, Window
+from monitor.core.page_paths import label_path
+from monitor.core.records import Annotation, Subject, Window
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, last_ready
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
@@ -42,7 +43,7 @@ from monitor.operations.publish_thresholds import publish
 from monitor.operations.replay.other_threshold import OtherThreshold, plan_other, replay_other
 from monitor.report.collect import collect_report
 from monitor.report.document_page import document_html, index_html
-from monitor.report.html import html_report
+from monitor.report.summary import summary_html
 from monitor.service.app import RequestedChange, Stored
 from monitor.service.forms import Form
 from monitor.service.jobs import Jobs
@@ -289,7 +290,8 @@ class Service:
                 raise RequestRefused(_R.UNKNOWN_WEEK)
             with self._history() as store:
                 data = collect_report(store, self._newest_config() or self._config, window, self._clock())
-            text = html_report(data)
+            links = {each.subject: week_path(each.subject, week) for each in data.subjects}
+            text = summary_html(data, links=links, index="weeks")
             while len(self._reports) >= _PAGES_KEPT:
                 del self._reports[next(iter(self._reports))]
             self._reports[week] = (monotonic(), text)
@@ -344,6 +346,12 @@ class Service:
             cause = error.orig if isinstance(error, DBAPIError) else error
             log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
             raise RequestRefused(_R.STORE_UNREADABLE) from None
+
+
+def week_path(subject: Subject, week: str) -> str:
+    """The page of a label of that week, relative to the root."""
+    path = label_path(subject.source, subject.label)
+    return f"{path}{'&' if '?' in path else '?'}week={week}"
 
 
 def _check_known(store: Store, config: Config | None, source: str, label: str | None, *, enable: bool = False) -> None:

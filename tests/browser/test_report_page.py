@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from monitor.report.data import ReportData
 from monitor.report.html import html_report
+from monitor.report.summary import write_folder
 from tests.fakes.report_data import HOSTILE, report_data
 
 pytestmark = pytest.mark.browser
@@ -254,3 +255,17 @@ def test_printed_figures_fit_the_paper(opened: Opened) -> None:
         opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert over == []
     assert opened.complaints == []
+
+
+def test_a_label_of_a_folder_is_drawn_by_the_plotly_beside_it(opened: Opened, browser: Browser, tmp_path: Path) -> None:
+    write_folder(opened.data, tmp_path)
+    page, complaints = browser.new_page(), []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto((tmp_path / "index.html").as_uri(), timeout=PATIENCE_MS)
+    page.get_by_role("link", name=opened.data.window.name).click()
+    label = next(report.subject.label for report in opened.data.by_attention)
+    page.locator("#overview").get_by_role("link", name=str(label), exact=True).click()
+    page.wait_for_selector("html[data-figures=drawn]", timeout=PATIENCE_MS)
+    assert page.locator(".js-plotly-plot").count() > 3
+    assert complaints == []
+    page.close()

@@ -15,6 +15,7 @@ from monitor.core.windows import named
 from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
+from monitor.report.summary import summary_html
 from tests.truth import commands, explained, messages, monitoring, reports
 from tests.truth.claims import FalseClaim, Reader
 from tests.truth.facts import Facts, Row, contradictions
@@ -226,6 +227,8 @@ class Checker:
             reports.check_report(reader, markdown_parts(report_markdown(data)), window)
             reader = self._reader(told, facts, f"report html {window}")
             reports.check_report(reader, html_parts(html_report(data)), window)
+            reader = self._reader(told, facts, f"report summary {window}")
+            reports.check_report(reader, html_parts(re.sub(r"<text.*?</text>", "", summary_html(data))), window)
             reader, text = self._asked_json(told, facts, "report", "--json", "--week", window)
             if reader.check(text.startswith("{"), "answer", f"report --json of {window}", text[:200]):
                 reports.check_report_json(reader, json.loads(text), window)

@@ -357,6 +357,7 @@ class Tables:
     week: Week
     at: datetime | None = None
     seen: Counter[str] = field(default_factory=Counter)
+    drawn: tuple[str, str] | None = None
 
     def check(self, table: Table) -> None:
         """By what its columns are."""
@@ -809,7 +810,62 @@ def _made(reader: Reader, text: str, of: Tables, schedule: str, at: str) -> None
     reader.check(abs(moment(at) - reader.facts.now) < timedelta(minutes=1), "made", text, reader.facts.now)
 
 
+@LINES.add(rf"In breach in (?P<first>{WEEK}), and not in (?P<second>{WEEK}): (?P<found>.+)\.")
+def _changed(reader: Reader, text: str, of: Tables, first: str, second: str, found: str) -> None:
+    reader.check(of.week.name in (first, second), "window of the report", text, of.week.name)
+
+    def breaches(window: str) -> set[tuple[Key, tuple[str, str]]]:
+        return {
+            ((v["source"], v["label"] or None), (v["metric"], v["population"]))
+            for v in reader.facts.current(of.week.schedule, window) if v["outcome"] == "breach"
+        }  # fmt: skip
+
+    said = {
+        (subject_of(name), METRICS[metric])
+        for name, metrics in re.findall(r"([^;]+?) \(((?:[^()]|\([^()]*\))+)\)(?:; |$)", found)
+        for metric in metrics.split(", ")
+    }
+    drawn = set(METRICS.values())
+    reader.equal("what changed", text, said, {each for each in breaches(first) - breaches(second) if each[1] in drawn})
+
+
+@LINES.add(r"The history has no window before this one\.")
+def _first(reader: Reader, text: str, of: Tables) -> None:
+    earlier = {e[1] for e in reader.facts._estimates if e[0] == of.week.schedule and e[1] < of.week.name}
+    reader.check(not earlier, "windows before", text, earlier)
+
+
+@LINES.add(r"(?P<metric>ECE|MCE|ROC AUC|shortfall \(automated\)) of (?P<name>[\w-]+/[\w-]+|[\w-]+ \(all labels\))")
+def _drawn_metric(reader: Reader, text: str, of: Tables, metric: str, name: str) -> None:
+    of.week.subject = subject_of(name)
+    of.drawn = METRICS[metric]
+
+
+@LINES.add(
+    rf"(?P<window>{WEEK}): (?P<value>{N})(?: \((?P<low>{N}) to (?P<high>{N})\))?, (?P<rows>{N}) rows(?P<breach>; breach)?"
+)
+def _drawn_point(
+    reader: Reader, text: str, of: Tables, window: str, value: str, low: Any, high: Any, rows: str, breach: Any
+) -> None:
+    key, drawn = of.week.subject, of.drawn
+    if key is None or drawn is None:
+        reader.unknown(text)
+        return
+    row = reader.facts.estimate(of.week.schedule, window, *key, *drawn)
+    for kind, said, name in (
+        ("value", value, "value"),
+        ("low", low, "low"),
+        ("high", high, "high"),
+        ("rows", rows, "n"),
+    ):
+        reader.number(f"{kind} of a point", text, said, None if row is None else row[name])
+    judged = reader.facts.current(of.week.schedule, window, key[0], key[1])
+    true = any(v["outcome"] == "breach" and (v["metric"], v["population"]) == drawn for v in judged)
+    reader.equal("breach of a point", text, breach is not None, true)
+
+
 LINES.add(rf"# Verdicts of (?:{WEEK})")(nothing)
+LINES.add(r"# What changed|Skip to the labels|Everything about one label: .+")(nothing)
 LINES.add(
     fixed(
         "# Labels", "# Notes", "# All metrics", "# ECE by window", "# Rows set aside", "# Automation", "# Breaches", "# Level",

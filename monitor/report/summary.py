@@ -1,0 +1,152 @@
+"""The report as a file: a summary of all labels without a script, a page a label beside it, an index of weeks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from monitor.core.files import write_whole
+from monitor.core.records import Subject, Verdict
+from monitor.report import words
+from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text, only
+from monitor.report.figures.panels import point_words
+from monitor.report.figures.scale import scale_of
+from monitor.report.figures.svg import Plot, figure, ticks
+from monitor.report.figures.trend import Trend
+from monitor.report.html import content_policy, html_report, page, plotly
+
+FIGURES_SHOWN = 60
+PLOTLY = "plotly.js"
+_WEEK = "week.json"
+
+
+def summary_html(data: ReportData, *, links: Mapping[Subject, str] | None = None, index: str | None = None) -> str:
+    """The summary as one page: the same for the same data.
+
+    ``links``: where the page of each label is; ``index``: where the list of weeks is.
+    """
+    breaches = [(report, verdict) for report in data.by_attention for verdict in report.breaches]
+    shown = [(report, verdict, breach_figure(report, verdict)) for report, verdict in breaches[:FIGURES_SHOWN]]
+    before, begun, ended = changes(data)
+    return page(
+        "summary.html.j2",
+        data=data,
+        links=links or {},
+        index=index,
+        headline=headline(data),
+        at=at_text(data),
+        now=now_text(data),
+        before=before,
+        begun=begun,
+        ended=ended,
+        figures=shown,
+        further=len(breaches) - len(shown),
+        policy=content_policy(()),
+    )
+
+
+def changes(
+    data: ReportData,
+) -> tuple[str | None, list[tuple[SubjectReport, list[str]]], list[tuple[SubjectReport, list[str]]]]:
+    """The window before, and by label the metrics in breach in this window alone, and in that one alone."""
+    names = {p.window: p.start for report in data.subjects for t in report.trends for p in t.points}
+    earlier = [name for name, start in names.items() if start < data.window.start]
+    if not earlier:
+        return None, [], []
+    before = max(earlier, key=lambda name: names[name])
+    now = {report.subject: _in_breach(report, data.window.name) for report in data.subjects}
+    then = {report.subject: _in_breach(report, before) for report in data.subjects}
+    begun = [(r, new) for r in data.by_attention if (new := [m for m in now[r.subject] if m not in then[r.subject]])]
+    ended = [(r, old) for r in data.by_attention if (old := [m for m in then[r.subject] if m not in now[r.subject]])]
+    return before, begun, ended
+
+
+def _in_breach(report: SubjectReport, window: str) -> list[str]:
+    """The metrics of which a rule found a breach in that window."""
+    return [
+        words.metric_name(trend.metric, trend.where)
+        for trend in report.trends
+        if any(point.window == window and point.breach for point in trend.points)
+    ]
+
+
+def breach_figure(report: SubjectReport, verdict: Verdict) -> Markup | None:
+    """The metric of a breach over the windows, with its interval, the thresholds and the baseline; None without one."""
+    trend = report.trend(verdict.metric, verdict.where)
+    if trend is None or trend.empty:
+        return None
+    return figure(400, 150, _drawn(trend), f"{words.metric_name(trend.metric, trend.where)} of {report.subject.name}")
+
+
+def _drawn(trend: Trend) -> Iterator[str]:
+    points = list(enumerate(trend.points))
+    values = [v for p in trend.points for v in (p.value, p.low, p.high)]
+    scale = scale_of(trend.metric, [*values, trend.baseline], [line.level for line in trend.thresholds])
+    plot = Plot(44, 8, 346, 112, -0.5, len(points) - 0.5, scale.low, scale.high)
+    marks = ticks(plot.y0, plot.y1, 4)
+    yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
+    yield plot.upright(len(points) - 1, "chosen")
+    yield plot.area([(k, p.low, p.high) for k, p in points])
+    if trend.baseline is not None:
+        yield plot.level(trend.baseline, "base")
+    yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
+    yield plot.line([(k, p.value) for k, p in points], "value")
+    for k, point in points:
+        if point.value is not None:
+            draw = plot.diamond if point.breach else plot.point
+            yield draw(k, point.value, point_words(point))
+    places = sorted({0, len(points) - 1})
+    yield plot.x_axis(places, [trend.points[k].window for k in places])
+
+
+def file_name(subject: Subject) -> str:
+    """The file of a label: what is readable of its name, and a hash of it.
+
+    >>> file_name(Subject("tickets", "a/b <c>"))
+    'tickets-a-b-c-9de85381.html'
+    """
+    name = f"{subject.source}-{subject.label if subject.label is not None else 'all labels'}"
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60]
+    digest = hashlib.sha256(repr((subject.source, subject.label)).encode()).hexdigest()[:8]
+    return f"{readable}-{digest}.html"
+
+
+def write_folder(data: ReportData, folder: Path) -> list[Path]:
+    """Write the week into its own folder: index.html, a page a label; and the index of all weeks beside it.
+
+    Pages of labels draw with Plotly, which is one file in ``folder``. Gives what was written.
+    """
+    place = folder / data.window.name
+    files = {report.subject: place / file_name(report.subject) for report in data.subjects}
+    links = {subject: path.name for subject, path in files.items()}
+    contents: dict[Path, str] = {}
+    for subject, path in files.items():
+        contents[path] = html_report(_of(data, subject), plotly_file=f"../{PLOTLY}")
+    contents[folder / PLOTLY] = plotly()
+    contents[place / _WEEK] = json.dumps({"headline": headline(data)})
+    contents[place / "index.html"] = summary_html(data, links=links, index="../index.html")
+    for path, text in contents.items():
+        write_whole(path, text, folders=True)
+    write_whole(folder / "index.html", weeks_html(folder), folders=True)
+    return [place / "index.html", folder / "index.html", *files.values()]
+
+
+def _of(data: ReportData, subject: Subject) -> ReportData:
+    return only(data, subject.source, "*" if subject.label is None else subject.label)
+
+
+def weeks_html(folder: Path) -> str:
+    """The list of the weeks that are in a folder, newest first."""
+    found: Sequence[tuple[str, str]] = sorted(
+        (
+            (path.parent.name, str(json.loads(path.read_text("utf-8"))["headline"]))
+            for path in folder.glob(f"*/{_WEEK}")
+        ),
+        reverse=True,
+    )
+    return page("weeks.html.j2", weeks=found, policy=content_policy(()))
