@@ -25,6 +25,7 @@ from monitor.core.redaction import shown_address
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.operations.propose_evaluation import Weeks, aside_of, tuning_of, typical_of, weeks_of
 from monitor.operations.propose_source import OURS, Proposal, Unclear, propose, with_truth
+from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
@@ -78,12 +79,12 @@ def init(
         with Warehouse.from_url(
             place.address, relations=[each for each in (relation, place.relation, truth) if each]
         ) as opened:
-            chosen = relation or place.relation or _table(opened, ask=not yes)
-            columns = opened.samples(chosen)
-            joined = (
-                {} if truth is None else {"truth": {"relation": truth, "on": _keys(columns, opened.samples(truth), on)}}
-            )
-            columns = columns if truth is None else with_truth(columns, opened.samples(truth))
+            found = _found(opened, relation or place.relation, truth, on, named, ask=not yes)
+            chosen, columns = found.relation, opened.samples(found.relation)
+            joined: dict[str, Any] = {}
+            if found.truth is not None:
+                columns = with_truth(columns, opened.samples(found.truth))
+                joined = {"truth": {"relation": found.truth, "on": dict(found.on)}}
             proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes)
             name = source or _source_name(chosen)
             survey = _survey(opened, name, chosen, {**proposal.settings, **joined})
@@ -155,30 +156,86 @@ def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
     return named
 
 
-def _table(warehouse: Warehouse, *, ask: bool) -> str:
+def _found(
+    warehouse: Warehouse, relation: str | None, truth: str | None, on: str | None, named: dict[str, str], *, ask: bool
+) -> Found:
+    """The table to read, and that of what came true where it is another."""
+    if relation is None:
+        found = _table(warehouse, named, ask=ask)
+        if truth is None and found.truth is not None:
+            return found
+        relation = found.relation
+    if truth is not None:
+        return Found(relation, truth, _keys(warehouse.samples(relation), warehouse.samples(truth), on))
+    if not lacks_truth(propose(warehouse.samples(relation), named, files=is_files(relation))):
+        return Found(relation)
+    return _with_truths(warehouse, relation, named, ask=ask) or Found(relation)
+
+
+def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
+    """The only table, or the only one that is recognised; else the one that somebody chooses."""
     tables = warehouse.tables()
     if not tables:
         raise cli.UsageError("the warehouse has no table that can be read: grant SELECT, or give --relation")
     if len(tables) == 1:
-        return tables[0]
-    if not ask:
+        return Found(tables[0])
+    found = recognised(warehouse, tables, named)
+    if ask:
+        proposed = f" ({found[0]} is recognised)" if len(found) == 1 else ""
+        return Found(_chosen(f"Which table?{proposed}", tables))
+    if len(found) != 1:
         raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
-    return _chosen("Which table?", tables)
+    return found[0]
+
+
+def _with_truths(warehouse: Warehouse, relation: str, named: dict[str, str], *, ask: bool) -> Found | None:
+    """The predictions with the table of what came true, where there is one and, of several, somebody says which."""
+    beside = _beside(relation) if is_files(relation) else warehouse.tables()
+    found = truths_elsewhere(warehouse, relation, beside, named, files=is_files(relation))
+    if not found:
+        return None
+    if not ask:
+        if len(found) == 1:
+            return found[0]
+        raise cli.UsageError(f"where is what came true? Give --truth with one of: {_names(found)}")
+    if len(found) == 1:
+        return found[0] if _confirmed(f"Read {found[0]}?", default=True) else None
+    chosen = _chosen(f"{relation} does not say what came true. Where is it?", [str(each) for each in found])
+    return next(each for each in found if str(each) == chosen)
+
+
+def _names(found: Sequence[Found]) -> str:
+    return ", ".join(str(each.truth) for each in found)
+
+
+def _beside(relation: str) -> list[str]:
+    """The other files of data in the folder of a file."""
+    path = Path(relation)
+    return (
+        [
+            each.as_posix()
+            for each in sorted(path.parent.iterdir())
+            if _DATA.search(each.name) and each.name != path.name
+        ]
+        if path.is_file()
+        else []
+    )
 
 
 def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], on: str | None) -> dict[str, str]:
     """The columns by which two tables are joined, theirs: its."""
-    its = [column.name for column in truths]
     if on is not None:
         mine, _, other = on.partition("=")
         return {mine.strip(): (other or mine).strip()}
-    shared = [column.name for column in predictions if column.name in its]
-    if len(shared) != 1:
+    found = joined_by(predictions, truths)
+    if found is None:
+        its = [column.name for column in truths]
+        shared = [column.name for column in predictions if column.name in its]
         raise cli.UsageError(
             f"by which column are the two joined? Give --on COLUMN, or --on theirs=its; both have: "
             f"{', '.join(shared) or 'none'}; the truth's are: {', '.join(its)}"
         )
-    return {shared[0]: shared[0]}
+    return found
 
 
 def _chosen(question: str, choices: list[str]) -> str:
@@ -296,10 +353,10 @@ def _next(settings: Settings, weeks: Weeks, *, ask: bool) -> None:
             subprocess.run(command, env=dict(environment), check=False)  # noqa: S603 - our own command
 
 
-def _confirmed(question: str) -> bool:
+def _confirmed(question: str, *, default: bool = False) -> bool:
     """Whether somebody says yes; nobody is there to answer: no."""
     try:
-        return typer.confirm(question, default=False)
+        return typer.confirm(question, default=default)
     except typer.Abort:
         return False
 

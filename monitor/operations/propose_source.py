@@ -183,9 +183,14 @@ def with_truth(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSampl
     A column that both have is taken from the predictions, but for the date on which the truth became known.
     """
     mine, its = ({column.name: column for column in table} for table in (predictions, truths))
-    dates = {name: column for name, column in its.items() if _plain(name) in NAMES["resolved_at"]}
+    dates = {name: column for name, column in its.items() if plain_name(name) in NAMES["resolved_at"]}
     undated = {name: column for name, column in mine.items() if not dates or not _Column(column).patterns}
     return [*{**its, **undated, **dates}.values()]
+
+
+def holds_dates(column: ColumnSample) -> bool:
+    """Whether its values are dates, in whatever form."""
+    return bool(_Column(column).patterns)
 
 
 _SAME = {"label": "predicted_label", "confidence": "score"}
@@ -244,7 +249,7 @@ class _Table:
             mine |= {"predicted_label": label.name, "confidence": score.name}
             return self._finished("one row an item", mine, {"kind": "single_label", **more})
         mine |= {"label": label.name, "score": score.name}
-        decided = [c for c in others if _plain(c.name) in ("predicted", "is_predicted") and c.is_truth]
+        decided = [c for c in others if plain_name(c.name) in ("predicted", "is_predicted") and c.is_truth]
         mine |= {"predicted": decided[0].name} if decided else {}
         kind = {"kind": "multiclass"} if truth is not None else {}
         settings = {**kind, "score_is": "probability_of_label", **more}
@@ -253,8 +258,8 @@ class _Table:
     def _labels(self, others: list[_Column]) -> tuple[_Column | None, _Column | None, _Column | None]:
         """The label that a row is about, the one that was true, and whether that is the same (one of the two)."""
         aside = (*SEGMENTS, *NAMES["model_version"])
-        names = [c for c in others if c.is_labels and _plain(c.name) not in aside]
-        unknown = [c for c in others if c.is_empty and _plain(c.name) != "actual"]  # no truth yet
+        names = [c for c in others if c.is_labels and plain_name(c.name) not in aside]
+        unknown = [c for c in others if c.is_empty and plain_name(c.name) != "actual"]  # no truth yet
         truth = None if "actual" in self.given else self._named("true_label", [*names, *unknown], only=False)
         labels = [c for c in names if c is not truth]
         label = self._named("predicted_label", labels)
@@ -273,7 +278,7 @@ class _Table:
         said = "actual" if more.get("kind") == "single_label" else "true_label"
         columns = {ours: theirs for ours, theirs in mine.items() if ours != theirs or ours == said}
         columns |= dict(more.get("columns", {}))
-        segments = [c.name for c in rest if _plain(c.name) in SEGMENTS]
+        segments = [c.name for c in rest if plain_name(c.name) in SEGMENTS]
         settings = {**more, "columns": columns, "segments": segments}
         return Proposal(shape, {key: value for key, value in settings.items() if value})
 
@@ -282,7 +287,7 @@ class _Table:
 
     def _latest(self, when: _Column) -> str:
         """The column that says which row of an item is the latest."""
-        changed = [c.name for c in self._dates() if _plain(c.name) in _CHANGES and c is not when]
+        changed = [c.name for c in self._dates() if plain_name(c.name) in _CHANGES and c is not when]
         return changed[0] if changed else "resolved_at"
 
     def _item(self, fitting: list[_Column]) -> _Column | None:
@@ -336,7 +341,7 @@ class _Table:
         if ours in self.given:
             return next(c for c in self.columns if c.name == self.given[ours])
         free = [c for c in fitting if c.name not in self.given.values()]
-        by_name = {_plain(c.name): c for c in reversed(free)}
+        by_name = {plain_name(c.name): c for c in reversed(free)}
         known = next((by_name[name] for name in NAMES[ours] if name in by_name), None)
         return free[0] if known is None and only and len(free) == 1 else known
 
@@ -358,10 +363,10 @@ def _words(actual: _Column | None) -> dict[str, Any]:
     return {"positive": yes, **({"negative": no} if no else {})}
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A name in lower case with underscores.
 
-    >>> _plain("ticketId"), _plain("Closed At"), _plain("Score (%)")
+    >>> plain_name("ticketId"), plain_name("Closed At"), plain_name("Score (%)")
     ('ticket_id', 'closed_at', 'score')
     """
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)

@@ -18,8 +18,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from monitor.cli import app
-from monitor.config.load import load_config
+from monitor.config.load import load_config, parse_config
 from monitor.operations.propose_source import Proposal, Unclear, propose
+from monitor.operations.starter_files import starter_config
 from monitor.warehouse.reader import Warehouse
 
 LABELS = ("billing", "delivery", "refund")
@@ -157,9 +158,13 @@ def proposed(path: Path, given: Mapping[str, str] | None = None) -> Proposal | U
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_is_recognised(shape: str, tmp_path: Path) -> None:
     rows, expected = SHAPES[shape]
-    found = proposed(written(tmp_path / "t.csv", rows))
+    path = written(tmp_path / "t.csv", rows)
+    found = proposed(path)
     assert isinstance(found, Proposal), found
     assert dict(found.settings) == {key: value for key, value in expected.items() if value}
+    (source,) = parse_config(starter_config("t", str(path), found.settings, "UTC")).sources.values()
+    with Warehouse.from_url("duckdb://") as warehouse:
+        assert warehouse.check("t", source) == []  # and it can be read so
 
 
 UNCLEAR: dict[str, tuple[Rows, str]] = {
@@ -253,7 +258,7 @@ def test_a_database_is_asked_for_its_tables_and_its_address_goes_into_env(folder
     with duckdb.connect(str(folder / "w.duckdb")) as connection:
         connection.execute("CREATE TABLE tickets AS SELECT * FROM read_csv('tickets.csv')")
         connection.execute('CREATE VIEW "Other View" AS SELECT 1 AS a')
-        connection.execute("CREATE SCHEMA marts; CREATE TABLE marts.more AS SELECT 1 AS a")
+        connection.execute("CREATE SCHEMA marts; CREATE TABLE marts.more AS SELECT * FROM tickets")
     several = calmon("init", "w.duckdb", "--yes")
     assert several.exit_code == 2
     assert 'Give --relation with one of: "Other View", marts.more, tickets' in several.stderr
@@ -357,16 +362,67 @@ def test_predictions_and_resolutions_apart_are_joined_by_the_column_that_both_ha
     assert "200 rows, 3 labels" in found.stdout
 
 
+def test_the_second_table_is_found_beside_the_first_one(folder: Path) -> None:
+    two_tables(folder)
+    written(folder / "other.csv", [{"ticket_id": f"x{number}", "note": "bla"} for number in range(30)])
+    found = calmon("init", "predictions.csv", "--yes")
+    assert found.exit_code == 0, found.output
+    source = load_config(folder / "alerts.yaml").sources["predictions"]
+    assert source.truth is not None
+    assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
+    (folder / "alerts.yaml").unlink()
+    asked = calmon("init", "predictions.csv", said="y\ny\n")
+    assert "Read predictions.csv, with what came true in resolutions.csv (ticket_id = ticket_id)?" in asked.stdout
+    assert load_config(folder / "alerts.yaml").sources["predictions"].truth == source.truth
+
+
+def test_of_a_database_the_two_tables_are_found_by_what_they_hold(folder: Path) -> None:
+    two_tables(folder)
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE TABLE scored AS SELECT * FROM read_csv('predictions.csv')")
+        rows = "SELECT ticket_id AS ticket, category, closed_at + INTERVAL 1 DAY AS closed_at FROM"
+        connection.execute(f"CREATE SCHEMA crm; CREATE TABLE crm.raw AS {rows} read_csv('resolutions.csv')")
+        connection.execute("CREATE TABLE staff AS SELECT 1 AS id")
+    found = calmon("init", "w.duckdb", "--yes")
+    assert found.exit_code == 0, found.output
+    source = load_config(folder / "alerts.yaml").sources["scored"]
+    assert source.truth is not None
+    assert (source.relation, source.truth.relation) == ("scored", "crm.raw")
+    assert dict(source.truth.on) == {"ticket_id": "ticket"}
+    assert "200 rows, 3 labels" in found.stdout
+    (folder / "alerts.yaml").unlink()
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE VIEW crm.outcomes AS SELECT * FROM crm.raw")
+    several = calmon("init", "w.duckdb", "--relation", "scored", "--yes")
+    assert "where is what came true? Give --truth with one of: crm.outcomes, crm.raw" in several.stderr
+
+
+def test_only_one_table_that_can_be_read_is_taken(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE VIEW tickets AS SELECT * FROM read_csv('tickets.csv')")
+        connection.execute("CREATE TABLE a AS SELECT * FROM tickets; CREATE TABLE staff AS SELECT 1 AS id")
+        connection.execute(
+            "DROP VIEW tickets; CREATE TABLE gone (x INT); CREATE VIEW v AS SELECT * FROM gone; DROP TABLE gone"
+        )
+    found = calmon("init", "w.duckdb", "--yes")
+    assert found.exit_code == 0, found.output
+    assert list(load_config(folder / "alerts.yaml").sources) == ["a"]
+
+
 def test_two_tables_without_a_shared_column_need_to_know_by_which_they_are_joined(folder: Path) -> None:
     two_tables(folder)
     written(
         folder / "resolutions.csv",
-        [{"nr": row["ticket_id"], "category": row["true_label"], "closed_at": row["resolved_at"]} for row in single()],
-    )
+        [
+            {"nr": row["ticket_id"], "category": row["true_label"], "closed_at": row["resolved_at"], "old": row["ticket_id"]}
+            for row in single()
+        ],
+    )  # fmt: skip
     unclear = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--yes")
     assert unclear.exit_code == 2
     assert (
-        "Give --on COLUMN, or --on theirs=its; both have: none; the truth's are: nr, category, closed_at"
+        "Give --on COLUMN, or --on theirs=its; both have: none; the truth's are: nr, category, closed_at, old"
         in unclear.stderr
     )
     found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--on", "ticket_id=nr", "--yes")
