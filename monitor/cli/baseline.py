@@ -26,6 +26,7 @@ from monitor.report.console import plain_table
 
 CONCERNS_SHOWN = 20
 REFUSALS_SHOWN = 8
+PINNED_SHOWN = 20
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
 cli.app.add_typer(baseline_app, name="baseline")
@@ -65,9 +66,8 @@ def pin_command(
             anyway=anyway, progress=say,
         )  # fmt: skip
     _show_found(found)
-    for b in found.baselines:
-        span = f"{b.first_window}..{b.last_window}"
-        cli.out.print(f"pinned {_name(b)} version {b.version}: {b.counts.rows:,} pairs of {span}", markup=False)
+    for line in _pinned(found.baselines):
+        cli.out.print(line, markup=False, soft_wrap=True)
     problems = _refused(found.refusals)
     given = {"--from": start.name, "--to": end.name, "--label": label, "--source": source}
     if found.refusals:
@@ -96,6 +96,26 @@ def _asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
         return monitor
     baseline = monitor.config.baseline.model_copy(update={"min_pairs": min_pairs})
     return replace(monitor, config=monitor.config.model_copy(update={"baseline": baseline}))
+
+
+def _pinned(baselines: Sequence[Baseline]) -> list[str]:
+    """A line a baseline; of many labels, one line for each source."""
+    lines = []
+    for source in dict.fromkeys(each.source for each in baselines):
+        mine = [each for each in baselines if each.source == source]
+        labels = [each for each in mine if each.label is not None]
+        if len(labels) > PINNED_SHOWN:
+            least, most = min(each.counts.rows for each in labels), max(each.counts.rows for each in labels)
+            first, last = labels[0].first_window, labels[0].last_window
+            lines.append(
+                f"pinned {len(labels)} labels of {source}: {least:,} to {most:,} pairs each of {first}..{last}"
+            )
+            mine = [each for each in mine if each.label is None]
+        lines += [
+            f"pinned {_name(b)} version {b.version}: {b.counts.rows:,} pairs of {b.first_window}..{b.last_window}"
+            for b in mine
+        ]
+    return lines
 
 
 def _refused(refusals: Sequence[PinRefusal]) -> list[str]:

@@ -106,6 +106,7 @@ def test_seventy_labels_of_eight_rows_a_week_end_with_a_baseline(folder: Path) -
     assert "next: calmon baseline pin --from 2026-W35 --to 2026-W42 --min-pairs 50    # fewer" in refused.stderr
     pinned = calmon("baseline", "pin", "--from", "2026-W35", "--to", "2026-W42")
     assert pinned.exit_code == 0, pinned.stderr
+    assert "pinned 70 labels of tickets: 64 to 64 pairs each of 2026-W35..2026-W42" in pinned.stdout
     assert "pinned tickets (all labels) version 2: 4,480 pairs of 2026-W35..2026-W42" in pinned.stdout
 
 
