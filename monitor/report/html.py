@@ -27,6 +27,7 @@ from monitor.report.figures.boxes import HEIGHT as BOX_HEIGHT
 from monitor.report.figures.boxes import boxes_drawing
 from monitor.report.figures.curves import Curve, curve_drawing
 from monitor.report.figures.drawings import Drawing, reliability_drawing, trend_drawing
+from monitor.report.figures.evidence import evidence_data, evidence_drawing, evidence_summary
 from monitor.report.figures.scale import Scale
 from monitor.report.figures.trend import Trend
 from monitor.report.markdown import finding_text
@@ -175,7 +176,15 @@ def _section(name: str, report: SubjectReport, data: ReportData, scales: Mapping
     figures = {key: _trend_figure(name, trend, report, data, scales[key]) for key, trend in drawn.items()}
     main, reliability = figures.pop(MAIN_TREND, None), _reliability_figure(name, report)
     curves = () if report.detail is None else tuple(_curve_figures(name, report.detail, data.target))
-    return Section(name, report, main, reliability, tuple(figures.values()), curves)
+    return Section(name, report, main, reliability, (*figures.values(), *_evidence_figures(name, report)), curves)
+
+
+def _evidence_figures(name: str, report: SubjectReport) -> Iterator[Figure]:
+    """A line that grows for each rule that accumulates."""
+    for line in evidence_data(report.verdicts):
+        note = f"{line.rule}: {line.needed:,.0f} needed"
+        drawing = evidence_drawing(line)
+        yield Figure(f"{name}-evidence-{line.rule}", "Evidence", evidence_summary(line), drawing, note)
 
 
 def _curve_figures(name: str, detail: Detail, target: float) -> Iterator[Figure]:

@@ -1,0 +1,78 @@
+"""The data of an evidence figure: how the evidence of a rule that accumulates grew, against what is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from monitor.core.records import Verdict
+from monitor.report.decision_checks import size
+from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base_layout, lines
+
+LEAST = 0.1
+"""What is less is drawn as this much: evidence against a fault may be as small as it likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePoint:
+    """One window: the evidence after it, its rows, their mean score and hit rate."""
+
+    window: str
+    evidence: float
+    n: int
+    promised: float
+    kept: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceLine:
+    """The evidence of one rule on one subject, oldest window first, and how much is ``needed``."""
+
+    rule: str
+    points: tuple[EvidencePoint, ...]
+    needed: float
+
+
+def evidence_data(verdicts: Iterable[Verdict]) -> list[EvidenceLine]:
+    """A line for each verdict of a rule that accumulates, in their order; none for what could not be judged."""
+    return [
+        EvidenceLine(
+            verdict.rule,
+            tuple(EvidencePoint(name, found, n, promised, kept) for name, n, promised, kept, found in steps),
+            float(verdict.detail["needed"]),
+        )
+        for verdict in verdicts
+        if (steps := verdict.detail.get("path")) and verdict.detail.get("needed") is not None
+    ]
+
+
+def evidence_drawing(line: EvidenceLine) -> Drawing:
+    """The line that grows, on a logarithmic scale, and the level that it must reach.
+
+    The trace named ``evidence`` has windows as ``x``, evidence as ``y`` and, for each window, rows, mean score, hit
+    rate and the evidence itself as ``customdata``.
+    """
+    windows = [point.window for point in line.points]
+    trace = {
+        "type": "scatter", "name": "evidence", "x": windows, "y": [max(p.evidence, LEAST) for p in line.points],
+        "mode": "lines+markers", "line": {"color": BLUE, "width": 2}, "marker": {"color": BLUE, "size": 5},
+        "customdata": [[p.n, p.promised, p.kept, p.evidence] for p in line.points],
+        "hovertemplate": "%{x}: evidence %{customdata[3]:,.3g}<br>n = %{customdata[0]:,}<extra></extra>",
+    }  # fmt: skip
+    ends = [windows[0], windows[-1]]
+    needed = lines("needed", ends, [line.needed, line.needed], {"width": 1.5, "color": VERMILION, "dash": "dot"})
+    layout = base_layout(height=190, legend=False) | {
+        "xaxis": axis("") | {"type": "category", "nticks": 4},
+        "yaxis": axis("evidence") | {"type": "log", "nticks": 5},
+        "hovermode": "x",
+    }
+    return {"data": [trace, needed], "layout": layout}
+
+
+def evidence_summary(line: EvidenceLine) -> str:
+    """The figure in one sentence, for those who cannot see it."""
+    first, last = line.points[0], line.points[-1]
+    return (
+        f"Evidence of {line.rule} from {first.window} to {last.window}: from {size(first.evidence)} to "
+        f"{size(last.evidence)}, {size(line.needed)} needed."
+    )

@@ -1,0 +1,42 @@
+"""The figure of accumulated evidence: its line is the verdict's path, and the page has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.core.records import Verdict
+from monitor.report.figures.evidence import LEAST, evidence_data, evidence_drawing, evidence_summary
+from monitor.report.html import html_report
+from tests.fakes.report_data import report_data
+
+PATH = [["2026-W44", 20, 0.9, 0.95, 0.004], ["2026-W45", 19, 0.9, 0.7, 310.0], ["2026-W46", 21, 0.9, 0.71, 23_150.0]]
+
+
+@pytest.fixture
+def verdict() -> Verdict:
+    known = next(v for report in report_data().subjects for v in report.verdicts)
+    return replace(known, rule="lasting-shortfall", detail={"path": PATH, "needed": 10_400.0})
+
+
+def test_the_line_is_the_path_of_the_verdict(verdict: Verdict) -> None:
+    (line,) = evidence_data([verdict, replace(verdict, detail={})])
+    assert [(p.window, p.n, p.evidence) for p in line.points] == [(name, n, found) for name, n, _, _, found in PATH]
+    drawn, needed = evidence_drawing(line)["data"]
+    assert drawn["x"] == ["2026-W44", "2026-W45", "2026-W46"]
+    assert drawn["y"] == [LEAST, 310.0, 23_150.0]
+    assert drawn["customdata"][0] == [20, 0.9, 0.95, 0.004]
+    assert needed["y"] == [10_400.0, 10_400.0]
+    assert evidence_summary(line) == (
+        "Evidence of lasting-shortfall from 2026-W44 to 2026-W46: from 0.004 to 23,150, 10,400 needed."
+    )
+
+
+def test_the_page_draws_it_for_its_label(verdict: Verdict) -> None:
+    data = report_data()
+    first, *others = data.subjects
+    page = html_report(replace(data, subjects=(replace(first, verdicts=(*first.verdicts, verdict)), *others)))
+    assert "lasting-shortfall: 10,400 needed" in page
+    assert "Evidence of lasting-shortfall from 2026-W44" in page
+    assert "10,400 needed" not in html_report(data)
