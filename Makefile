@@ -52,6 +52,9 @@ check: install ## linters, types, import contract
 # OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into docs/statistics.md
 simulate: install ## the statistical study: coverage, false alarms, power (up to 30 minutes; OPTIONS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.accumulated $(filter --quick --write-docs,$(OPTIONS))
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.segments $(filter --quick --write-docs,$(OPTIONS))
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
 
 # OPTIONS="--quick": a look in a minute; "--write-docs": into docs/scale.md and docs/gate.md.
 # Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'

@@ -1,8 +1,8 @@
 """How soon is a lasting fault found, and how quiet are labels in which nothing is wrong: evidence, CUSUM, weekly rules.
 
 One label of twenty loses precision in its automated rows, of score .9, from the first week on. Beside accumulated
-evidence: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on shortfall; and the
-textbook's, which rings when the week's shortfall is above .05.
+evidence: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on shortfall; bands of
+three standard deviations of eight weeks; and the textbook's, which rings when the week's shortfall is above .05.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SEED = 20260101
 LABELS, RUN_LENGTH, MARGIN, CLAIMED = 20, 520, 0.02, 0.9
 NEEDED = math.log(LABELS * RUN_LENGTH)
 TEXTBOOK = 0.05
+BAND_WEEKS, BANDS = 8, 3.0
 CELLS = (
     (10, 0.30),
     (20, 0.15),
@@ -90,8 +91,15 @@ def by_textbook(kept: Floats, rows: int) -> First:
     return _first(kept < CLAIMED - TEXTBOOK)
 
 
+def by_bands(kept: Floats, rows: int) -> First:
+    """A hit rate three standard deviations of eight weeks before below their mean, as dashboards draw it."""
+    rng = np.random.default_rng([SEED, rows, round(1e6 * float(kept.mean()))])
+    before = rng.binomial(rows, CLAIMED, size=BAND_WEEKS) / rows
+    return _first(kept < before.mean() - BANDS * before.std(ddof=1))
+
+
 METHODS: dict[str, Method] = {
-    "evidence": by_evidence, "CUSUM": by_cusum, "weekly rule": by_week, "textbook": by_textbook,
+    "evidence": by_evidence, "CUSUM": by_cusum, "weekly rule": by_week, "SD bands": by_bands, "textbook": by_textbook,
 }  # fmt: skip
 _LAST = week("2027-W52", shipped().zone)
 _WINDOWS = [*reversed(before(_LAST, 103, shipped().zone)), _LAST]
