@@ -48,7 +48,7 @@ def dashboard(
 
 
 def _proxy(settings: Settings) -> TrustedProxy | None:
-    """The proxy that names who has signed in. Raises UsageError where nobody can tell its requests from others."""
+    """The proxy that names who has signed in. Raises UsageError where its requests look like those of others."""
     if settings.proxy_user_header is None:
         return None
     if settings.public_url is None:
