@@ -25,6 +25,8 @@ BASELINE_WEEKS = (8, 26)
 """How many weeks a baseline has at least (as far as there are any), and at most where rows are few."""
 FEW_PAIRS = 10_000
 POOLS = (4, 8, 13)
+MOST_LABELS = 0.9
+"""The share of what can be seen in a quarter for which more weeks are pooled than usual: not for one label alone."""
 SAMPLES = (500, 200)
 """Rows to ask for; below the last one intervals were never studied (docs/statistics.md)."""
 PAIRS = (10_000, 5_000, 2_000, 1_000, 500, 200, 100, 50)
@@ -116,7 +118,7 @@ def typical_of(
 
 
 def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tuning:
-    """The values with which as many labels as possible are evaluated, and no more is pooled than is needed for that.
+    """The values with which nearly all labels that can be evaluated are, and no more is pooled than that needs.
 
     ``available`` is how many weeks there are for a baseline.
     """
@@ -129,11 +131,15 @@ def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tu
     ready = Tuning(SAMPLES[-1], POOLS[-1], weeks, min_pairs).applied(config)
     seen = [each for each in visible_changes(name, ready, typical) if each.within(ready.evaluation)]
     weekly = [each for each in seen if each.rule.schedule == "weekly"]
-    most = max((each.windows or 1 for each in weekly), default=POOLS[0])
-    pool = next(step for step in POOLS if step >= most)
-    asked = [each.rows * (each.windows or 1) for each in weekly if each.rule.min_samples is None]
+    pool = next(step for step in POOLS if _share_within(weekly, step) >= MOST_LABELS)
+    pooled = [each for each in weekly if (each.windows or 1) <= pool]
+    asked = [each.rows * (each.windows or 1) for each in pooled if each.rule.min_samples is None]
     min_samples = next((step for step in SAMPLES if step <= min(asked, default=SAMPLES[0])), SAMPLES[-1])
     return Tuning(min_samples, pool, weeks, min_pairs)
+
+
+def _share_within(found: Sequence[Visible], windows: int) -> float:
+    return sum((each.windows or 1) <= windows for each in found) / len(found) if found else 1.0
 
 
 def aside_of(config: Config, found: Sequence[Visible], typical: Typical) -> dict[str, str]:
@@ -146,7 +152,8 @@ def aside_of(config: Config, found: Sequence[Visible], typical: Typical) -> dict
         most = max((counts.rows / typical.weeks for label, counts in typical.labels.items() if label is not None))
         if mine:
             pool = config.evaluation.pool_weeks
-            reasons[rule.id] = f"no label has rows enough (at most {most:,.0f} a week), even in {pool} weeks"
+            rows = max(each.rows for each in mine)
+            reasons[rule.id] = f"no label has rows enough (at most {rows:,.0f} a week), even in {pool} weeks"
         elif rule.test is not None and most < config.evaluation.min_samples:
             reasons[rule.id] = (
                 f"no label has the {config.evaluation.min_samples} rows a week that it takes (at most {most:,.0f})"
