@@ -427,7 +427,7 @@ def _thresholds(document: Document) -> Found:
         if not isinstance(rule, dict) or not isinstance(threshold, int | float) or isinstance(threshold, bool):
             continue
         name = rule.get("metric") or rule.get("test")
-        low, high = (0.0, math.inf) if name == "psi" else range_of(str(name))
+        low, high = (0.0, math.inf) if name in ("psi", "wasserstein") else range_of(str(name))
         low, high = (0.0, high - low) if rule.get("condition") in _CHANGES else (low, high)
         if not low <= threshold <= high or math.isinf(threshold):
             change = _CHANGES.get(str(rule.get("condition")))

@@ -21,7 +21,7 @@ Mutable = Literal["class_mix", "traffic_mix"]
 """Reasons of a breach that a rule may leave out: another share of true items, or more traffic where it was wrong."""
 OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are of a source, not of its labels."""
-TestName = Literal["ks", "psi", "chi_square"]
+TestName = Literal["ks", "psi", "chi_square", "wasserstein", "jensen_shannon"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
 Cost = Annotated[float, Field(ge=0.0, le=1e9)]

@@ -25,6 +25,7 @@ _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
     "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
     "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
+    "wasserstein": "Wasserstein distance", "jensen_shannon": "Jensen-Shannon distance",
     "ace": "ACE", "equal_width_ece": "ECE, equal width", "brier_reliability": "Brier, reliability",
     "brier_resolution": "Brier, resolution", "brier_uncertainty": "Brier, uncertainty",
     "class_weighted_nll": "log loss, class-weighted", "cohens_d": "Cohen's d", "point_biserial": "point-biserial r",
@@ -424,12 +425,8 @@ def _overconfident(verdict: Verdict) -> str:
 
 
 def _shifted(verdict: Verdict) -> str:
-    what = {
-        "ks": "scores are distributed differently than in the baseline",
-        "psi": "scores are distributed differently than in the baseline",
-        "chi_square": "labels come in other proportions than in the baseline",
-    }
-    told = what.get(verdict.metric, "data are distributed differently than in the baseline")
+    scores = "scores are distributed differently than in the baseline"
+    told = "labels come in other proportions than in the baseline" if verdict.metric == "chi_square" else scores
     now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
     return f"{told}: {title(verdict.metric)} {now}, at most {limit} allowed"
 

@@ -17,7 +17,7 @@ from monitor.core.rejection_words import fact
 from monitor.core.wording import as_judged, title
 from monitor.metrics.registry import METRICS, WHOLE
 
-TESTS = ("ks", "psi", "chi_square")
+TESTS = ("ks", "psi", "chi_square", "wasserstein", "jensen_shannon")
 BINNED = ("ece", "mce")
 _LEAST = 1e-15
 ROWS: Mapping[Where, str] = {"all": "rows", "predicted": "predicted rows", "automated": "automated rows"}

@@ -18,7 +18,9 @@ import scipy  # its parts are loaded when they are first used, and most commands
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
+from monitor.evaluation.shift.distances import jensen_shannon, wasserstein
 
+LEAST_DEVIATION = 0.001  # as Evidently: scores that are all alike have no deviation to divide by
 MIN_ROWS = 100  # effective rows on either side; below that an effect size is mostly noise
 MIN_EXPECTED = 5.0  # Cochran's rule for a cell of a chi-square test
 PSI_BINS = 10
@@ -87,6 +89,35 @@ def _smoothed_shares(counts: Counts, edges: Sequence[int]) -> Floats:
     return np.asarray(effective / effective.sum())
 
 
+def score_wasserstein(window: Counts, baseline: Counts) -> Effect:
+    """The Wasserstein distance of two score distributions, in standard deviations of the baseline's scores."""
+    thin = _too_thin(window, baseline)
+    if thin is not None:
+        return thin
+    cells = np.union1d(window.cell, baseline.cell)
+    shares = [np.diff(_distribution(counts, cells), prepend=0.0) for counts in (window, baseline)]
+    rows = window.effective_rows, baseline.effective_rows
+    distance, p_value = wasserstein(cells / 10_000, (shares[0], shares[1]), rows)
+    total = float(baseline.w.sum())
+    deviation = max(0.0, float(baseline.ws2.sum()) / total - (float(baseline.ws.sum()) / total) ** 2) ** 0.5
+    return Effect(distance / max(deviation, LEAST_DEVIATION), p_value, {"points": distance})
+
+
+def score_jensen_shannon(window: Counts, baseline: Counts, bins: int = PSI_BINS) -> Effect:
+    """The Jensen-Shannon distance of the scores over the baseline's quantile bins, 0 to sqrt(ln 2) = .83."""
+    thin = _too_thin(window, baseline)
+    if thin is not None:
+        return thin
+    edges = equal_frequency_edges(baseline, bins)
+    weights = [bin_counts(counts, edges).w for counts in (window, baseline)]
+    now, then = (
+        weight / weight.sum() * counts.effective_rows
+        for weight, counts in zip(weights, (window, baseline), strict=True)
+    )
+    distance, p_value = jensen_shannon((now, then))
+    return Effect(distance, p_value, {"bins": len(edges)})
+
+
 def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts]) -> Effect:
     """Whether the mix of predicted labels has changed: the share of each among all predicted rows.
 
@@ -147,7 +178,7 @@ def source_shifts(
     labels: Mapping[str | None, Counts],
     baselines: Mapping[str | None, Baseline],
 ) -> list[ShiftResult]:
-    """KS and PSI of the scores of every label with a baseline and of the source as a whole, and the label mix.
+    """The tests of the scores of every label with a baseline and of the source as a whole, and the label mix.
 
     ``labels`` are the window's counts, None the source as a whole; results come in the order of the
     labels, the whole last. The label mix is over the labels that have a baseline.
@@ -157,7 +188,8 @@ def source_shifts(
     for label in both:
         now, then = labels[label], baselines[label].counts
         subject = Subject(source, label)
-        for test, effect in (("ks", ks(now, then)), ("psi", psi(now, then))):
+        tests = {"ks": ks, "psi": psi, "wasserstein": score_wasserstein, "jensen_shannon": score_jensen_shannon}
+        for test, effect in ((name, compare(now, then)) for name, compare in tests.items()):
             results.append(shift_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
     mix = {label: (labels[label], baselines[label].counts) for label in both if label is not None}
     if mix:

@@ -8,7 +8,8 @@ import numpy as np
 import scipy  # its parts are loaded when they are first used, and most commands never use them
 
 from monitor.core.counts import Floats
-from monitor.evaluation.shift.counts_tests import PSI_BINS, Effect
+from monitor.evaluation.shift.counts_tests import LEAST_DEVIATION, PSI_BINS, Effect
+from monitor.evaluation.shift.distances import jensen_shannon, wasserstein
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,15 +20,31 @@ Kind = Literal["numerical", "categorical"]
 def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[tuple[str, Effect]]:
     """(name, effect) of the tests that suit the kind of column; missing values are left out.
 
-    Numbers: ``ks`` (scipy.stats.ks_2samp) and ``psi`` over the reference's deciles. The rest:
-    ``chi_square`` of the two rows of category counts, with Cramer's V, and ``psi`` over categories.
+    Numbers: ``ks`` (scipy.stats.ks_2samp), ``wasserstein``, ``psi`` and ``jensen_shannon`` over the reference's
+    deciles. The rest: ``chi_square`` of the two rows of category counts, with Cramer's V, ``psi`` and
+    ``jensen_shannon`` over categories.
     """
     if kind == "numerical":
         values = now.dropna().to_numpy(dtype=float), then.dropna().to_numpy(dtype=float)
         found = scipy.stats.ks_2samp(*values, method="asymp")
-        return [("ks", Effect(float(found.statistic), float(found.pvalue))), ("psi", _psi(_deciles(*values)))]
+        table = _deciles(*values)
+        ks, distance = Effect(float(found.statistic), float(found.pvalue)), _wasserstein(*values)
+        return [("ks", ks), ("psi", _psi(table)), ("wasserstein", distance), ("jensen_shannon", _jensen_shannon(table))]
     table = _categories(now.dropna(), then.dropna())
-    return [("chi_square", _chi_square(table)), ("psi", _psi(table))]
+    return [("chi_square", _chi_square(table)), ("psi", _psi(table)), ("jensen_shannon", _jensen_shannon(table))]
+
+
+def _wasserstein(now: Floats, then: Floats) -> Effect:
+    """In standard deviations of the reference."""
+    values, index = np.unique(np.concatenate([now, then]), return_inverse=True)
+    sides = [np.bincount(part, minlength=len(values)) for part in np.split(index, [len(now)])]
+    shares = sides[0] / len(now), sides[1] / len(then)
+    distance, p_value = wasserstein(values, shares, (len(now), len(then)))
+    return Effect(distance / max(float(np.std(then)), LEAST_DEVIATION), p_value)
+
+
+def _jensen_shannon(table: Floats) -> Effect:
+    return Effect(*jensen_shannon((table[0], table[1])))
 
 
 def _deciles(now: Floats, then: Floats) -> Floats:

@@ -31,7 +31,9 @@ from monitor.operations.replay.plan import Part, ReplayPlan
 from monitor.operations.replay.results import agreement_of, side_by_side, side_of
 
 _NEEDED = ("blocked", "newest_alone")  # of a verdict's detail, for switches and incidents
-_FROM_COUNTS = frozenset({("ks", "score"), ("psi", "score"), ("chi_square", "label")})
+_FROM_COUNTS = frozenset(
+    {*((test, "score") for test in ("ks", "psi", "wasserstein", "jensen_shannon")), ("chi_square", "label")}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,29 @@
 """Distribution tests on counts, against scipy on the rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.spatial import distance
 from scipy.stats import contingency
 
 from monitor.core import windows
-from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.counts import Counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Subject
-from monitor.evaluation.shift.counts_tests import chi_square, ks, psi, source_shifts
+from monitor.evaluation.shift.counts_tests import (
+    Effect,
+    chi_square,
+    ks,
+    psi,
+    score_jensen_shannon,
+    score_wasserstein,
+    source_shifts,
+)
 
+OF_SCORES = ("ks", "psi", "wasserstein", "jensen_shannon")
 WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
 
 
@@ -163,8 +174,7 @@ def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix()
     }
     found = source_shifts("mail", WINDOW, now, then)
     assert [(f.subject.label, f.test, f.column) for f in found] == [
-        ("a", "ks", "score"), ("a", "psi", "score"), ("b", "ks", "score"), ("b", "psi", "score"),
-        (None, "ks", "score"), (None, "psi", "score"), (None, "chi_square", "label"),
+        *((label, test, "score") for label in ("a", "b", None) for test in OF_SCORES), (None, "chi_square", "label"),
     ]  # fmt: skip
     assert {f.subject.source for f in found} == {"mail"}
     assert (found[0].n, found[0].n_baseline) == (600, 6_000)
@@ -178,4 +188,41 @@ def test_a_source_without_a_baseline_gets_no_result() -> None:
 def test_the_whole_source_is_its_own_subject() -> None:
     whole: dict[str | None, Counts] = {None: of(scores(1, 900))}
     found = source_shifts("mail", WINDOW, whole, {None: Reference(of(scores(2, 900)))})
-    assert [(f.subject, f.test) for f in found] == [(Subject("mail", None), "ks"), (Subject("mail", None), "psi")]
+    assert [(f.subject, f.test) for f in found] == [(Subject("mail", None), test) for test in OF_SCORES]
+
+
+@pytest.mark.parametrize(("n", "a"), [(300, 2.0), (2_000, 2.2), (5_000, 1.5)])
+def test_wasserstein_and_jensen_shannon_are_those_of_scipy_on_the_rows(n: int, a: float) -> None:
+    now, then = scores(1, n, a), scores(2, 4_000)
+    ours = score_wasserstein(of(now), of(then))
+    assert ours.detail["points"] == pytest.approx(stats.wasserstein_distance(now, then), abs=1e-12)
+    assert ours.statistic == pytest.approx(stats.wasserstein_distance(now, then) / then.std(), rel=1e-9)
+    edges = np.asarray(equal_frequency_edges(of(then), 10))
+    cells = [np.round(side * 10_000).astype(int) for side in (now, then)]
+    table = [np.bincount(np.searchsorted(edges, side), minlength=len(edges)) for side in cells]
+    found = score_jensen_shannon(of(now), of(then))
+    assert found.statistic == pytest.approx(distance.jensenshannon(table[0], table[1]), rel=1e-9)
+
+
+@pytest.mark.parametrize("compare", [score_wasserstein, score_jensen_shannon])
+def test_their_p_values_are_about_uniform_for_unchanged_discrete_scores(compare: Callable[..., Effect]) -> None:
+    rng = np.random.default_rng(3)
+    words = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+    found = [compare(of(rng.choice(words, 800)), of(rng.choice(words, 5_000))).p_value or 0.0 for _ in range(200)]
+    assert np.mean(found) == pytest.approx(0.5, abs=0.07)
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.045)
+
+
+def test_a_tenth_of_a_standard_deviation_is_found_at_5_000_rows() -> None:
+    then = np.random.default_rng(4).beta(2, 3, 40_000)
+    now = np.random.default_rng(5).beta(2, 3, 5_000) + 0.1 * then.std()
+    found = score_wasserstein(of(np.clip(now, 0, 1)), of(then))
+    assert found.statistic == pytest.approx(0.1, abs=0.04)
+    assert (found.p_value or 1.0) < 1e-5
+
+
+@pytest.mark.parametrize("compare", [score_wasserstein, score_jensen_shannon])
+def test_scores_that_are_all_alike_and_too_few_scores_say_so(compare: Callable[..., Effect]) -> None:
+    alike = of(np.full(500, 0.3))
+    assert (compare(alike, alike).statistic, compare(alike, alike).p_value) == (0.0, 1.0)
+    assert compare(of(np.full(50, 0.3)), alike).statistic is None
