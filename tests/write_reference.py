@@ -46,6 +46,7 @@ def page() -> str:
         "Reasons of the gate": "What a router is answered: [gate.md](gate.md).\n\n" + in_a_row(GateReason),
         "Reasons for setting a row aside": "[bad-rows.md](bad-rows.md).\n\n" + in_a_row(RejectReason),
         "Problems of alerts.yaml": table("id", "problem", of_problems()),
+        "Pages": "Beside those of each rule and each reason.\n\n" + table("page", "title", of_documents()),
     }
     return HEAD + "".join(f"\n## {title}\n\n{body}" for title, body in parts.items())
 
@@ -127,6 +128,12 @@ def first_sentence(reason: str) -> str:
 
 def of_problems() -> list[list[str]]:
     return [[f"[{id}](problems.md#{slug(f'{id} {title}')})", title] for id, title in PROBLEMS.items()]
+
+
+def of_documents() -> list[list[str]]:
+    """The pages in docs/ itself, by their first headings."""
+    found = {path.name: path.read_text("utf-8").partition("\n")[0].lstrip("# ") for path in sorted(DOCS.glob("*.md"))}
+    return [[f"[{name}]({name})", title] for name, title in found.items() if name != PAGE.name]
 
 
 def slug(heading: str) -> str:

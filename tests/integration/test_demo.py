@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -45,7 +46,7 @@ def folder_of(environment: dict[str, str]) -> Path:
 def told(environment: dict[str, str], installed: Installed) -> tuple[str, list[slack.Answer]]:
     """What the demo of the installed wheel printed in an empty folder, and the messages that Slack got."""
     with slack.running() as server:
-        more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "COLUMNS": "140"}
+        more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "COLUMNS": "80"}
         addresses = {name: value for name, value in environment.items() if name != "CALMON_CONFIG"}
         done = installed.run(folder_of(environment), "demo", environment=addresses | more)
     assert done.returncode == 0, done.stderr
@@ -65,6 +66,24 @@ def plan_told(monitor: Monitor) -> DemoPlan:
 def test_it_ends_with_what_a_person_wants_to_know(told: tuple[str, list[slack.Answer]]) -> None:
     for words in ("What changed", "What was done", "turned off", "Try next", "calmon explain"):
         assert words in told[0]
+
+
+def masked(text: str) -> str:
+    """A text without what depends on the day, in one line: weeks, dates, ids, how lines are broken, Slack's token."""
+    text = text.replace("not sent: no token", "sent")
+    text = re.sub(r"\d{4}-W\d{2}", "WEEK", text)
+    text = re.sub(r"\b\d{1,2} [A-Z][a-z]{2} \d{4}\b", "DATE", " ".join(text.split()))
+    return re.sub(r"\b[0-9a-f]{16}\b", "ID", text)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/demo.md"])
+def test_what_a_page_shows_of_the_demo_is_what_it_prints(page: str, told: tuple[str, list[slack.Answer]]) -> None:
+    (shown,) = re.findall(
+        r"<!-- demo:begin -->\n```text\n(.*?)```\n<!-- demo:end -->", (ROOT / page).read_text("utf-8"), re.DOTALL
+    )
+    assert len(shown.splitlines()) > 15
+    printed = masked(told[0])
+    assert [part for part in map(masked, re.split(r"^\[\.\.\.\]\n", shown, flags=re.M)) if part not in printed] == []
 
 
 def test_without_an_alerts_yaml_it_runs_in_a_folder_of_its_own_with_the_shipped_rules(
