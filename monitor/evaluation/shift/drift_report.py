@@ -35,6 +35,7 @@ MOST_CATEGORIES = 200  # more distinct values than that is free text or an id, n
 DRIFT_THRESHOLD = 0.1
 METHODS: Mapping[str, str] = {"numerical": "wasserstein", "categorical": "jensenshannon"}
 MISSING = "missing"
+NAMED_CATEGORIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,10 @@ def feature_drift(
 
     - ``missing``: the change of the share of missing values, in [-1, 1]; the p-value is that of a
       chi-square test of the two shares;
-    - ``ks`` (numbers) or ``chi_square`` (the rest), and ``psi``: what a rule's ``test`` and ``column`` name;
+    - ``ks`` and ``wasserstein`` (numbers) or ``chi_square`` (the rest), ``psi`` and ``jensen_shannon``: what a rule's
+      ``test`` and ``column`` name;
+    - ``new_categories`` (not of numbers): the share of values that the reference does not have; ``constant``: where
+      only one value is left, the share of the reference's that are gone;
     - ``evidently:wasserstein`` for numbers, in standard deviations of the reference, or
       ``evidently:jensenshannon`` for the rest, a distance of at most sqrt(ln 2) = .83. ``detail`` holds
       drifted, method and threshold or, where ``statistic`` is None, why the column was left out.
@@ -73,7 +77,7 @@ def feature_drift(
     results = []
     for column in columns:
         sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
-        usual = [] if column.problem else column_tests(column.now, column.then, column.kind)
+        usual = [] if column.problem else [*column_tests(column.now, column.then, column.kind), *_of_values(column)]
         drift = Effect(None, None, {"reason": column.problem}) if column.problem else _distance(column)
         results.append(_missing(source, window, column))
         for name, effect in (*usual, (f"evidently:{METHODS[column.kind]}", drift)):
@@ -140,6 +144,34 @@ def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:
         return 1.0
     table = [[absent, size - absent] for absent, size in zip(missing, sizes, strict=True)]
     return float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
+
+
+def _of_values(column: _Column) -> list[tuple[str, Effect]]:
+    """Values that the reference does not have, of categories; and whether only one value is left."""
+    now, then = column.now.dropna(), column.then.dropna()
+    constant = [("constant", _constant(now, then))]
+    return constant if column.kind == "numerical" else [("new_categories", _new_categories(now, then)), *constant]
+
+
+def _new_categories(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
+    """The share of values that the reference does not have, and the chance of as many if nothing has changed.
+
+    By Good and Turing, an unseen category has the probability of those that the reference has once.
+    """
+    known = then.value_counts()
+    new = now[~now.isin(known.index)]
+    unseen = (int((known == 1).sum()) + 1) / (len(then) + 1)
+    p_value = float(scipy.stats.binom.sf(len(new) - 1, len(now), unseen))
+    return Effect(len(new) / len(now), p_value, {"new": sorted(new.unique())[:NAMED_CATEGORIES]} if len(new) else {})
+
+
+def _constant(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
+    """The share of the reference's values that are not there any more, where only one value is; else 0."""
+    only = now.iloc[0]
+    if not (now == only).all():
+        return Effect(0.0, 1.0)
+    same = float((then == only).mean())
+    return Effect(1 - same, float(same ** len(now)), {"value": str(only)})
 
 
 def _distance(column: _Column) -> Effect:

@@ -168,3 +168,43 @@ def test_evidently_is_not_imported_before_it_is_needed() -> None:
     module = "monitor.evaluation.shift.drift_report"
     code = f"import sys, {module}; sys.exit('evidently' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_categories_that_the_reference_does_not_have_are_found_and_named() -> None:
+    current, reference = sample(1, 2_000), sample(2, 2_000)
+    assert (found(current, reference)["new_categories language"].statistic) == 0.0
+    assert found(current, reference)["new_categories language"].p_value == 1.0
+    current.loc[current.index[:40], "language"] = "fr"
+    result = found(current, reference)["new_categories language"]
+    assert result.statistic == pytest.approx(0.02)
+    assert result.p_value is not None
+    assert result.p_value < 1e-30
+    assert result.detail == {"new": ["fr"]}
+    assert "new_categories body_length" not in found(current, reference)
+
+
+def test_one_new_value_is_no_surprise_where_the_reference_has_many_that_came_once() -> None:
+    reference = pd.DataFrame({"product": [f"p{k}" for k in range(100)] + ["main"] * 900})
+    current = pd.DataFrame({"product": ["brand new"] * 10 + ["main"] * 190})
+    result = found(current, reference)["new_categories product"]
+    assert (result.p_value or 0.0) > 0.01
+
+
+@pytest.mark.parametrize(("column", "value", "gone"), [("language", "en", 0.1), ("body_length", 0.0, 1.0)])
+def test_a_column_in_which_only_one_value_is_left_is_found(column: str, value: object, gone: float) -> None:
+    current, reference = sample(1, 500), sample(2, 2_000)
+    assert found(current, reference)[f"constant {column}"].statistic == 0.0
+    current[column] = value
+    result = found(current, reference)[f"constant {column}"]
+    assert result.statistic == pytest.approx(gone, abs=0.02)
+    assert (result.p_value if result.p_value is not None else 1.0) < 1e-15
+    assert result.detail == {"value": str(value)}
+
+
+def test_a_column_without_any_value_is_missing_as_a_whole() -> None:
+    current, reference = sample(1, 500), sample(2, 500)
+    current["language"] = None
+    results = found(current, reference)
+    assert results["missing language"].statistic == 1.0
+    assert results["evidently:jensenshannon language"].detail == {"reason": "no value at all"}
+    assert "constant language" not in results
