@@ -161,10 +161,17 @@ class SourceConfig(Later, Strict):
         return any(label.critical for label in self.labels.values())
 
 
+class TopKConfig(Strict):
+    """In how many bins the ECE of the k highest scores is taken, and for which k."""
+
+    bins: Annotated[int, Field(ge=2, le=100)] = 10
+    ks: Annotated[tuple[Literal[1, 3, 5], ...], Field(min_length=1)] = (1, 3, 5)
+
+
 class EvaluationConfig(Later, Strict):
     """How numbers are computed, and from which share of rejected rows on nothing is judged."""
 
-    _ADDED = frozenset({"max_rejected"})
+    _ADDED = frozenset({"max_rejected", "top_k"})
 
     bins: Annotated[int, Field(ge=2, le=100)] = 15
     binning: Literal["equal_frequency", "equal_width"] = "equal_frequency"
@@ -176,6 +183,7 @@ class EvaluationConfig(Later, Strict):
     pool_weeks: Annotated[int, Field(ge=1, le=52)] = 4
     seed: Annotated[int, Field(ge=0)] = 20260101
     max_rejected: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.02
+    top_k: TopKConfig = TopKConfig()
 
 
 class BaselineConfig(Strict):

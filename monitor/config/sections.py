@@ -20,6 +20,7 @@ from monitor.config.model import (
     ScoreFrom,
     SourceConfig,
     Strict,
+    TopKConfig,
     TruthConfig,
     WideConfig,
 )
@@ -39,6 +40,7 @@ SECTIONS: Mapping[Pattern, type[Strict]] = MappingProxyType(
         ("sources", "*", "labels", "*"): LabelConfig,
         ("sources", "*", "labels", "*", "costs"): CostConfig,
         ("evaluation",): EvaluationConfig,
+        ("evaluation", "top_k"): TopKConfig,
         ("baseline",): BaselineConfig,
         ("rules", "*"): Rule,
         ("rules", "*", "match"): RuleMatch,

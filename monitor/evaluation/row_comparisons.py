@@ -30,11 +30,11 @@ from monitor.inference.rows_bootstrap import row_spreads
 from monitor.metrics import class_tables, cost
 from monitor.metrics.definition import Metric, Needs
 from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
-from monitor.metrics.selective import ON_ITEMS
 from monitor.metrics.top_k import ON_RANKED
 
 Rows = ProbabilityRows | RegressionRows
-COUNTED: frozenset[Needs] = frozenset({"items", "ranked"})
+OF_ITEMS: frozenset[Needs] = frozenset({"items", "ranked_items"})
+COUNTED: frozenset[Needs] = OF_ITEMS | {"ranked"}
 """Needs of the source as a whole that are counts: their metrics are those of labels, of other rows."""
 
 
@@ -43,16 +43,16 @@ class WholeSource:
     """What a source as a whole gives beside the counts of its labels, in one window.
 
     ``ranked`` are counts of the k highest-scored labels of each item, by k; ``rows`` whole rows of probabilities, or of
-    numbers; ``items`` counts of items, with the outcome 1 where no label acts.
+    numbers; ``items`` counts of items, by the metric whose value each has as its outcome.
     """
 
     ranked: Mapping[int, Counts] = field(default_factory=dict)
     rows: Rows | None = None
-    items: Counts | None = None
+    items: Mapping[str, Counts] = field(default_factory=dict)
 
     def of(self, metric: Metric) -> Counts | None:
         """The counts that a metric of ranks or items reads."""
-        return self.items if metric.needs == "items" else self.ranked.get(metric.rank or 0)
+        return self.items.get(metric.name) if metric.needs in OF_ITEMS else self.ranked.get(metric.rank or 0)
 
     def digest(self) -> str:
         """A hash of the rows, or else of the ranked counts: equal for equal rows; "" of nothing."""
@@ -122,8 +122,10 @@ def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig
 
 def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
     """The ordinary metric of ranked counts that a ranked metric is, and the evaluation with the bins of an ECE."""
-    same, others = ON_RANKED.get(name, ON_ITEMS.get(name, name)), other_binning(evaluation)
-    return ("ece", others[same]) if same in others else (same, evaluation)
+    same, others = ON_RANKED.get(name, "prevalence"), other_binning(evaluation)
+    if same not in others:
+        return same, evaluation
+    return "ece", others[same].model_copy(update={"bins": evaluation.top_k.bins})
 
 
 def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
@@ -133,7 +135,7 @@ def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: E
     baseline = material.baseline if material.in_baseline else None
     alone = replace(material, counts=() if counts is None else (counts,), baseline=baseline)
     found = compare(rule.model_copy(update={"metric": name}), alone, seen)
-    if rule.measure not in ON_ITEMS:
+    if METRICS[rule.measure].needs not in OF_ITEMS:
         return found
     # items have no score, and so no mean score to compare with what came true
     detail = {key: value for key, value in found.detail.items() if key not in ("promised", "kept")}
@@ -196,7 +198,9 @@ def estimates_of_whole(
     found = []
     for metric in mine:
         counts = whole.of(metric)
-        if metric.needs == "items" and counts is None:
+        if metric.needs in OF_ITEMS and counts is None:
+            continue
+        if metric.rank is not None and metric.rank not in evaluation.top_k.ks:
             continue
         if metric.needs not in COUNTED:
             interval, n = _interval(spreads.get(metric.name), evaluation), 0 if whole.rows is None else whole.rows.items

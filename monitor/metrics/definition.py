@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Direction = Literal["lower", "higher", "none"]
-Needs = Literal["counts", "bins", "items", "ranked", "rows", "regression"]
+Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "regression"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class Metric:
     ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN. ``direction`` says which
     values are better ("none": neither, as of lambda_v or a prevalence). ``needs`` says what it is computed from:
     ``counts``: :class:`~monitor.core.counts.Counts`; ``bins``: :class:`~monitor.core.counts.BinCounts`; ``items``: the
-    :class:`~monitor.core.counts.Counts` of items of which no label acts (1) or one does (0); ``ranked``: those of the
+    :class:`~monitor.core.counts.Counts` of items with one value each as the outcome (such as 1 where no label acts;
+    ``ranked_items``: a value of its ranks, such as its nDCG); ``ranked``: those of the
     ``rank`` highest-scored labels of each item; ``rows``:
     :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`.
     ``bands`` come best first; on a border the better one holds.

@@ -20,7 +20,8 @@ _NAMES: Mapping[Needs, str] = {
         "matthews_correlation misclassification_cost expected_cost expected_misclassification_cost aurc e_aurc "
         "automated_accuracy share_to_people excess_errors mutual_information"
     ),
-    "items": ("review_rate"),
+    "items": ("review_rate hamming_loss subset_loss"),
+    "ranked_items": ("ndcg_at_1 ndcg_at_3 ndcg_at_5"),
     "rows": (
         "class_mutual_information class_entropy score_entropy class_nll entropy_weighted_nll "
         "top1_accuracy macro_precision macro_recall "
@@ -43,8 +44,8 @@ NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for
 
 GIVES: Mapping[str, frozenset[Needs]] = {
     "multilabel": frozenset({"counts", "bins", "items"}),
-    "multiclass": frozenset({"counts", "bins", "items", "ranked", "rows"}),
-    "top_k": frozenset({"counts", "bins", "items", "ranked"}),
+    "multiclass": frozenset({"counts", "bins", "items", "ranked", "ranked_items", "rows"}),
+    "top_k": frozenset({"counts", "bins", "items", "ranked", "ranked_items"}),
     "regression": frozenset({"regression"}),
     "single_label": frozenset({"counts", "bins", "items"}),
 }
@@ -68,7 +69,7 @@ def can_give(kind: str, metric: str) -> bool:
     return NEEDS[metric] in GIVES[kind] and not (kind == "single_label" and metric in OF_OTHER_LABELS)
 
 
-WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "rows", "regression"})
+WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "ranked_items", "rows", "regression"})
 """Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""
 
 TOTALS: frozenset[str] = frozenset({"excess_errors"})

@@ -220,9 +220,6 @@ SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
 }
 """Metrics that are a share of rows: they have exact binomial limits."""
 
-ON_ITEMS: Mapping[str, str] = {"review_rate": "prevalence"}
-"""The metric of counts that each metric of items is, of counts of items."""
-
 OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"})
 """Metrics that look at the automated rows alone, whatever rows they are given."""
 

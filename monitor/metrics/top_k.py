@@ -14,6 +14,8 @@ from monitor.metrics.calibration import CALIBRATION_BANDS, ace, brier, equal_wid
 from monitor.metrics.definition import Band, Direction, Metric
 
 RANKS = (1, 3, 5)
+BINS = 10
+"""Of an ECE of the k highest scores, as in the paper, unless the configuration says another number."""
 
 
 def precision_at(counts: Counts) -> float | None:
@@ -34,14 +36,19 @@ ON_RANKED: Mapping[str, str] = {f"{kind}_at_{k}": same for k in RANKS for kind, 
 """The metric of counts that each of :data:`REGISTERED` is, of the counts of rank 1 to k: its law holds here too."""
 
 _KINDS: tuple[tuple[str, str, Callable[[Counts], float | None], Direction, tuple[Band, ...]], ...] = (
-    ("ece", "ECE", equal_width_ece, "lower", CALIBRATION_BANDS),
-    ("ace", "ACE", ace, "lower", CALIBRATION_BANDS),
+    ("ece", "ECE", lambda counts: equal_width_ece(counts, BINS), "lower", CALIBRATION_BANDS),
+    ("ace", "ACE", lambda counts: ace(counts, BINS), "lower", CALIBRATION_BANDS),
     ("brier", "Brier", brier, "lower", ()),
     ("nll", "NLL", nll, "lower", ()),
     ("precision", "P", precision_at, "higher", ()),
 )
-REGISTERED: tuple[Metric, ...] = tuple(
-    Metric(f"{kind}_at_{k}", f"{title}@{k}", point, direction, bands, "ranked", rank=k)
-    for k in RANKS
-    for kind, title, point, direction, bands in _KINDS
+REGISTERED: tuple[Metric, ...] = (
+    *(
+        Metric(f"{kind}_at_{k}", f"{title}@{k}", point, direction, bands, "ranked", rank=k)
+        for k in RANKS
+        for kind, title, point, direction, bands in _KINDS
+    ),
+    *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", precision_at, "higher", needs="ranked_items", rank=k) for k in RANKS),
+    Metric("hamming_loss", "Hamming loss", precision_at, "lower", needs="items"),
+    Metric("subset_loss", "Subset loss", precision_at, "lower", needs="items"),
 )

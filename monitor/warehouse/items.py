@@ -7,8 +7,9 @@ is true.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
@@ -26,6 +27,8 @@ ITEM_BAD_ROWS = (RejectReason.NO_TRUE_LABEL, RejectReason.SEVERAL_TRUE_LABELS)
 @dataclass(frozen=True, slots=True)
 class RankedStatements(Statements):
     """Of a source of kind ``top_k``: labels are ranked within their item, the highest score first, then by name."""
+
+    item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
 
     def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
         """The counts per (rank, predicted, automated, cell), all labels together.
@@ -46,6 +49,30 @@ class RankedStatements(Statements):
         placed = self._placed(latest=latest)
         facts = sa.select(placed).where(self._within(placed, rank)).subquery("facts")
         return self._dependence_of(facts, within, by_label=False)
+
+    def _item_facts(self, *, latest: bool) -> Subquery:
+        """The rows with their place, and with the place that they would have if the true labels came first."""
+        facts = self._facts(latest=latest)
+        order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
+        rank, best = (
+            sa.func.row_number().over(partition_by=facts.c.item, order_by=[*first, *order])
+            for first in ([], [facts.c.y.desc()])
+        )
+        return sa.select(facts, rank.label("rank"), best.label("best")).subquery("twice_placed")
+
+    def _item_values(self, facts: Subquery) -> dict[str, Expression]:
+        """And the nDCG of the k highest-scored labels: sum y / log2(1 + place) over its largest possible value."""
+
+        def gain(place: Expression, rank: int) -> Expression:
+            cases = ((place == sa.literal_column(str(k)), facts.c.y * _discount(k)) for k in range(1, rank + 1))
+            return sa.func.sum(sa.cast(sa.case(*cases, else_=ZERO), sa.Double))
+
+        found = Statements._item_values(self, facts)
+        for rank in RANKS:
+            ideal = gain(facts.c.best, rank)
+            none = sa.cast(ZERO, sa.Double)
+            found[f"ndcg_at_{rank}"] = sa.case((ideal > ZERO, gain(facts.c.rank, rank) / ideal), else_=none)
+        return found
 
     def _placed(self, *, latest: bool) -> Subquery:
         facts = self._facts(latest=latest)
@@ -184,6 +211,10 @@ class NumberStatements(Statements):
             (false_or_null(finite["actual"]), RejectReason.OUTCOME_NOT_FINITE),
             *self._weight_reasons(),
         ]
+
+
+def _discount(place: int) -> Expression:
+    return sa.literal_column(repr(1 / math.log2(1 + place)))
 
 
 def _one_truth(rows: Subquery) -> Expression:

@@ -98,9 +98,9 @@ class Reading:
     are not independent. ``versions`` counts rows by model version ({} without that column),
     ``rows`` all rows behind the counts, ``quality`` those set aside, and which segments were left out.
 
-    ``items`` are the counts of items, with the outcome 1 where no label acts. By the kind of the source also:
-    ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows of
-    probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
+    ``items`` are the counts of items by metric, each item with its value as the outcome. By the kind of the source
+    also: ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows
+    of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     ``rejected`` are the rows of the window behind ``quality`` but for duplicates, by label, score and outcome.
     """
 
@@ -113,7 +113,7 @@ class Reading:
     quality: tuple[RejectedRows, ...]
     rows: int
     ranked: Mapping[int, Counts] = field(default_factory=dict)
-    items: Counts | None = None
+    items: Mapping[str, Counts] = field(default_factory=dict)
     whole: ProbabilityRows | None = None
     numbers: RegressionRows | None = None
     rejected: tuple[RejectedCell, ...] = ()
@@ -413,19 +413,23 @@ class _Reader:
                 found[rank] = within.with_design_effect(effect)
         return found
 
-    def _items(self, *, latest: bool) -> Counts | None:
-        """The counts of items, with the outcome 1 where no label acts; items of one cluster are dependent."""
+    def _items(self, *, latest: bool) -> dict[str, Counts]:
+        """The counts of items by metric, each with its value as the outcome; items of one cluster are dependent."""
         statements = self.statements
         if not self.whole:
-            return None
-        columns = self._fetch(statements.item_groups(latest=latest))
-        if not columns["n"][0]:
-            return None
-        counts = counts_from_groups({**columns}, score_is="probability_of_label")
-        if not statements.layout.has("cluster"):
-            return counts
-        sums = ClusterSums.of(_row(self._fetch(statements.item_dependence(latest=latest)), 0))
-        return counts.with_design_effect(design_effect(sums))
+            return {}
+        sums = self._fetch(statements.item_groups(latest=latest))
+        if not sums["n"][0]:
+            return {}
+        nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
+        found = {}
+        for name in statements.item_metrics:
+            columns = {**nothing, **{key: sums[key] for key in ("n", "w", "w2")}, "wy": sums[name]}
+            found[name] = counts_from_groups({**columns}, score_is="probability_of_label")
+            if statements.layout.has("cluster"):
+                clustered = self._fetch(statements.item_dependence(name, latest=latest))
+                found[name] = found[name].with_design_effect(design_effect(ClusterSums.of(_row(clustered, 0))))
+        return found
 
     def _effect(self, dependence: Callable[..., sa.Select[Any]]) -> float:
         """Rows of one item are dependent, and so are rows of one cluster; ``dependence`` takes what rows share."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
@@ -42,6 +42,8 @@ _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is
 @dataclass(frozen=True, slots=True)
 class Statements:
     """Every statement about one source in one window. ``now`` decides which dates lie in the future."""
+
+    item_metrics: ClassVar[tuple[str, ...]] = ("review_rate", "hamming_loss", "subset_loss")
 
     source: SourceConfig
     layout: Layout
@@ -168,15 +170,17 @@ class Statements:
         return sa.select(*outer_keys, *totals).group_by(*outer_keys)
 
     def item_groups(self, *, latest: bool) -> sa.Select[Any]:
-        """The counts of items: the outcome is 1 where no label of theirs acts, and every score is 0."""
-        items = self._items(latest=latest)
-        none: Expression = ZERO
-        keys = [none.label(name) for name in _KEYS]
-        return sa.select(*keys, *self._sums(items))
+        """(n, w, w2, and a sum of w y for each metric of items, by its name): one row, each item with its values y."""
+        items, bounded = self._items(latest=latest), not self.layout.has("weight")
+        exact = self.dialect.exact_sum
+        sums = {name: exact(items.c.w * items.c[name], bounded=bounded) for name in self.item_metrics}
+        weights = {"w": exact(items.c.w, bounded=bounded), "w2": exact(items.c.w * items.c.w, bounded=bounded)}
+        named = (value.label(name) for name, value in (weights | sums).items())
+        return sa.select(sa.func.count().label("n"), *named).select_from(items)
 
-    def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
-        """As :meth:`dependence` within clusters, of items."""
-        return self._dependence_of(self._items(latest=latest), ("cluster",), by_label=False)
+    def item_dependence(self, metric: str, *, latest: bool) -> sa.Select[Any]:
+        """As :meth:`dependence` within clusters, of items with their value of a metric."""
+        return self._dependence_of(self._items(metric, latest=latest), ("cluster",), by_label=False)
 
     def pairs(self, most: int, *, latest: bool) -> sa.Select[Any]:
         """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
@@ -341,16 +345,39 @@ class Statements:
         computed = [column.label(name) for name, column in columns.items()]
         return sa.select(*kept, *segments, *computed).subquery("facts")
 
-    def _items(self, *, latest: bool) -> Subquery:
-        """One row an item, as facts: y is 1 where no label acts. The largest weight and cluster of its rows are its."""
-        facts = self._facts(latest=latest)
-        left = sa.cast(ONE - sa.func.max(facts.c.automated), sa.Double)
+    def _items(self, outcome: str | None = None, *, latest: bool) -> Subquery:
+        """One row an item with its value of each metric of items, and the largest weight and cluster of its rows.
+
+        ``outcome`` is the metric whose values are called y as well: one level less of subqueries, of which SQLite's
+        parser takes few.
+        """
+        facts = self._item_facts(latest=latest)
         score: Expression = sa.cast(ZERO, sa.Double)
-        columns = {"s": score, "y": left, "w": sa.func.max(facts.c.w)}
+        values = self._item_values(facts)
+        columns = {"s": score, "w": sa.func.max(facts.c.w), **values}
+        if outcome is not None:
+            columns["y"] = values[outcome]
         if "cluster" in facts.c:
             columns["cluster"] = sa.func.max(self.dialect.ordered(facts.c.cluster))
         named = [column.label(name) for name, column in columns.items()]
         return sa.select(facts.c.item, *named).group_by(facts.c.item).subquery("items")
+
+    def _item_facts(self, *, latest: bool) -> Subquery:
+        """The rows of which the values of items are made."""
+        return self._facts(latest=latest)
+
+    def _item_values(self, facts: Subquery) -> dict[str, Expression]:
+        """The value of each metric of items, of the rows of one item."""
+        told = facts.c.predicted
+        wrong: Expression = ONE - facts.c.y
+        if self.source.score_is == "probability_of_label":
+            wrong = told * (ONE - facts.c.y) + (ONE - told) * facts.c.y
+        wrong = sa.cast(wrong, sa.Double)
+        return {
+            "review_rate": sa.cast(ONE - sa.func.max(facts.c.automated), sa.Double),
+            "hamming_loss": sa.func.sum(wrong) / sa.func.count(),
+            "subset_loss": sa.func.max(wrong),
+        }
 
     # --- expressions
 

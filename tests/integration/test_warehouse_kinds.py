@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from sklearn import metrics as sk
 
 from benchmarks.cluster_sums import sums_of_rows
 from monitor.config.model import SourceConfig
@@ -21,6 +22,7 @@ from monitor.core.rejection import Read, rejections
 from monitor.core.rows import ProbabilityRows
 from monitor.inference.dependence import design_effect
 from monitor.metrics.selective import review_rate
+from monitor.metrics.top_k import precision_at
 from monitor.warehouse import whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
 from tests.conftest import Loader
@@ -139,12 +141,13 @@ def test_items_of_which_no_label_acts_are_counted_alike_in_every_engine(
     left = np.array([not each for each in acts.values()], dtype=float)
     assert 0.2 < left.mean() < 0.8
     sums = sums_of_rows(np.zeros(len(w)), left, [cluster[item] for item in acts], w)
-    for engine, reading in read_all(load(rows), config).items():
-        assert reading.items is not None, engine
-        assert reading.items.rows == 90
-        assert review_rate(reading.items) == pytest.approx(np.average(left, weights=w)), engine
-        assert reading.items.design_effect == pytest.approx(design_effect(sums)), engine
-        assert float(reading.items.w2.sum()) == pytest.approx((w**2).sum()), engine
+    earlier = [row | {"resolved_at": INSIDE - timedelta(hours=1), "score": 0.99} for row in rows[:8]]  # corrected later
+    for engine, reading in read_all(load([*rows, *earlier]), config).items():
+        found = reading.items["review_rate"]
+        assert found.rows == 90
+        assert review_rate(found) == pytest.approx(np.average(left, weights=w)), engine
+        assert found.design_effect == pytest.approx(design_effect(sums)), engine
+        assert float(found.w2.sum()) == pytest.approx((w**2).sum()), engine
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -174,10 +177,35 @@ def test_sums_by_pair_of_labels_are_those_of_the_rows_in_every_engine(load: Load
             assert {name: float(found[name][k]) for name in expected} == pytest.approx(expected), (engine, a, b)
 
 
+@pytest.mark.parametrize("kind", ["multilabel", "top_k"])
+def test_losses_and_gains_of_items_are_those_of_scikit_learn_in_every_engine(load: Loader, kind: str) -> None:
+    rng = np.random.default_rng(9)
+    rows = [
+        row | {"actual": float(rng.random() < 0.3)} for row in items(60, seed=6)
+    ]  # with ties, and items without truth
+    score, truth = (
+        np.array([[r[key] for r in rows[k : k + 4]] for k in range(0, 240, 4)]) for key in ("score", "actual")
+    )
+    told = score >= 0.5
+    assert (truth.sum(axis=1) == 0).any()
+    expected = {
+        "hamming_loss": sk.hamming_loss(truth.astype(int), told.astype(int)),
+        "subset_loss": sk.zero_one_loss(truth.astype(int), told.astype(int)),
+    }
+    # of tied scores the label first by its bytes, as everywhere
+    order = np.argsort(np.argsort([label.encode() for label in LABELS]))
+    broken = score - 1e-6 * order
+    for k in (1, 3, 5) if kind == "top_k" else ():
+        expected[f"ndcg_at_{k}"] = sk.ndcg_score(truth, broken, k=k)
+    for engine, reading in read_all(load(rows), source(kind=kind)).items():
+        found = {name: precision_at(counts) for name, counts in reading.items.items() if name != "review_rate"}
+        assert found == pytest.approx(expected), engine
+
+
 def test_without_rows_there_is_no_share_of_items(load: Loader) -> None:
     outside = [row | {"resolved_at": WEEK.start - timedelta(days=3)} for row in items(3)]
     for engine, reading in read_all(load(outside), source()).items():
-        assert reading.items is None, engine
+        assert reading.items == {}, engine
 
 
 def test_multiclass_gives_whole_rows_of_probabilities(load: Loader) -> None:
