@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from monitor.core.windows import week
+from monitor.operations.annotate import NewAnnotation, annotate
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
@@ -28,6 +29,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         for name in WEEKS[7:12]:
             run_window(monitor, week(name, zone), act="never" if name < WEEKS[10] else "auto")
         change_switch(monitor, "tickets", "steady", enable=False, by="ann", reason="looked <b>odd</b>")
+        note = NewAnnotation("tickets", None, week(WEEKS[9], zone).start, "prompt <i>v7</i>", "ann")
+        annotate(monitor.store, note, monitor.clock)
         change_switch(monitor, "tickets", HOSTILE, enable=True, by="ann", reason="why not")
     with running(Place(world.folder, world.store_url, {}), CALMON_WAREHOUSE_URL=world.warehouse_url) as found:
         yield found

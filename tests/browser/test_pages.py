@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -205,6 +206,33 @@ def test_a_comparison_shows_the_stored_numbers_of_both_weeks_significant_ones_fi
     assert page.locator("circle title").count() > 5
 
 
+QUESTIONS = (
+    ("what is worst", (), ".grid-table tbody tr", "slipping"),
+    ("which labels got worse since", ("compared",), "table.differences", "worse"),
+    ("is one side better", ("Compare",), "table.differences", "Adjusted p"),
+    ("who turned it off", ("steady",), "main", "disabled: looked <b>odd</b>"),
+    ("what did automation cost", ("Automation",), "main", "Errors beyond those that scores claimed"),
+    ("why is it in breach", ("slipping",), "details.verdict", "How often|Therefore"),
+    ("which scores", ("slipping",), "#scores", "Scores of"),
+    ("which segment", ("slipping",), "#segments", "ECE by segment"),
+    ("which incidents are open", ("Incidents",), "main", "open"),
+    ("the wrong items", ("slipping", "The items behind it"), "table", "slipping"),
+)
+
+
+@pytest.mark.parametrize(("question", "clicks", "place", "answer"), QUESTIONS, ids=[each[0] for each in QUESTIONS])
+def test_a_question_of_an_ml_lead_is_answered_in_two_clicks(
+    opened: Opened, service: Running, question: str, clicks: tuple[str, ...], place: str, answer: str
+) -> None:
+    page = opened.page
+    page.goto(service.url)
+    for name in clicks:
+        page.get_by_role("link", name=name).first.click()
+    found = "\n".join(page.locator(place).all_inner_texts())
+    assert any(part in found for part in answer.split("|")), f"{question}: {found[:300]}"
+    assert len(clicks) <= 2
+
+
 def expected(outcomes: set[str]) -> str:
     """The letters that a cell of these outcomes may have."""
     if "breach" in outcomes:
@@ -229,6 +257,18 @@ def test_the_overview_s_filters_are_in_its_address_and_its_tables_are_csv(opened
         lines = list(csv.DictReader(io.StringIO(client.get("/?state=breach&csv=grid").text)))
     assert "".join(line["band"].removeprefix("band ") for line in lines) == shown
     assert {line["label"] for line in lines} == {"slipping"}
+
+
+def test_hostile_names_are_text_on_every_page(opened: Opened, service: Running) -> None:
+    page = opened.page
+    for address in ("automation", f"label/tickets/{quote(HOSTILE, safe='')}", "annotations", "", "compare"):
+        page.goto(f"{service.url}/{address}")
+        assert page.locator("img, main i").count() == 0
+        assert page.title() != "gone"
+    page.goto(f"{service.url}/label/tickets/{quote(HOSTILE, safe='')}")
+    assert page.get_by_role("heading", level=1).inner_text() == f"tickets/{HOSTILE}"
+    page.goto(service.url)
+    assert "prompt <i>v7</i>" in page.locator("main").inner_text()
 
 
 def test_the_switches_are_listed_with_who_and_why(opened: Opened, service: Running) -> None:

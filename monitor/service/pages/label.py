@@ -17,7 +17,17 @@ from monitor.core import documents
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.page_paths import label_path
-from monitor.core.records import Estimate, Incident, Interval, Subject, TimelineEvent, Verdict, Where, Window
+from monitor.core.records import (
+    Estimate,
+    Incident,
+    Interval,
+    Subject,
+    SwitchEvent,
+    TimelineEvent,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.core.wording import advice, plain_words
 from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.metrics.registry import METRICS
@@ -42,6 +52,7 @@ from monitor.service.problems import ProblemReason, RequestRefused
 Series = tuple[str, Where]
 STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"))
 BASELINE = "baseline"
+_SWITCHED = frozenset({"disabled", "enabled", "blocked", "unblocked"})
 FLAGS, SEGMENTS, SEGMENT_WEEKS = 60, 24, 26
 
 
@@ -265,14 +276,19 @@ def _spans(seen: LabelHistory) -> Iterator[SwitchSpan]:
 
 
 def _events(seen: LabelHistory) -> list[LabelEvent]:
-    """The timeline, incidents, and changes of the switch by people, oldest first, numbered."""
+    """The timeline, incidents, and changes of the label's own switch, oldest first, numbered."""
     source, label, store = seen.subject.source, seen.subject.label, seen.asked.store
     since, until = seen.windows[0].start, max(seen.windows[-1].end, seen.asked.now)
     found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
     for incident in store.incidents_of_label(source, label, since=since):
         found += _incident_events(incident, seen.asked.request.root)
+    found += [_switch_event(e) for e in store.switch_events(source, label) if e.at >= since and e.kind in _SWITCHED]
     ordered = sorted(found, key=lambda event: (event.at, event.kind, event.text))
     return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
+
+
+def _switch_event(event: SwitchEvent) -> LabelEvent:
+    return LabelEvent(event.at, "automation", f"{event.kind}: {event.reason}", event.actor)
 
 
 def _timeline_event(event: TimelineEvent) -> LabelEvent:
