@@ -395,12 +395,16 @@ MAKES_A_HISTORY = {("db", "init")}
 NEEDS_NO_CONFIGURATION = {("version",)}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [w for w in LEAVES if w not in READ_THE_HISTORY_ONLY | MAKES_A_HISTORY | NEEDS_NO_CONFIGURATION],
-    ids=" ".join,
-)
-@pytest.mark.parametrize("config", [None, "version: 2"], ids=["no alerts.yaml", "a broken one"])
+WITHOUT_CONFIGURATION = [
+    pytest.param(words, config, id=f"{kind}-{' '.join(words)}")
+    for kind, config in (("no alerts.yaml", None), ("a broken one", "version: 2"))
+    for words in LEAVES
+    if words not in READ_THE_HISTORY_ONLY | MAKES_A_HISTORY | NEEDS_NO_CONFIGURATION
+    and (kind, words) != ("no alerts.yaml", ("demo",))  # it brings its own: test_demo.py
+]
+
+
+@pytest.mark.parametrize(("words", "config"), WITHOUT_CONFIGURATION)
 def test_without_a_configuration_no_command_leaves_a_file_behind(
     words: tuple[str, ...], config: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
