@@ -327,6 +327,7 @@ class Store:
     switch = _reading(switch_rows.switch)
     switch_events = _reading(switch_rows.events)
     switch_events_of = _reading(switch_rows.events_of)
+    switch_changes = _reading(switch_rows.changes)
 
     def apply_switch(
         self,

@@ -54,6 +54,19 @@ def events(
     return [_event(row) for row in connection.execute(statement.order_by(table.c.id)).mappings()]
 
 
+def changes(
+    connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, since: datetime
+) -> list[SwitchEvent]:
+    """What was turned off and on, and which scores were blocked, from ``since`` on, in order; no renewal of a lease."""
+    table = tables.switch_events
+    wanted = [table.c.at >= since, table.c.kind.in_(["disabled", "enabled", "blocked", "unblocked"])]
+    if source is not None:
+        wanted.append(table.c.source == source)
+    if label is not ANY:
+        wanted.append(table.c.label == label_key(label))
+    return [_event(row) for row in connection.execute(select(table).where(*wanted).order_by(table.c.id)).mappings()]
+
+
 def events_of(connection: Connection, beginning: str) -> list[SwitchEvent]:
     """The changes whose key begins so, in order."""
     table = tables.switch_events

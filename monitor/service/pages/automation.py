@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -10,23 +10,24 @@ from typing import Any
 
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import effective
-from monitor.config.model import Config
-from monitor.core.records import SCHEDULES, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.config.model import CostConfig
+from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
 from monitor.history.values import ANY
 from monitor.report.figures import automation_work as drawings
 from monitor.report.figures.automation_work import LabelWork, Work, together
-from monitor.report.newest import newest_verdicts
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
 Key = tuple[str, str | None]
 SPANS = {"13": 13, "26": 26, "52": 52}
 CHANGES_SHOWN = 100
+LOOKS_BACK = timedelta(weeks=12)
 _PREDICTED: tuple[str, Where] = ("shortfall", "predicted")
 _PROMISED: tuple[str, Where] = ("shortfall", "automated")
-_KEPT: tuple[str, Where] = ("accuracy", "automated")
+_KEPT: tuple[str, Where] = ("automated_accuracy", "all")
 _EXCESS: tuple[str, Where] = ("excess_errors", "all")
-_SERIES = (_PREDICTED, _PROMISED, _KEPT, _EXCESS)
+_READ = ((_PREDICTED, _PROMISED), (_KEPT, _EXCESS))
+"""What is read together: every metric of a group in every population of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,15 @@ def _switches(asked: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str,
 
 def _states(asked: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
     """What the rules say of every label, by the name of each newest window, weeks before days."""
+    newest: dict[tuple[Schedule, str], datetime] = {}
+    for row in asked.store.readings_seen(asked.now - LOOKS_BACK, asked.now):  # newest first
+        newest.setdefault((row["schedule"], row["source"]), row["window_start"])
     by_window: dict[str, list[Verdict]] = {}
     for schedule in SCHEDULES:
-        for verdict in newest_verdicts(asked.store, schedule, asked.config.sources):
-            by_window.setdefault(verdict.window.name, []).append(verdict)
+        for start in sorted({at for (kind, _), at in newest.items() if kind == schedule}, reverse=True):
+            sources = [source for (kind, source), at in newest.items() if (kind, at) == (schedule, start)]
+            for verdict in asked.store.verdict_lines(schedule, [start], sources):
+                by_window.setdefault(verdict.window.name, []).append(verdict)
     return [
         (name, {(subject.source, subject.label): state for subject, state in states_of(mine).items()})
         for name, mine in by_window.items()
@@ -113,22 +119,20 @@ def _work(asked: PageContext, weeks: Sequence[Window], source: str, label: str) 
     places = {window.start: place for place, window in enumerate(weeks)}
     for name in [source] if source in asked.config.sources else asked.config.sources:
         labels = [label] if label else sorted(each for each in asked.store.known_labels(name) if each is not None)
-        numbers = asked.store.grid_numbers([w.start for w in weeks], name, labels, _SERIES, schedule="weekly")
         on = _shares_on(asked, name, labels, weeks)
-        for (start, key), rows in groupby(sorted(numbers, key=_place), key=_place):
+        by_label: dict[tuple[datetime, str], dict[tuple[str, str], Any]] = {}
+        for series in _READ:
+            for row in asked.store.grid_numbers([w.start for w in weeks], name, labels, series, schedule="weekly"):
+                by_label.setdefault((row.window_start, row.label), {})[row.metric, row.population] = row
+        for (start, key), of in by_label.items():
             place = places[start]
-            found[place].append(_label_work(list(rows), on[key][place], asked.config, name))
+            found[place].append(_label_work(of, on[key][place], asked.config.sources[name].costs_of(key)))
     return found
 
 
-def _place(row: Any) -> tuple[datetime, str]:
-    return row.window_start, row.label
-
-
-def _label_work(rows: Sequence[Any], on: float, config: Config, source: str) -> LabelWork:
-    by = {(row.metric, row.population): row for row in rows}
-    predicted, promised, kept, excess = (by.get(each) for each in _SERIES)
-    costs = config.sources[source].costs_of(rows[0].label)
+def _label_work(of: Mapping[tuple[str, str], Any], on: float, costs: CostConfig | None) -> LabelWork:
+    predicted, promised = of.get(_PREDICTED), of.get(_PROMISED)
+    kept, excess = of.get(_KEPT), of.get(_EXCESS)
     accuracy = None if kept is None else kept.value
     gap = None if promised is None else promised.value
     return LabelWork(
@@ -149,7 +153,8 @@ def _shares_on(
 ) -> dict[str, list[float]]:
     """Of each label the share of each week in which automation was on."""
     steps: dict[str, list[Any]] = {}
-    for step in asked.store.switch_steps(source):
+    since = weeks[0].start - 2 * asked.config.automation.lease  # whatever holds then was renewed since
+    for step in asked.store.switch_steps(source, since=since):
         steps.setdefault(step.label, []).append(step)
     whole, end = steps.get("", []), min(weeks[-1].end, asked.now)
     found = {}
@@ -185,9 +190,7 @@ def _changes(asked: PageContext, weeks: Sequence[Window], source: str, label: st
     """Changes from on to off and back, and of blocked scores, newest first."""
     if not weeks:
         return []
-    found = asked.store.switch_events(source or None, label or ANY, since=weeks[0].start)
-    kinds = ("disabled", "enabled", "blocked", "unblocked")
-    return [e for e in reversed(found) if e.at >= weeks[0].start and e.kind in kinds]
+    return asked.store.switch_changes(source or None, label or ANY, since=weeks[0].start)[::-1]
 
 
 def _table(lines: Sequence[SwitchTableRow]) -> Table:
