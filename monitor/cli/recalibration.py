@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from monitor.config.model import Config
 from monitor.core import windows
 from monitor.core.records import Interval, Subject, Window
 from monitor.history.store import Store
+from monitor.operations.ask_warehouse import NothingToAsk
 from monitor.operations.compare_scores import NothingToCompare, compare_scores, sources_with_constructions
 from monitor.operations.recalibrate import (
     FittingRows,
@@ -25,8 +27,10 @@ from monitor.operations.recalibrate import (
     recalibrate,
     sources_with,
 )
+from monitor.operations.recalibrate_ranks import RecalibratedRanks, recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.compare_constructions import Compared
+from monitor.recalibration.fitting import CannotFit
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import apply_one
 from monitor.report.console import plain_table
@@ -53,6 +57,9 @@ def recalibrate_command(
     sql: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Print the map as an SQL expression of this column, no tables.")
     ] = None,
+    top_k: Annotated[
+        bool, typer.Option("--top-k", help="One map for the k highest scores of items, read from the warehouse.")
+    ] = False,
     json_output: cli.JsonFlag = False,
 ) -> None:
     """Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.
@@ -62,6 +69,11 @@ def recalibrate_command(
     """
     if sql is not None and json_output:
         raise cli.fail("--sql and --json: give one of them", cli.USAGE)
+    if top_k:
+        if label is not None or baseline or weeks != 1 or sql is not None:
+            raise cli.fail("--top-k is about all labels of one week: leave out --label, --weeks, --baseline, --sql", 2)
+        _of_ranks(source, week, method, out, json_output=json_output)
+        return
     with cli.store() as store:
         config = cli.configuration()
         try:
@@ -83,6 +95,39 @@ def recalibrate_command(
     elif out is not None and found.score_map is not None:
         cli.write(out, found.score_map.to_json() + "\n")
         cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
+
+
+def _of_ranks(
+    source: str | None, week: str | None, method: MethodOption, out: Path | None, *, json_output: bool
+) -> None:
+    """One map of the rows of the largest k, its table before and after by k, and the file."""
+    with cli.monitor(writes=False) as opened:
+        cli.check_source(opened.config, source)
+        window = cli.window_of(opened.config, "weekly", week)
+        try:
+            found = recalibrate_ranks(opened, source, window, None if method == "auto" else method)
+        except (NothingToAsk, NothingToFit, CannotFit) as error:
+            raise cli.fail(str(error)) from error
+    if json_output:
+        about = {"source": found.source, "week": window.name, "rows": found.score_map.rows, **asdict(found.gain)}
+        typer.echo(json.dumps(about | {"map": json.loads(found.score_map.to_json())}, indent=1, allow_nan=False))
+    else:
+        _show_ranks(found)
+    if out is not None:
+        cli.write(out, found.score_map.to_json() + "\n")
+        cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
+
+
+def _show_ranks(found: RecalibratedRanks) -> None:
+    (title,) = cli.cells(f"{found.source}, {found.score_map.fitted_on}: {found.gain.method}, one map for all ranks")
+    table = plain_table("k", "", "ECE@k", "Brier@k", "NLL@k", "P@k", title=title)
+    for before, after in zip(found.gain.before, found.gain.after, strict=True):
+        for which, one in (("before", before), ("after", after)):
+            numbers = (_number(value) for value in (one.ece, one.brier, one.nll, one.precision))
+            table.add_row(f"{one.k}", which, *numbers)
+    cli.out.print(table)
+    kept = "after: on rows that the map had not seen. It keeps the order of an item's labels, and so nDCG@k"
+    cli.out.print(kept, markup=False, highlight=False, soft_wrap=True)
 
 
 def _material(

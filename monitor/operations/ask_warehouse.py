@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from monitor.context import Monitor
+from monitor.core.counts import Counts
 from monitor.core.records import Window
 from monitor.metrics.cost_matrix import CheapestFallback, cheapest_fallback, matrix_of
 from monitor.metrics.dependencies import Dependencies, label_dependencies
@@ -38,6 +39,15 @@ def cheapest_of_classes(
     if found is None:
         raise NothingToAsk(f"{name} has no rows in {window.name}")
     return name, found
+
+
+def ranked_of(monitor: Monitor, source: str | None, window: Window) -> tuple[str, Mapping[int, Counts]]:
+    """The source and the counts of its k highest scores by k. Raises :class:`NothingToAsk`, and as a reading does."""
+    name = _one(monitor, source, ("top_k", "multiclass"))
+    found = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).ranked
+    if not found:
+        raise NothingToAsk(f"{name} has no rows in {window.name}")
+    return name, {k: counts for k, counts in found.items() if k in monitor.config.evaluation.top_k.ks}
 
 
 def _one(monitor: Monitor, source: str | None, kinds: tuple[str, ...]) -> str:

@@ -102,3 +102,18 @@ def test_the_cheapest_threshold_of_classes_takes_a_cost_matrix(world: World, tmp
     assert "'spam'" in unknown.stderr
     path.write_text("- 1\n", encoding="utf-8")
     assert "is no cost matrix" in ask(world, "cheapest-threshold", "--costs", str(path)).stderr
+
+
+def test_one_map_for_the_highest_scores_shows_each_k_before_and_after(world: World, tmp_path: Path) -> None:
+    found = document(world, "recalibrate", "--source", "mails", "--top-k", "--method", "temperature")
+    assert [one["k"] for one in found["before"]] == [1, 3, 5]
+    probability = scored()["score"].to_numpy().reshape(ITEMS, 4)
+    true = scored()["actual"].to_numpy().reshape(ITEMS, 4).argmax(axis=1)
+    assert found["before"][0]["precision"] == pytest.approx((probability.argmax(axis=1) == true).mean())
+    assert [one["precision"] for one in found["after"]] == pytest.approx([one["precision"] for one in found["before"]])
+    assert found["after"][0]["nll"] < found["before"][0]["nll"], "scores are too confident"
+    shown = ask(world, "recalibrate", "--top-k", "--out", str(tmp_path / "map.json"))
+    assert "ECE@k" in shown.stdout
+    assert json.loads((tmp_path / "map.json").read_text("utf-8"))["source"] == "mails"
+    refused = ask(world, "recalibrate", "--top-k", "--label", "billing")
+    assert refused.exit_code == 2

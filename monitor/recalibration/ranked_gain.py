@@ -1,0 +1,76 @@
+"""Recalibration of the k highest scores of items: one map fitted jointly on their rows, before and after by k."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from monitor.core.counts import Counts, pool
+from monitor.metrics.calibration import brier, equal_width_ece, nll
+from monitor.metrics.top_k import precision_at
+from monitor.recalibration.gain import FOLDS, Fold, held_out, shared_out
+from monitor.recalibration.score_map import Method
+
+_KEY = ("cell", "predicted", "automated")
+_SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuality:
+    """The k highest scores of each item: textbook ECE@k, Brier@k, NLL@k and P@k; None without rows."""
+
+    k: int
+    ece: float | None
+    brier: float | None
+    nll: float | None
+    precision: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankedGain:
+    """One method: each k before, and after by maps that had not seen the rows."""
+
+    method: Method
+    before: tuple[RankedQuality, ...]
+    after: tuple[RankedQuality, ...]
+
+
+def ranked_gain(method: Method, ranked: Mapping[int, Counts], rng: np.random.Generator, bins: int = 10) -> RankedGain:
+    """What one joint map is worth for each k. Ullah et al., extreme multi-label classification.
+
+    ``ranked`` are counts of the rows of rank 1 to k, by k. The map of a fold is fitted on the rows of the largest k of
+    the other folds, whatever their rank, so that it keeps the order of an item's labels: P@k stays as it is, and so
+    does nDCG@k. Raises :class:`~monitor.recalibration.fitting.CannotFit`.
+    """
+    ks = sorted(ranked)
+    bands = [ranked[ks[0]], *(_without(ranked[k], ranked[less]) for less, k in pairwise(ks))]
+    shared = [shared_out(band.take(band.w > 0), FOLDS, rng) if band.w.any() else [] for band in bands]
+    moved: list[list[Counts]] = [[] for _ in bands]
+    for turn in range(FOLDS):
+        rest = pool([folds[turn].rest for folds in shared if folds])
+        for place, folds in enumerate(shared):
+            if folds:
+                moved[place] += held_out(method, [Fold(folds[turn].held, rest)])
+    before = tuple(_quality(k, bands[: place + 1], bins) for place, k in enumerate(ks))
+    after = tuple(_quality(k, [c for part in moved[: place + 1] for c in part], bins) for place, k in enumerate(ks))
+    return RankedGain(method, before, after)
+
+
+def _quality(k: int, parts: Sequence[Counts], bins: int) -> RankedQuality:
+    whole = pool(parts)
+    return RankedQuality(k, equal_width_ece(whole, bins), brier(whole), nll(whole), precision_at(whole))
+
+
+def _without(whole: Counts, part: Counts) -> Counts:
+    """The groups of a sample less those of a part of it."""
+    keys = [np.stack([getattr(each, name).astype(np.int64) for name in _KEY], axis=1) for each in (whole, part)]
+    place = {tuple(key): index for index, key in enumerate(keys[0].tolist())}
+    index = np.array([place[tuple(key)] for key in keys[1].tolist()], dtype=np.intp)
+    sums = {name: getattr(whole, name).copy() for name in _SUMS}
+    for name in _SUMS:
+        sums[name][index] -= getattr(part, name)
+    left = sums["n"] > 0
+    return replace(whole, **sums).take(left)
