@@ -63,13 +63,19 @@ def make(asked: PageContext) -> PageContent:
         ] if work else [],
         "costs": any(each.cost is not None for each in months), "changes": changes[:CHANGES_SHOWN],
         "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in asked.config.sources,
-        "enable": asked.choice("switch", ("disable", "enable"), "disable") == "enable",
+        "enable": asked.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
     }  # fmt: skip
     tables = {
         "switches": lambda: _table(lines), "weeks": lambda: _work_table(work), "months": lambda: _work_table(months),
         "changes": lambda: _changes_table(changes),
     }  # fmt: skip
     return PageContent("automation.html.j2", "Automation", values, tables)
+
+
+def _likely(lines: Sequence[SwitchTableRow], source: str, label: str) -> str:
+    """What somebody probably wants who opens the form of a switch: the other state than it has."""
+    is_on = any(line.allowed for line in lines if (line.switch.source, line.switch.label or "") == (source, label))
+    return "disable" if is_on or not label else "enable"
 
 
 def _switches(asked: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str, str]]]:

@@ -24,7 +24,8 @@ def make(asked: PageContext) -> PageContent:
         raise RequestRefused(ProblemReason.NOT_FOUND, str(error)) from None
     breach = _breach(asked, incident)
     events = asked.store.incident_events(incident.id)
-    thread = asked.store.thread(incident.root) if incident.root else []
+    found = asked.store.thread(incident.root) if incident.root else []
+    thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time
     about = (
         incident.source or "the monitor" if incident.is_of_monitor else Subject(incident.source, incident.label).name
     )
