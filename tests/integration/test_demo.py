@@ -66,6 +66,10 @@ def plan_told(monitor: Monitor) -> DemoPlan:
 def test_it_ends_with_what_a_person_wants_to_know(told: tuple[str, list[slack.Answer]]) -> None:
     for words in ("What changed", "What was done", "turned off", "Try next", "calmon explain"):
         assert words in told[0]
+    lines = told[0].splitlines()
+    name = lines[0].split()[8].rstrip(",")
+    assert lines[0] == f"4 of 11 labels are in breach in {name}, and automation of 4 was turned off."
+    assert max(map(len, lines)) <= 80
 
 
 def masked(text: str) -> str:
