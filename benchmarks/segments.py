@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +20,32 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest
 
 from benchmarks.checkout import ROOT, commit_of
+from benchmarks.populations import LABELS as POPULATIONS
 from benchmarks.populations import mixture
 from benchmarks.tables import Table, console, write_between
-from benchmarks.weeks import shipped
+from benchmarks.weeks import SOURCE, setting, shipped
+from benchmarks.weeks import drawn as rows_of
 from monitor.config.model import Config, Rule
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.promises import BANDS, PastWindow, Promise, Segment, promises_of, segment_promises
+from monitor.core.promises import (
+    BANDS,
+    PastWindow,
+    Promise,
+    Promises,
+    Segment,
+    bands_of,
+    promises_of,
+    segment_promises,
+)
 from monitor.core.records import SCORE_BAND
 from monitor.core.windows import before, week
 from monitor.evaluation.evaluate import SourceData, WindowCounts, evaluate
+from monitor.history.readings import StoredReading
+from monitor.history.store import Store
+from monitor.inference.memory import forget
 from monitor.inference.sequential import SIZES, log_e_values, restarted
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
 
 SEED = 20260101
 LABELS, RUN_LENGTH, MARGIN, AUTOMATE_AT = 20, 520, 0.02, 0.8
@@ -294,6 +311,42 @@ def cost_table(repeats: int, labels: int = LABELS) -> Table:
     return Table("What judging a week costs", ("rules", "seconds", "times"), lines, (note,), texts=1)
 
 
+def replay_table(weeks: int, labels: int = LABELS) -> Table:
+    """What a replay of weekly rules takes, without and with the rules that accumulate."""
+    rng, populations = np.random.default_rng(SEED), POPULATIONS[:labels]
+    year, rows = setting(populations, 2_000, weeks, rng), rows_of(populations, weeks, 2_000, rng)
+    columns = {"segments": tuple(f"column {c}" for c in range(3))}
+    settings = {SOURCE: year.config.sources[SOURCE].model_copy(update=columns)}
+    weekly = [rule for rule in year.config.rules if rule.schedule == "weekly"]
+    timed = []
+    with tempfile.TemporaryDirectory() as folder, Store.from_url(f"sqlite:///{folder}/history.sqlite") as store:
+        store.save_baselines(list(year.baselines.values()))
+        for index, window in enumerate(year.windows):
+            known = dict(year.data(rows, index).current.labels)
+            parts = {label: _like_the_whole(counts) for label, counts in known.items()}
+            whole = {**known, None: pool(known.values())}
+            store.save_reading(window, StoredReading(SOURCE, labels=whole, rows=1, segments=parts), window.end)
+        for more in ((), (LASTING, IN_SEGMENTS)):
+            config = year.config.model_copy(update={"sources": settings, "rules": (*weekly, *more)})
+            forget()
+            began = time.process_time()
+            replay(store, plan_of(config, config, year.windows[-1], weeks))
+            timed.append(time.process_time() - began)
+    names = ("the shipped rules", "with lasting-shortfall and lasting-segments")
+    lines = tuple((name, f"{each:.1f}", f"{each / timed[0]:.2f}") for name, each in zip(names, timed, strict=True))
+    note = (
+        f"{weeks} weeks of {labels} labels of 2,000 rows, three columns of five values; weekly rules, the same file on "
+        "both sides, once each, in seconds of a processor."
+    )
+    return Table("What a replay costs", ("rules", "seconds", "times"), lines, (note,), texts=1)
+
+
+def _like_the_whole(counts: Counts) -> dict[Segment, Promises]:
+    """Fifteen segments with the promises of their label: what they cost does not depend on what is in them."""
+    values = {(f"column {c}", f"value {v}"): promises_of(counts) for c in range(3) for v in range(5)}
+    return {**values, **{band: promises_of(part) for band, part in bands_of(counts)}}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.segments", description=str(__doc__).split("\n")[0])
@@ -305,9 +358,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")
     began = time.process_time()
     if given.quick:
-        tables = [found_table(2, 8, ROWS[:1]), quiet_table(2, 26, ROWS[:1]), cost_table(1, labels=2)]
+        tables = [
+            found_table(2, 8, ROWS[:1]),
+            quiet_table(2, 26, ROWS[:1]),
+            cost_table(1, labels=2),
+            replay_table(3, labels=2),
+        ]
     else:
-        tables = [found_table(given.runs, 40), quiet_table(2 * given.runs, 5 * YEAR), cost_table(3)]
+        tables = [found_table(given.runs, 40), quiet_table(2 * given.runs, 5 * YEAR), cost_table(3), replay_table(YEAR)]
     for table in tables:
         table.show(console())
     if given.write_docs:

@@ -24,7 +24,7 @@ from monitor.inference.sequential import (
     detectable_shortfall,
     evidence_needed,
     likely_start,
-    restarted,
+    restarted_each,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def accumulate(
     judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
     length = run_length(rule)
     alone = float(max(len(judged), 1) * length)
-    paths = {place: path_of(rule, runs[place], alone) for place in judged}
+    made = paths_of(rule, [runs[place] for place in judged], [alone] * len(judged))
+    paths = dict(zip(judged, made, strict=True))
     needed = evidence_needed([paths[place].now for place in judged], length)
     shared = family_detail(rule, evaluation, needed, len(judged))
     found = []
@@ -147,12 +148,18 @@ class EvidencePath:
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
 
-def path_of(rule: Rule, run: Sequence[DatedPromise], alone: float) -> EvidencePath:
-    """How the evidence grew over these windows (newest first); ``alone`` is what would be needed without any other."""
-    oldest_first = tuple(reversed(run))
-    promises = tuple(promise for _, promise in oldest_first)
-    evidence = restarted(promises, rule.threshold, alone * FORGOTTEN).tolist()
-    return EvidencePath(tuple(w for w, _ in oldest_first), promises, tuple(evidence), rule.threshold, math.log(alone))
+def paths_of(rule: Rule, runs: Sequence[Sequence[DatedPromise]], alone: Sequence[float]) -> list[EvidencePath]:
+    """How the evidence grew over the windows of each run (newest first).
+
+    ``alone`` is what each would need without any other.
+    """
+    oldest_first = [tuple(reversed(run)) for run in runs]
+    promises = [tuple(promise for _, promise in run) for run in oldest_first]
+    evidence = restarted_each(promises, rule.threshold, [each * FORGOTTEN for each in alone])
+    return [
+        EvidencePath(tuple(w for w, _ in run), own, tuple(path.tolist()), rule.threshold, math.log(needed))
+        for run, own, path, needed in zip(oldest_first, promises, evidence, alone, strict=True)
+    ]
 
 
 def evidence_of(

@@ -12,15 +12,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
-from monitor.core.promises import Segment
+from monitor.core.promises import Promise, Segment, pooled_promise
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Window
 from monitor.evaluation.accumulated import (
     DatedPromise,
@@ -28,12 +27,13 @@ from monitor.evaluation.accumulated import (
     comparable,
     evidence_of,
     family_detail,
-    path_of,
+    paths_of,
     run_length,
     shown,
 )
 from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
-from monitor.inference.sequential import LONGEST, evidence_needed
+from monitor.evaluation.rule_metrics import POWER
+from monitor.inference.sequential import LONGEST, evidence_needed, would_be_seen
 
 if TYPE_CHECKING:
     from monitor.evaluation.evaluate import SourceData
@@ -89,13 +89,9 @@ def accumulate_segments(
     asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
     judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
     length = run_length(rule)
-    paths = {
-        place: {
-            segment: path_of(rule, run, float(len(judged) * length * len(runs[place])))
-            for segment, run in runs[place].items()
-        }
-        for place in judged
-    }
+    alone = [float(len(judged) * length * len(runs[place])) for place in judged for _ in runs[place]]
+    made = iter(paths_of(rule, [run for place in judged for run in runs[place].values()], alone))
+    paths = {place: {segment: next(made) for segment in runs[place]} for place in judged}
     evidence = {place: _mean([path.now for path in paths[place].values()]) for place in judged}
     needed = evidence_needed(list(evidence.values()), length)
     shared = family_detail(rule, evaluation, needed, len(judged))
@@ -116,19 +112,44 @@ def _of_label(
     checks: tuple[DecisionCheck, ...],
 ) -> Comparison:
     ranked = sorted(paths, key=lambda segment: _strength(paths[segment]), reverse=True)
-    parts = {segment: evidence_of(rule, material, paths[segment], shared, checks) for segment in ranked}
+    parts = {segment: _seen(rule, paths[segment], shared) for segment in ranked}
     named = _named(ranked, paths, needed) if shared["sure"] else []
     lead = _lead(parts, named)
-    grown = _grown(paths)
-    steps = [[*step[:4], shown(grown[step[0]])] for step in parts[lead].detail["path"]]
+    found, grown = evidence_of(rule, material, paths[lead], shared, checks), _grown(paths)
+    steps = [[*step[:4], shown(grown[step[0]])] for step in found.detail["path"]]
     detail = {
-        **parts[lead].detail, "evidence": shown(_mean([path.now for path in paths.values()])), "path": steps,
+        **found.detail, "evidence": shown(_mean([path.now for path in paths.values()])), "path": steps,
         "segment": list(lead), "segment_evidence": shown(paths[lead].now), "segments": len(paths),
         "segments_judged": sum(part.adequate for part in parts.values()),
         "segments_named": [_line(each, parts[each], paths[each]) for each in named[:NAMED]],
     }  # fmt: skip
-    digest = hashlib.sha256(repr([(s, parts[s].data_digest) for s in sorted(parts)]).encode()).hexdigest()[:16]
-    return replace(parts[lead], detail=detail, data_digest=digest)
+    return replace(found, detail=detail, data_digest=_digest(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The rows of one segment that its value is of, and what they could show."""
+
+    total: Promise
+    beyond: bool
+    adequate: bool
+
+
+def _seen(rule: Rule, path: EvidencePath, shared: Mapping[str, Any]) -> _Seen:
+    total, matters = pooled_promise(path.promises[path.start :]), rule.threshold + shared["seen_at_most"]
+    enough = total.rows >= shared["rows_needed"]
+    adequate = enough and would_be_seen(total, matters, rule.threshold, path.alone, POWER)
+    return _Seen(total, total.shortfall > rule.threshold, adequate)
+
+
+def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
+    """A hash of the rows of all segments; by nine decimals, since engines may add in different orders."""
+    hashed = hashlib.sha256()
+    for segment, path in sorted(paths.items()):
+        hashed.update(repr((segment, [window.name for window in path.windows])).encode())
+        numbers = [(each.rows, each.effective, each.promised, each.kept) for each in path.promises]
+        hashed.update((np.round(np.array(numbers), 9) + 0.0).tobytes())
+    return hashed.hexdigest()[:16]
 
 
 def _strength(path: EvidencePath) -> tuple[float, float]:
@@ -136,7 +157,7 @@ def _strength(path: EvidencePath) -> tuple[float, float]:
     return path.now, sum(promise.effective for promise in path.promises[path.start :])
 
 
-def _lead(parts: Mapping[Segment, Comparison], named: Sequence[Segment]) -> Segment:
+def _lead(parts: Mapping[Segment, _Seen], named: Sequence[Segment]) -> Segment:
     """The segment that the verdict is about; ``parts`` are in the order of their evidence.
 
     Of those named the first that is beyond the threshold still: one of them may be fixed. Without any, the first of
@@ -154,10 +175,10 @@ def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], nee
     return list(ranked[:last])
 
 
-def _line(segment: Segment, part: Comparison, path: EvidencePath) -> list[Any]:
+def _line(segment: Segment, part: _Seen, path: EvidencePath) -> list[Any]:
     """A segment that is named: column, value, rows, mean score, hit rate, evidence."""
-    promised, kept = part.detail["promised"], part.detail["kept"]
-    return [*segment, part.n, round(promised, 6), round(kept, 6), shown(path.now)]
+    total = part.total
+    return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), shown(path.now)]
 
 
 def _grown(paths: Mapping[Segment, EvidencePath]) -> dict[str, float]:
@@ -173,4 +194,4 @@ def _grown(paths: Mapping[Segment, EvidencePath]) -> dict[str, float]:
 
 def _mean(evidence: Sequence[float]) -> float:
     """The log of the mean of what has these logarithms."""
-    return float(logsumexp(np.array(evidence)) - math.log(len(evidence)))
+    return float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence))

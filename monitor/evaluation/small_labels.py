@@ -22,7 +22,7 @@ from monitor.evaluation.accumulated import (
     dated_promises,
     evidence_of,
     family_detail,
-    path_of,
+    paths_of,
     run_length,
 )
 from monitor.evaluation.comparisons import RuleInput, gates
@@ -45,10 +45,11 @@ def small_runs(
     judged = {each: run for each, run in known.items() if gates(rule, each, has_rows=bool(run))[1] is None}
     alone = float(max(len(judged), 1) * run_length(rule))
     shared = family_detail(rule, evaluation, np.log(alone), len(judged))
+    paths = paths_of(rule, list(judged.values()), [alone] * len(judged))
     return {
         str(each.subject.label): run
-        for each, run in judged.items()
-        if not evidence_of(rule, each, path_of(rule, run, alone), shared, ()).adequate
+        for (each, run), path in zip(judged.items(), paths, strict=True)
+        if not evidence_of(rule, each, path, shared, ()).adequate
     }
 
 

@@ -66,21 +66,30 @@ def e_process(windows: Sequence[Promise], margin: float) -> Floats:
 
 def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf) -> Floats:
     """The log of the restarted evidence R after every window (oldest first), shape (T,); never more than ``most``."""
-    fresh, limit = -math.log(len(SIZES)), math.log(most)
-    parts, path = np.full(len(SIZES), -np.inf), []
-    for e in log_e_values(windows, margin):
-        parts = np.logaddexp(parts, fresh) + e
-        total = float(np.logaddexp.reduce(parts))  # of so few numbers a hundred times as fast as logsumexp
-        if total > limit:
-            parts, total = parts - (total - limit), limit
-        path.append(total)
-    return np.array(path)
+    return restarted_each([windows], margin, [most])[0]
+
+
+def restarted_each(runs: Sequence[Sequence[Promise]], margin: float, most: Sequence[float]) -> list[Floats]:
+    """:func:`restarted` of several subjects at once, which takes hardly longer than of one."""
+    lengths = [len(run) for run in runs]
+    e = np.zeros((len(runs), max(lengths, default=0), len(SIZES)))
+    every = log_e_values([window for run in runs for window in run], margin)
+    for place, (own, end) in enumerate(zip(lengths, np.cumsum(lengths, dtype=np.int64).tolist(), strict=True)):
+        e[place, :own] = every[end - own : end]
+    fresh, limit = -math.log(len(SIZES)), np.log(np.array(most, dtype=np.float64))
+    parts, paths = np.full((len(runs), len(SIZES)), -np.inf), np.zeros(e.shape[:2])
+    for step in range(e.shape[1]):
+        parts = np.logaddexp(parts, fresh) + e[:, step]
+        total = np.logaddexp.reduce(parts, axis=1)
+        excess = np.maximum(total - limit, 0.0)
+        parts, paths[:, step] = parts - excess[:, None], np.minimum(total, limit)
+    return [path[:own] for path, own in zip(paths, lengths, strict=True)]
 
 
 def likely_start(windows: Sequence[Promise], margin: float) -> int:
     """The place of the window from which on (to the newest) the evidence is strongest."""
     backwards = np.cumsum(log_e_values(windows, margin)[::-1], axis=0)[::-1]
-    return int(np.argmax(logsumexp(backwards, axis=1)))
+    return int(np.argmax(np.logaddexp.reduce(backwards, axis=1)))
 
 
 def evidence_needed(evidence: Sequence[float], run_length: float) -> float:
@@ -119,9 +128,14 @@ def detectable_shortfall(windows: Sequence[Promise], margin: float, needed: floa
     return high
 
 
+def would_be_seen(total: Promise, shortfall: float, margin: float, needed: float, power: float) -> bool:
+    """Whether these rows, in one window or many, would have given the log evidence ``needed`` at such a shortfall."""
+    return bool(_is_seen(total, np.array([min(shortfall, total.promised)]), margin, needed, power)[0])
+
+
 def _is_seen(total: Promise, shortfalls: Floats, margin: float, needed: float, power: float) -> Bools:
     """Whether the evidence of an unlucky sample (the hit rate's upper ``power`` quantile) is enough, shape (S,)."""
     rate = np.maximum(0.0, total.promised - shortfalls)
     unlucky = np.minimum(1.0, rate + ndtri(power) * np.sqrt(rate * (1 - rate) / total.effective))
     e = log_e_values([replace(total, kept=float(kept)) for kept in unlucky], margin)
-    return np.asarray(logsumexp(e, axis=1) - math.log(len(SIZES)) >= needed)
+    return np.asarray(np.logaddexp.reduce(e, axis=1) - math.log(len(SIZES)) >= needed)

@@ -25,3 +25,4 @@ def test_a_quick_look_prints_all_tables(capsys: pytest.CaptureFixture[str]) -> N
     assert "Faults in a part of a label" in printed
     assert "Segments of labels in which nothing is wrong" in printed
     assert "What judging a week costs" in printed
+    assert "What a replay costs" in printed
