@@ -16,6 +16,8 @@ from monitor.recalibration.score_map import Method
 from monitor.report.conclusions import Conclusion, conclude, facts_of
 from monitor.report.figures.boxes import ScoreBoxes, score_boxes
 from monitor.report.figures.curves import Curve, precision_recall_data, risk_coverage_data, roc_data
+from monitor.report.figures.ranked import ranked_reliability
+from monitor.report.figures.reliability import Reliability
 
 TARGET_ACCURACY = 0.95
 """The share of what acts alone that must be right, where nobody says otherwise."""
@@ -66,6 +68,7 @@ class Detail:
     boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
     harm: Harm | None = None
     classes: ClassTables | None = None
+    ranks: Mapping[int, Reliability] = field(default_factory=dict)
 
     def interval(self, metric: str, where: Where = "all") -> Interval | None:
         """One metric over one population with its limits, or None."""
@@ -92,6 +95,7 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Label
     metrics = sorted((e for e in estimates if e.metric not in METRIC_OF.values()), key=place)
     tables = next((of_detail(e.detail) for e in metrics if e.metric == KEPT_IN), None)
     plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(metrics), gains, classes=tables)
+    plain = replace(plain, ranks=ranked_reliability(metrics, known.confidence))
     return plain if some is None else _with_rows(plain, some, operating, known)
 
 

@@ -100,6 +100,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
         "precision_recall": _curve(detail.precision_recall),
         "scores": asdict(detail.boxes),
         "recalibration": chosen | {"methods": methods},
+        "top_k": {str(k): [asdict(point) for point in one.points] for k, one in detail.ranks.items()},
         "classes": detail.classes and classes_document(detail.classes),
     }
 

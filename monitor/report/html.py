@@ -202,6 +202,11 @@ def _curve_figures(name: str, detail: Detail, target: float) -> Iterator[Figure]
             else f"automate_at {detail.automate_at:.2f}"
         )
         yield Figure(f"{name}-precision", "Precision and recall", _summary(curve), _lower(curve_drawing(curve)), note)
+    for k, bins in detail.ranks.items():
+        error = detail.interval(f"ece_at_{k}")
+        lines = [f"ECE@{k} {words.measured(error)}"] if error is not None else []
+        summary = f"Reliability diagram of the {k} highest scores of each item, {bins.rows:,} rows. {' '.join(lines)}"
+        yield Figure(f"{name}-at-{k}", f"Reliability at {k}", summary, _lower(reliability_drawing(bins, lines)))
     if detail.boxes.named:
         told = "; ".join(
             f"{which} ones: median score {box.median:.2f}, half of them from {box.lower:.2f} to {box.upper:.2f}"
