@@ -32,10 +32,10 @@ install: $(VENV)/.installed ## .venv with calmon and all it needs, what tests an
 demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; prints what it found
 	@$(BIN)/python -m flows.demo
 
-# By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
+# Three workers for two cores: some tests wait. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 # In the order of tests/conftest.py, which has the longest files first: at the end neither core waits for the other.
 test: install ## all tests but the statistical and scale suites
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)

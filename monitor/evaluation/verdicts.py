@@ -127,9 +127,10 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
         causes = (DecisionCheck("behaviour", evidence.p_rate < rate, ("p_rate", "rate")),)
         if not causes[0].passed:
             return Reason.TRAFFIC_MIX, causes
-    if "class_mix" not in evidence.detail:
+    class_mix = evidence.detail.get("class_mix")
+    if class_mix is None:
         return Reason.INCREASED, causes
-    mix = DecisionCheck("class_mix", evidence.detail["class_mix"]["explains"], ("class_mix",))
+    mix = DecisionCheck("class_mix", class_mix["explains"], ("class_mix",))
     return Reason.CLASS_MIX if mix.passed else Reason.INCREASED, (*causes, mix)
 
 

@@ -70,7 +70,7 @@ def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf)
 
 
 def restarted_each(runs: Sequence[Sequence[Promise]], margin: float, most: Sequence[float]) -> list[Floats]:
-    """:func:`restarted` of several subjects at once, which takes hardly longer than of one."""
+    """:func:`restarted` of several subjects at once, which takes hardly longer than of one; each has shape (T,)."""
     lengths = [len(run) for run in runs]
     e = np.zeros((len(runs), max(lengths, default=0), len(SIZES)))
     every = log_e_values([window for run in runs for window in run], margin)

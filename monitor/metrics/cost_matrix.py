@@ -66,7 +66,7 @@ def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None
     >>> rows = ProbabilityRows(("a", "b"), np.array([[0.9, 0.1], [0.6, 0.4]]), np.eye(2)[[0, 1]], np.ones(2), 2)
     >>> found = cheapest_fallback(rows, matrix_of(("a", "b"), {"b": {"a": 5}}), review=0.5)
     >>> found.threshold, found.fallback, found.cost, found.present
-    (0.9, None, 0.25, 2.5)
+    (0.9, 'b', 0.0, 2.5)
     """
     total = float(rows.weight.sum())
     if not total > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from monitor.report.data import ReportData
+from monitor.report.figures.boxes import FiveNumbers
 from monitor.report.html import html_report
 from monitor.report.summary import write_folder
 from tests.fakes.report_data import HOSTILE, report_data
@@ -150,11 +151,22 @@ def test_the_curves_and_boxes_on_the_screen_are_those_of_the_rows(opened: Opened
             chosen = [] if curve.chosen is None else [curve.chosen.y]
             assert near(traces.get("threshold", {"y": []})["y"], chosen)
         boxes = opened.page.evaluate(
-            """id => Object.fromEntries(document.getElementById(id).data.map(
-                t => [t.name, [t.lowerfence[0], t.q1[0], t.median[0], t.q3[0], t.upperfence[0]]]))""",
+            """id => Object.fromEntries(document.getElementById(id).data.map(t => [t.name, t.type === "scatter" ? t.x :
+                [t.lowerfence[0], t.q1[0], t.median[0], t.q3[0], t.upperfence[0]]]))""",
             f"s{k}-boxes",
         )
-        assert boxes == {name: list(box.scores) for name, box in report.detail.boxes.named}
+        assert boxes == expected_boxes(report.detail.boxes.named)
+
+
+def expected_boxes(named: Iterable[tuple[str, FiveNumbers]]) -> dict[str, list[float]]:
+    """Trace -> its scores: whiskers end at the fences, and what lies beyond is in a trace of its own."""
+    found = {}
+    for name, box in named:
+        assert box.fences is not None
+        found[name] = [box.fences[0], box.lower, box.median, box.upper, box.fences[1]]
+        if box.outliers:
+            found[f"{name}, outliers"] = list(box.outliers)
+    return found
 
 
 def test_the_boxes_are_where_their_scores_are(opened: Opened) -> None:
@@ -170,8 +182,9 @@ def test_the_boxes_are_where_their_scores_are(opened: Opened) -> None:
     assert detail is not None
     assert len(places) == 2
     for (left, right), (_, box) in zip(places, reversed(detail.boxes.named), strict=True):
-        assert abs(left - box.least) < 0.03
-        assert abs(right - box.largest) < 0.03
+        assert box.fences is not None
+        assert abs(left - box.fences[0]) < 0.03
+        assert abs(right - box.fences[1]) < 0.03
 
 
 def test_every_figure_is_visible_and_fits_the_page(opened: Opened) -> None:
@@ -181,7 +194,7 @@ def test_every_figure_is_visible_and_fits_the_page(opened: Opened) -> None:
             return [svg.width, svg.height, svg.right <= document.documentElement.clientWidth];
         })"""
     )
-    assert len(boxes) == 8 * len(opened.data.subjects)
+    assert len(boxes) == 9 * len(opened.data.subjects)
     assert all(width > 200 and height > 150 and fits for width, height, fits in boxes)
 
 

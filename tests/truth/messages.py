@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 from monitor.core.page_paths import label_path
 from tests.truth.claims import Grammar, Reader, minute, nothing, same_minute, subject_of
@@ -419,6 +420,15 @@ def _footer(reader: Reader, text: str, living: Living, week: Any, named: Any, pa
 CONTEXT.add(r"Possible repeat: .+")(nothing)
 
 
+def labelled(path: str) -> tuple[str, str]:
+    """(source, label) of the path of a label's page; "" of the source as a whole."""
+    steps = re.fullmatch(r"label/(?P<source>[^/?]+)/(?P<label>[^/?]*)", path)
+    if steps is not None:
+        return unquote(steps["source"]), unquote(steps["label"])
+    asked = parse_qs(path.removeprefix("label?"), keep_blank_values=True)
+    return asked.get("source", [""])[0], asked.get("label", [""])[0]
+
+
 def check_links(reader: Reader, message: Message) -> None:
     """Every link leads to a page that exists; that of a label to the label it names."""
     for address, text in message.links:
@@ -428,9 +438,9 @@ def check_links(reader: Reader, message: Message) -> None:
             there = (DOCS / f"{page['name']}.md").is_file() and not path.endswith(".md")
             reader.check(there, "link", f"{text}: {address}", "no such page of the dashboard")
         elif text.startswith("label: "):
-            labels = {label_path(source, label): label or source for source, label in reader.facts.labels()}
-            own = labels.get(path, path.removeprefix("label/").removesuffix("/"))  # of a source as a whole: its name
-            reader.check(str(own) in text, "link", f"{text}: {address}", "it leads to another label")
+            source, label = labelled(path)
+            there = (label or source) in text and path == label_path(source, label or None)
+            reader.check(there, "link", f"{text}: {address}", "it leads to another label")
         else:
             known = path == "" or re.fullmatch(rf"report\?week={WEEK}", path) is not None
             reader.check(known, "link", f"{text}: {address}", "no such page of the dashboard")
