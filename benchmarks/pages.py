@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.pages`` makes such a history through the store's own functions (once for a ``--folder``), asks
 each page of PAGES on one thread, and prints the median of its server time, its size, the time of a bare query of the
-same rows, and the resident memory before and after 1,000 requests. A page is a line of :data:`PAGES`.
+same rows, the links of these pages that lead nowhere, and the resident memory before and after 1,000 requests. A page
+is a line of :data:`PAGES`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 import numpy as np
 import sqlalchemy as sa
@@ -49,10 +52,12 @@ from monitor.history.store import Store
 from monitor.history.switches import event_row
 from monitor.metrics.registry import METRICS
 from monitor.service.backend import Service
-from monitor.service.pages.base import PageRequest
+from monitor.service.pages.base import PageRequest, static
 from monitor.service.pages.registry import PAGES as KNOWN
+from monitor.service.problems import RequestRefused
 
 WEEKS, LABELS, REQUESTS, ROUNDS = 156, 200, 1000, 9
+FOLLOWED = 20
 NEWEST = "2026-W46"
 SEED, SOURCE = 20260101, "tickets"
 BASELINE_WEEKS, MODEL_WEEKS = 8, 40
@@ -246,8 +251,6 @@ def measured(service: Service, engine: sa.Engine, name: str) -> Measured:
 
 def ask(service: Service, address: str) -> bytes:
     """A page as the service makes it, without HTTP around it. Raises KeyError for an address that no page has."""
-    from urllib.parse import parse_qsl, unquote, urlsplit  # noqa: PLC0415
-
     parts = urlsplit(address)
     steps = parts.path.strip("/").split("/")
     for page in KNOWN:
@@ -259,8 +262,37 @@ def ask(service: Service, address: str) -> bytes:
                     for n, s in zip(names, steps, strict=True)
                     if n[:1] == "{"
                 }
-                return service.show(page, PageRequest(path, dict(parse_qsl(parts.query)), "./")).body
+                root = "../" * (len(steps) - 1) or "./"
+                return service.show(page, PageRequest(path, dict(parse_qsl(parts.query)), root)).body
     raise KeyError(address)
+
+
+def links(service: Service) -> dict[str, list[str]]:
+    """Where the pages lead, by the first part of the path and whether it is a CSV; at most FOLLOWED of each."""
+    found: dict[str, dict[str, None]] = {}
+    for address, *_ in PAGES.values():
+        for href in re.findall(r'href="([^"]+)"', ask(service, address).decode()):
+            target = urljoin(address, unescape(href))
+            kind = urlsplit(target).path.lstrip("/").partition("/")[0] + (".csv" if "csv=" in target else "")
+            if not target.startswith("data:"):
+                found.setdefault(kind, {})[target] = None
+    return {kind: list(targets)[:FOLLOWED] for kind, targets in found.items()}
+
+
+def leads_nowhere(service: Service, target: str) -> bool:
+    """Whether there is no page at this address, or nothing on it with the name after its #."""
+    parts = urlsplit(target)
+    kind, _, rest = parts.path.lstrip("/").partition("/")
+    try:
+        if kind == "static":
+            body = static(rest)
+        elif kind == "docs":
+            body = service.document(rest).encode()
+        else:
+            body = ask(service, target)
+    except (RequestRefused, KeyError):
+        return True
+    return bool(parts.fragment) and f'id="{parts.fragment}"'.encode() not in body
 
 
 def resident() -> float:
@@ -287,7 +319,7 @@ def table_of(found: Sequence[Measured]) -> Table:
 
 
 def main() -> None:
-    """Prints the table, and the memory."""
+    """Prints the table, the links, and the memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="Where the history is, or is made and kept.")
     parser.add_argument("--weeks", type=int, default=WEEKS)
@@ -303,6 +335,9 @@ def main() -> None:
         engine = sa.create_engine(f"sqlite:///{folder}/history.sqlite")
         try:
             table_of([measured(service, engine, name) for name in PAGES]).show(console())
+            known = links(service)
+            nowhere = [target for targets in known.values() for target in targets if leads_nowhere(service, target)]
+            console().print(f"links: {sum(map(len, known.values()))} followed, {len(nowhere)} lead nowhere", *nowhere)
             before = resident()
             for number in range(options.requests):
                 ask(service, PAGES[list(PAGES)[number % len(PAGES)]][0])

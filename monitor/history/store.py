@@ -2,6 +2,7 @@
 
 Reading sees one moment; writing replaces, inserts what is missing, or changes a row only if it is still what the
 caller saw. Most methods are a function of the module that has the tables, called with a connection: read them there.
+Reading raises HistoryDamaged where rows are no records.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
 from monitor.history import timeline as timeline_rows
 from monitor.history.connect import database_file, for_reading, for_writing, open_engine, store_url
-from monitor.history.errors import HistoryLost, LostRace, StoreMissing, StoreUnreachable
+from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
@@ -189,7 +190,11 @@ class Store:
         with self.one_moment():
             connection = self._moment()
             assert connection is not None  # noqa: S101 - one_moment has just made it
-            yield connection
+            try:
+                yield connection
+            except (ValueError, TypeError, KeyError) as error:  # rows of a damaged file are no records
+                said = f"{type(error).__name__}: {error}"
+                raise HistoryDamaged(f"the history holds what cannot be read ({said}): restore a backup") from error
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:

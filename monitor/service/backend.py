@@ -336,13 +336,10 @@ class Service:
 
     @contextmanager
     def _history(self) -> Iterator[Store]:
-        """The store, every way in which it can fail made into one reason."""
+        """The store, every way in which it can fail made into one reason; a mistake of the caller stays what it is."""
         try:
             yield self._door.store()
-        except RequestRefused:
-            raise
-        except (SQLAlchemyError, HistoryError, ValueError, TypeError, KeyError) as error:
-            # a damaged file gives rows that are no switches: they are not read either
+        except (SQLAlchemyError, HistoryError) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
             raise RequestRefused(_R.STORE_UNREADABLE) from None

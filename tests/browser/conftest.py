@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from monitor.context import Monitor
 from monitor.core.windows import week
+from monitor.history.store import Store
 from monitor.operations.annotate import NewAnnotation, annotate
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from tests.browser.test_report_page import CHROMIUM, PATIENCE_MS
 from tests.fakes.service import Place, Running, running
-from tests.fakes.world import BASELINE, WEEKS, make_world
+from tests.fakes.world import BASELINE, CONFIG, WEEKS, make_world
 
+COST = 3
+COSTS = CONFIG.replace("    automate_at: 0.8", f"    automate_at: 0.8\n    costs: {{false_positive: {COST}}}")
+VERSIONS = {"2.1": WEEKS[7:10], "2.2": WEEKS[10:12]}
 HOSTILE = "</td><img src=x onerror=document.title='gone'>"
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Five weeks, the last two with a breach; an operator turned a label off, and one of a hostile name on."""
-    world = make_world(tmp_path_factory.mktemp("world"))
+    """Five weeks of two model versions, the second in breach; one label turned off, one of a hostile name on."""
+    world = make_world(tmp_path_factory.mktemp("world"), config=COSTS)
     with world.opened() as monitor:
         zone = monitor.config.zone
         pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="ann", reason="start")
         for name in WEEKS[7:12]:
             run_window(monitor, week(name, zone), act="never" if name < WEEKS[10] else "auto")
+        name_versions(monitor)
         change_switch(monitor, "tickets", "steady", enable=False, by="ann", reason="looked <b>odd</b>")
         note = NewAnnotation("tickets", None, week(WEEKS[9], zone).start, "prompt <i>v7</i>", "ann")
         annotate(monitor.store, note, monitor.clock)
         change_switch(monitor, "tickets", HOSTILE, enable=True, by="ann", reason="why not")
     with running(Place(world.folder, world.store_url, {}), CALMON_WAREHOUSE_URL=world.warehouse_url) as found:
         yield found
+
+
+def name_versions(monitor: Monitor) -> None:
+    """Every row of a week is of one model version, as if its column said so."""
+    for version, names in VERSIONS.items():
+        for name in names:
+            window = week(name, monitor.config.zone)
+            reading = monitor.store.load_reading("weekly", window.start, "tickets")
+            assert reading is not None
+            monitor.store.save_reading(window, replace(reading, versions={version: reading.rows}), monitor.clock())
+
+
+@pytest.fixture(scope="module")
+def incident(service: Running) -> str:
+    """The first stored incident, by its id."""
+    with Store.from_url(service.place.store_url) as store:
+        return store.incidents()[0].id
 
 
 @pytest.fixture(scope="module")

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import sqrt
 from typing import Literal
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
+from monitor.automation.as_of import by_switch, time_on
+from monitor.core.records import Subject
 from monitor.core.wording import plain_words
 from monitor.evaluation.label_state import State, states_of
 from monitor.history.store import Store
 from monitor.report import words
 from monitor.service.pages.label import STANDARD
 from monitor.service.pages.registry import PAGES
-from tests.browser.conftest import HOSTILE
+from tests.browser.conftest import COST, HOSTILE, VERSIONS
 from tests.browser.test_report_page import PATIENCE_MS
 from tests.fakes.service import Running
-from tests.fakes.world import WEEKS
+from tests.fakes.world import LABELS, WEEKS
 
 pytestmark = pytest.mark.browser
 ADDRESSES = (
     "", "automation", "weeks", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
     "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
     f"compare?a={WEEKS[8]}&b={WEEKS[11]}&label=slipping", "compare?a=baseline:1",
+    "compare?a=version:2.1&b=version:2.2", "incidents/{incident}",
 )  # fmt: skip
 
 
@@ -54,12 +60,14 @@ def opened(chromium: Browser) -> Iterator[Opened]:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(opened: Opened, service: Running, address: str) -> None:
+def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(
+    opened: Opened, service: Running, incident: str, address: str
+) -> None:
     page = opened.page
     opened.requests.clear()
     opened.complaints.clear()
     page.set_viewport_size({"width": 1280, "height": 900})
-    answer = page.goto(f"{service.url}/{address}")
+    answer = page.goto(f"{service.url}/{address.format(incident=incident)}")
     assert answer is not None
     assert answer.status == 200
     assert page.get_by_role("navigation").get_by_role("link").count() == len([each for each in PAGES if each.nav]) + 1
@@ -72,11 +80,13 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(opened: Opened, 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_has_no_serious_finding(opened: Opened, service: Running, scheme: Literal["light", "dark"]) -> None:
+def test_axe_has_no_serious_finding(
+    opened: Opened, service: Running, incident: str, scheme: Literal["light", "dark"]
+) -> None:
     opened.page.emulate_media(color_scheme=scheme)
     found = {}
     for address in ADDRESSES:
-        opened.page.goto(f"{service.url}/{address}")
+        opened.page.goto(f"{service.url}/{address.format(incident=incident)}")
         violations = Axe().run(opened.page).response["violations"]
         serious = [each for each in violations if each["impact"] in ("serious", "critical")]
         found |= {(address, v["id"]): [node["html"][:160] for node in v["nodes"][:3]] for v in serious}
@@ -100,9 +110,9 @@ def test_the_keyboard_reaches_everything_that_can_be_used(opened: Opened, servic
     assert {str(place) for place in range(count)} <= reached
 
 
-def test_an_answer_is_sent_again_only_where_it_changed(service: Running) -> None:
+def test_an_answer_is_sent_again_only_where_it_changed(service: Running, incident: str) -> None:
     with service.client() as client:
-        for address in ADDRESSES:
+        for address in (each.format(incident=incident) for each in ADDRESSES):
             first = client.get(f"/{address}")
             again = client.get(f"/{address}", headers={"If-None-Match": first.headers["etag"]})
             assert (again.status_code, again.content) == (304, b"")
@@ -233,6 +243,72 @@ def test_a_question_of_an_ml_lead_is_answered_in_two_clicks(
     assert len(clicks) <= 2
 
 
+def texts_of(table: Locator) -> list[list[str]]:
+    """The cells of each row of a table's body."""
+    return [row.locator("th, td").all_inner_texts() for row in table.locator("tbody tr").all()]
+
+
+def test_which_of_two_versions_is_better_is_answered_by_the_stored_numbers_of_their_weeks(
+    opened: Opened, service: Running
+) -> None:
+    page = opened.page
+    page.goto(service.url)
+    page.get_by_role("link", name="Compare", exact=True).click()
+    page.select_option("select[name=a]", "version:2.1")
+    page.select_option("select[name=b]", "version:2.2")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url("**/compare?**b=version**")
+    said = " to ".join(f"version {name} ({weeks[0]} to {weeks[-1]})" for name, weeks in VERSIONS.items())
+    assert page.locator("#what").inner_text() == f"{said}, tickets"
+    with Store.from_url(service.place.store_url) as store:
+        found = [e for e in store.estimates(source="tickets") if (e.metric, e.where) == ("ece", "all")]
+    rows = texts_of(page.locator("table.differences"))
+    shown = {row[0]: row for row in rows if row[1] == words.metric_name("ece", "all")}
+    for label in LABELS:
+        before, after = (
+            sum(e.n * (e.interval.value or 0.0) for e in mine) / sum(e.n for e in mine)
+            for weeks in VERSIONS.values()
+            for mine in [[e for e in found if e.subject.label == label and e.window.name in weeks]]
+        )
+        numbers = [cell.split()[0] for cell in shown[label][2:5]]
+        assert numbers == [words.number(before), words.number(after), words.number(after - before, sign=True)]
+    assert shown["slipping"][6] == "worse"
+    assert shown["steady"][6] == "not significant"
+
+
+def test_what_automation_cost_and_avoided_in_a_month_is_answered_by_the_stored_numbers(
+    opened: Opened, service: Running
+) -> None:
+    page = opened.page
+    page.goto(service.url)
+    page.get_by_role("link", name="Automation", exact=True).click()
+    table = page.get_by_role("region", name="By month")
+    head = table.locator("thead th").all_inner_texts()
+    august = next(dict(zip(head, row, strict=True)) for row in texts_of(table) if row[0] == "Aug 2026")
+    with Store.from_url(service.place.store_url) as store:
+        events = by_switch(store.switch_events("tickets"))
+        stored = {(e.window, e.subject.label, e.metric, e.where): e for e in store.estimates(source="tickets")}
+    wrong, avoided, squares = 0.0, 0.0, 0.0
+    for window, label in {(window, label) for window, label, *_ in stored if label and window.start.month == 8}:
+        on = time_on(events, ("tickets", label), window.start, window.end).share
+        excess = stored[window, label, "excess_errors", "all"].interval
+        right = stored[window, label, "automated_accuracy", "all"].interval.value or 0.0
+        wrong += on * stored[window, label, "shortfall", "automated"].n * (1 - right)
+        avoided += (1 - on) * (excess.value or 0.0)
+        squares += ((1 - on) * ((excess.high or 0.0) - (excess.low or 0.0)) / 2) ** 2
+    assert avoided > 50
+    limits = f"{avoided - sqrt(squares):,.0f} to {avoided + sqrt(squares):,.0f}"
+    assert august["Avoided"].split("\n") == [f"{avoided:,.0f}", limits]
+    assert (august["Wrong actions"], august["Cost"]) == (f"{wrong:,.0f}", f"{COST * wrong:,.0f}")
+    assert august["Cost avoided"] == f"{COST * avoided:,.0f}"
+    drawn = page.locator("[aria-label='Of all predictions'] title").all_text_contents()
+    for window in {window for window, *_ in stored}:
+        mine = [e for (at, label, *_), e in stored.items() if at == window and label and e.metric == "shortfall"]
+        rows = {where: sum(e.n for e in mine if e.where == where) for where in ("automated", "predicted")}
+        share = rows["automated"] / rows["predicted"]
+        assert f"{window.name}: 0.0% acted, {share:.1%} could have, {1 - share:.1%} below the score" in drawn
+
+
 def expected(outcomes: set[str]) -> str:
     """The letters that a cell of these outcomes may have."""
     if "breach" in outcomes:
@@ -242,6 +318,72 @@ def expected(outcomes: set[str]) -> str:
     if "not_evaluated" in outcomes:
         return "ab" if "ok" in outcomes else "?"
     return "01" if outcomes else "."
+
+
+def test_incidents_and_the_page_of_one_show_the_stored_ones(opened: Opened, service: Running, incident: str) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/incidents")
+    with Store.from_url(service.place.store_url) as store:
+        known = store.incidents()
+        one = store.incident(incident)
+        events, thread = store.incident_events(incident), store.thread(one.root or "")
+    count = sum(each.state != "resolved" for each in known)
+    assert f"{len(known)} incidents, {count} open" in page.locator("main").inner_text()
+    bars = page.locator("section[aria-labelledby=timeline] svg a")
+    names = [bar.get_attribute("aria-label") or "" for bar in bars.all()]
+    assert len(names) == len(known) >= 2
+    for each in known:
+        subject = Subject(each.source, each.label).name
+        assert any(
+            name.startswith(f"{subject}, {each.rule} ({each.severity}): since {each.opened_window}, ") for name in names
+        )
+    page.locator(f"tbody a[href$='incidents/{incident}']").click()
+    assert page.get_by_role("heading", level=1).inner_text() == f"{Subject(one.source, one.label).name}: {one.rule}"
+    assert f"Since {one.opened_window}; in breach in {one.breaches} window" in page.locator("main").inner_text()
+    told = texts_of(page.locator("section[aria-labelledby=events]"))
+    assert [row[1:3] for row in told] == [[each.kind.replace("_", " "), each.window] for each in events]
+    assert page.locator("section[aria-labelledby=messages] details").count() == len(thread) >= 1
+
+
+def test_rules_show_how_many_labels_were_in_breach_in_each_stored_window(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/rules")
+    since = datetime.now(UTC) - timedelta(weeks=52)
+    with Store.from_url(service.place.store_url) as store:
+        verdicts = [v for v in store.verdicts(schedule="weekly") if v.window.start >= since]
+    for rule in ("automated-shortfall", "ece-increase", "score-shift"):
+        mine = [v for v in verdicts if v.rule == rule]
+        fired = Counter(f"{v.window.start:%Y-%m-%d}" for v in mine if v.outcome == "breach")
+        titles = page.locator(f"#{rule} svg title").all_text_contents()
+        assert titles == [f"{day}: {count} in breach" for day, count in sorted(fired.items())]
+        assert f"{len(mine)} verdicts: {sum(fired.values())} breach" in page.locator(f"#{rule}").inner_text()
+
+
+def test_the_monitor_s_own_page_shows_its_stored_runs_messages_and_versions(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/monitor?weeks=52")
+    since = datetime.now(UTC) - timedelta(weeks=52)
+    with Store.from_url(service.place.store_url) as store:
+        runs = [row for row in store.runs("weekly", limit=60) if row["window_start"] >= since]
+        counts, revision = store.delivery_counts(), store.revision()
+    took = [(row["finished_at"] - row["started_at"]).total_seconds() for row in runs]
+    wanted = [f"{row['window_name']}: {row['state']}, {s:.1f} s" for row, s in zip(runs, took, strict=True)]
+    assert page.locator("section[aria-labelledby=runs] svg title").all_text_contents() == wanted[::-1]
+    shown = page.locator("section[aria-labelledby=deliveries]").inner_text()
+    assert all(f"{state.replace('_', ' ')}: {count:,}" in shown for state, count in counts.items())
+    assert page.locator("dd", has_text="this program").inner_text() == f"{revision} (this program: {revision})"
+
+
+def test_annotations_show_the_stored_timeline(opened: Opened, service: Running) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/annotations")
+    with Store.from_url(service.place.store_url) as store:
+        now = datetime.now(UTC)
+        stored = store.timeline(since=now - timedelta(weeks=156), until=now + timedelta(weeks=156))
+    rows = texts_of(page.locator("section[aria-labelledby=timeline]"))
+    assert [row[3].split("\n")[0] for row in rows] == [each.text for each in reversed(stored)]
+    noted = next(each for each in stored if each.kind == "annotation")
+    assert ["prompt <i>v7</i>\n" + (noted.id or "")[:8], "ann"] in [row[3:] for row in rows]
 
 
 def test_the_overview_s_filters_are_in_its_address_and_its_tables_are_csv(opened: Opened, service: Running) -> None:

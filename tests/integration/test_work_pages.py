@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -223,3 +226,28 @@ def test_labels_put_together_add_up_and_an_unknown_accuracy_is_left_out() -> Non
     assert some.avoided_high - some.avoided == pytest.approx(2**0.5 * 0.5)
     assert "2.0 made" in errors_drawing([some])
     assert "25.0% acted" in share_drawing([some, none])
+
+
+def test_a_page_s_own_mistake_is_the_service_s_and_not_the_history_s(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object) -> None:
+        raise KeyError("nobody wrote this")
+
+    monkeypatch.setattr("monitor.service.pages.monitor.observed", mistaken)
+    answer = asked.get("/monitor")
+    assert (answer.status_code, answer.json()["reason"]) == (500, "internal_error")
+    assert asked.get("/rules").status_code == 200
+
+
+def test_rows_that_are_no_records_make_the_history_unreadable(tmp_path: Path) -> None:
+    damaged = pinned_world(tmp_path)
+    with damaged.opened() as monitor:
+        change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="why not")
+    for change in ("changed_at = 'never'", "changed_at = '2026-09-01 00:00:00', blocked = '[7]'"):
+        with closing(sqlite3.connect(tmp_path / "history.sqlite")) as connection, connection:
+            connection.execute(f"UPDATE switches SET {change}")
+        with in_process(damaged.settings(), clock=lambda: NOW) as asked:
+            for address in ("/automation", "/v1/automation"):
+                answer = asked.get(address)
+                assert (answer.status_code, answer.json()["reason"]) == (503, "store_unreadable")
