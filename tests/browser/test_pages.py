@@ -79,6 +79,18 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.parametrize("address", ["", "label/tickets/slipping", "incidents", "automation"])
+def test_figures_and_tables_fit_a_sheet_of_paper(opened: Opened, service: Running, address: str) -> None:
+    page = opened.page
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins
+    page.goto(f"{service.url}/{address}")
+    widths = page.evaluate("[...document.querySelectorAll('html, .wide')].map(each => each.scrollWidth)")
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert max(widths) <= 703
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_has_no_serious_finding(
     opened: Opened, service: Running, incident: str, scheme: Literal["light", "dark"]
