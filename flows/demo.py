@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings
@@ -27,6 +28,7 @@ ENVIRONMENT = {
 def main() -> int:
     """Run it, with plain errors before anything is started."""
     try:
+        read_into(os.environ)
         settings = load_settings(os.environ)
         load_config(settings.config)
         story.prepare(settings)

@@ -7,6 +7,7 @@ people, and this flow runs too often to notify them as well.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 from prefect import flow, get_run_logger
@@ -14,6 +15,7 @@ from prefect import flow, get_run_logger
 from flows.hooks import report_monitor_failed
 from flows.stages import OUTSIDE, opened
 from monitor.alerting.health.issues import FAILED_NOTE
+from monitor.config.env_file import read_into
 from monitor.config.problems import ConfigProblems
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.run import deliver
@@ -42,4 +44,5 @@ def drain_outbox() -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    read_into(os.environ)
     drain_outbox()

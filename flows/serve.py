@@ -27,6 +27,7 @@ import yaml
 
 from flows import server_process
 from flows.server_process import ServerFailed
+from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings
@@ -41,6 +42,7 @@ _asked_to_end = threading.Event()
 def main() -> int:
     """Serve until interrupted; a broken configuration starts nothing."""
     try:
+        read_into(os.environ)
         config = load_config(load_settings(os.environ).config)
     except (ConfigProblems, SettingsError) as error:
         print(error, file=sys.stderr)

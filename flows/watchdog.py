@@ -6,6 +6,8 @@ its look in the history (``calmon health`` reports a watchdog that is silent), a
 
 from __future__ import annotations
 
+import os
+
 from prefect import flow, get_run_logger
 
 from flows.hooks import report_monitor_failed
@@ -14,6 +16,7 @@ from flows.waiting import note_waiting_runs
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import WATCHDOG_NOTE
 from monitor.alerting.health.watchdog import watch_monitor
+from monitor.config.env_file import read_into
 from monitor.core.records import Note
 from monitor.history.errors import StoreMissing
 from monitor.run import deliver
@@ -45,4 +48,5 @@ def watchdog() -> list[str]:
 
 
 if __name__ == "__main__":
+    read_into(os.environ)
     watchdog()

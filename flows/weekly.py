@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from prefect import flow
 
 from flows.hooks import report_monitor_failed
 from flows.stages import run_schedule
+from monitor.config.env_file import read_into
 
 
 @flow(
@@ -26,4 +28,5 @@ def weekly(week: str | None = None, sources: list[str] | None = None, act: bool 
 
 
 if __name__ == "__main__":
+    read_into(os.environ)
     weekly()

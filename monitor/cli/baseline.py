@@ -12,7 +12,7 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.cli.runs import status
-from monitor.config.model import Config
+from monitor.config.model import Config, Rule
 from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
@@ -73,6 +73,8 @@ def pin_command(
     if found.refusals:
         problems.append("take more weeks (--from), or lower baseline.min_pairs in alerts.yaml")
         problems.append(_smaller(found.refusals, given))
+        if not any(_asks_a_baseline_of_labels(rule) for rule in config.rules):
+            problems.append("no rule of alerts.yaml compares a label by itself with its baseline: this may stay so")
     problems += [f"not pinned, cannot be read: {unread}: {why}" for unread, why in found.unread.items()]
     problems += ["next: calmon check"] if found.unread else []
     for problem in problems:
@@ -116,6 +118,11 @@ def _pinned(baselines: Sequence[Baseline]) -> list[str]:
             for b in mine
         ]
     return lines
+
+
+def _asks_a_baseline_of_labels(rule: Rule) -> bool:
+    """Whether it compares labels, segments or columns, each by itself, with the baseline."""
+    return rule.scope != "source" and (rule.compares or rule.test is not None)
 
 
 def _refused(refusals: Sequence[PinRefusal]) -> list[str]:

@@ -20,7 +20,7 @@ from rich.text import Text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.cli.demand import OnDemand
-from monitor.config.env_file import missing_of
+from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
@@ -298,7 +298,7 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     with plain_errors():
-        os.environ.update(missing_of(os.environ))
+        read_into(os.environ)
     try:
         app()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password

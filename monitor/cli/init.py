@@ -267,7 +267,8 @@ def _in_words(unclear: Unclear) -> str:
     if not unclear.candidates:
         return unclear.question
     option = "--date-format" if unclear.wanted == "date_format" else f"--column {unclear.wanted}=NAME"
-    return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}"
+    elsewhere = "; if another table says it: --truth TABLE" if unclear.wanted == "true_label" else ""
+    return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}{elsewhere}"
 
 
 def _source_name(relation: str) -> str:

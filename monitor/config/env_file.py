@@ -1,9 +1,9 @@
-"""The file ``.env`` of the folder in which ``calmon`` runs: variables for those that the environment has not set."""
+"""The file ``.env`` of the folder in which ``calmon`` or a flow runs: what the environment has not set."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from monitor.config.environment import PREFIX, SettingsError
@@ -26,6 +26,11 @@ def missing_of(environ: Mapping[str, str], path: Path = ENV_FILE) -> dict[str, s
         raise SettingsError(f"{path} cannot be read: {reason}; correct it, or move it away") from None
     said = dict(pair for number, line in enumerate(text.splitlines(), 1) for pair in _pairs(path, number, line))
     return {name: value for name, value in said.items() if not any(environ.get(each) for each in _twins(name))}
+
+
+def read_into(environ: MutableMapping[str, str], path: Path = ENV_FILE) -> None:
+    """Set in ``environ`` what the file says and it does not. Raises SettingsError as :func:`missing_of` does."""
+    environ.update(missing_of(environ, path))
 
 
 def _twins(name: str) -> tuple[str, str]:

@@ -15,6 +15,8 @@ from typing import Any
 
 from monitor.warehouse.tables import ColumnSample
 
+_TRUE = ("true", "actual", "final", "correct", "gold", "human")
+_SORTS = ("label", "class", "category", "intent", "topic")
 NAMES: Mapping[str, tuple[str, ...]] = {
     "item": (
         "item", "item_id", "ticket_id", "ticket", "message_id", "email_id", "mail_id", "case_id", "conversation_id",
@@ -37,7 +39,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "true_label", "actual_label", "ground_truth", "gold_label", "gold", "correct_label", "final_label",
         "human_label", "label_true", "y_true", "truth", "true_class", "true_category", "true_intent",
         "final_category", "actual_category", "resolution", "resolution_category", "category", "actual",
-        "target",
+        "target", *(f"{true}_{sort}" for true in _TRUE for sort in _SORTS),
     ),
     "actual": (
         "actual", "is_correct", "correct", "was_correct", "was_right", "outcome", "truth", "is_true", "y_true", "y",

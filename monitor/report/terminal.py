@@ -31,6 +31,8 @@ from monitor.report.figures.trend import Trend
 
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
+ALIKE, OF_ALIKE = 6, 3
+"""More verdicts than the first that are not confirmed, by one rule for one reason: a run shows so many and a count."""
 Series = tuple[Subject, str, Where]
 LEVEL_LEGEND = (
     "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
@@ -215,7 +217,8 @@ def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], confi
     beyond = [v for part in parts for v in part.verdicts if v.outcome in ("breach", "unconfirmed")]
     shown: list[RenderableType] = [_source_line(part) for part in parts]
     if beyond:
-        shown.append(verdict_table(beyond))
+        told, counted = _folded(beyond)
+        shown += [verdict_table(told), *counted]
     if actions:
         table = _table("Actions", ("action", "label", "state"), (), ())
         for action in actions:
@@ -224,6 +227,25 @@ def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], confi
             )
         shown.append(table)
     return Group(*shown)
+
+
+def _folded(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Text]]:
+    """The verdicts to show, and a line for each rule and reason of which many are not confirmed."""
+    alike: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
+    for v in verdicts:
+        if v.outcome == "unconfirmed":
+            alike[v.subject.source, v.rule, v.reason.value].append(v)
+    left, lines = set[str](), list[Text]()
+    for (source, rule, reason), mine in alike.items():
+        if len(mine) <= ALIKE:
+            continue
+        mine.sort(key=lambda v: 1.0 if v.p_adjusted is None else v.p_adjusted)
+        left.update(v.id for v in mine[OF_ALIKE:])
+        said = f"{len(mine):,} verdicts of {rule} are not confirmed ({reason}), {OF_ALIKE} of them in the table"
+        lines.append(
+            Text(f"{clean(source)} {mine[0].window.name}: {said}; --json lists all", style=_OUTCOMES["unconfirmed"])
+        )
+    return [v for v in verdicts if v.id not in left], lines
 
 
 def report_view(data: ReportData, *, full: bool = False) -> RenderableType:

@@ -101,6 +101,10 @@ SHAPES: dict[str, tuple[Rows, dict[str, Any]]] = {
         renamed(single(), {"ticket_id": "ticketId", "predicted_label": "predictedLabel", "true_label": "trueLabel", "resolved_at": "resolvedAt"}),
         {"kind": "single_label", "columns": {"item": "ticketId", "predicted_label": "predictedLabel", "true_label": "trueLabel", "resolved_at": "resolvedAt"}},
     ),
+    "truths called by another usual name": (
+        renamed(single(), {"true_label": "final_intent", "predicted_label": "intent"}),
+        {"kind": "single_label", "columns": {"item": "ticket_id", "true_label": "final_intent", "predicted_label": "intent"}},
+    ),
     "percent": (renamed(single(), {}, confidence=lambda r: round(r["confidence"] * 100)), SINGLE | {"score_scale": 100}),
     "German decimals": (renamed(single(), {}, confidence=lambda r: str(r["confidence"]).replace(".", ",")), SINGLE),
     "German dates": (renamed(single(), {}, resolved_at=german), SINGLE | {"types": {"resolved_at": "%d.%m.%Y %H:%M"}}),
@@ -285,6 +289,7 @@ def test_without_answers_a_question_is_an_error_that_says_what_to_give(folder: P
     found = calmon("init", "tickets.csv", "--yes")
     assert found.exit_code == 2
     assert "Give --column true_label=NAME; it could be:" in found.stderr
+    assert "if another table says it: --truth TABLE" in found.stderr
     wrong = calmon("init", "tickets.csv", "--yes", "--column", "score=nothing")
     assert wrong.exit_code == 2
     assert "there is no column nothing" in wrong.stderr

@@ -1121,6 +1121,18 @@ def _run_line(
     reader.equal("verdicts", text, said, true)
 
 
+@RUN.add(
+    rf"(?P<source>[\w-]+) (?P<window>{WEEK}): (?P<number>[\d,]+) verdicts of (?P<rule>[\w-]+) are not confirmed \((?P<reason>\w+)\), "
+    r"\d+ of them in the table; --json lists all"
+)
+def _run_alike(
+    reader: Reader, text: str, schedule: str, source: str, window: str, number: str, rule: str, reason: str
+) -> None:
+    mine = [v for v in Week(reader.facts, window, schedule).verdicts if (v["source"], v["rule"]) == (source, rule)]
+    true = sum((v["outcome"], v["reason"]) == ("unconfirmed", reason) for v in mine)
+    reader.equal("verdicts that are not confirmed", text, int(number.replace(",", "")), true)
+
+
 @RUN.add(rf"(?P<source>[\w-]+) (?P<window>{WEEK}): not evaluated, (?P<problem>[\w ]+)")
 def _run_unread(reader: Reader, text: str, schedule: str, source: str, window: str, problem: str) -> None:
     start = window_start(window).replace(tzinfo=UTC)

@@ -273,6 +273,23 @@ def test_a_run_says_why_rules_were_not_evaluated(data: ReportData) -> None:
     ) in drawn(run_summary([part], [], CONFIG))
 
 
+@pytest.mark.parametrize(("many", "rows"), [(6, 6), (40, 3)])
+def test_a_run_shows_some_of_many_alike_verdicts_that_are_not_confirmed_and_counts_them(
+    many: int, rows: int, data: ReportData
+) -> None:
+    near = replace(data.verdicts[0], outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY)
+    alike = [
+        replace(near, id=f"{k:016x}", subject=Subject("tickets", f"l{k}"), p_adjusted=1 - k / many) for k in range(many)
+    ]
+    text = drawn(run_summary([Evaluated("tickets", SPANS[-1], (), (*alike, *data.breaches), (), ())], [], CONFIG))
+    assert text.count("not significant in family") == rows
+    assert text.count("tickets/l") == rows
+    assert f"tickets/l{many - 1} " in text  # of all the smallest p
+    counted = "tickets 2026-W46: 40 verdicts of ece-increase are not confirmed (not_significant_in_family), 3 of them"
+    assert (counted in text) is (many == 40)
+    assert all(verdict.id[:12] in text for verdict in data.breaches)
+
+
 def test_a_report_of_a_window_that_was_never_evaluated_says_what_to_run(data: ReportData) -> None:
     empty = replace(data, subjects=(), verdicts=(), quality=(), notes=())
     assert "calmon run weekly --week 2026-W46" in drawn(report_view(empty))
