@@ -194,7 +194,8 @@ class Store:
                 yield connection
             except (ValueError, TypeError, KeyError) as error:  # rows of a damaged file are no records
                 said = f"{type(error).__name__}: {error}"
-                raise HistoryDamaged(f"the history holds what cannot be read ({said}): restore a backup") from error
+                remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
+                raise HistoryDamaged(f"something in the history cannot be read ({said}); {remedy}") from error
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:

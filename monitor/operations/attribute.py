@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,8 @@ from monitor.evaluation.shift.causes import Metric, find_causes
 from monitor.evaluation.shift.onset import Level, onset
 from monitor.inference.intervals import ece_intervals
 from monitor.operations.collect import Collected
-from monitor.warehouse.reader import RelationError, WarehouseFailed
+
+log = logging.getLogger(__name__)
 
 LABELS_AT_MOST = 20
 """Labels of a source whose breaches are split in one run, the most severe first."""
@@ -34,14 +36,15 @@ _OF_SHORTFALL = ("shortfall", "accuracy", "precision", "error_rate", "automated_
 def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Evaluated:
     """The same results; each breach about calibration has the causes of its change in ``detail["causes"]``.
 
-    Nothing is added where the warehouse does not answer: a verdict never depends on its causes.
+    Nothing is added where they cannot be found, and the log says why: a verdict never depends on its causes.
     """
     breaches = _breaches(evaluated, source.data.baselines)
     if not breaches or source.reading is None:
         return evaluated
     try:
         found = _Search(monitor, source, evaluated).of(breaches)
-    except (RelationError, WarehouseFailed):
+    except Exception:  # a warehouse that does not answer, or odd data: the switch and the alerts must not wait for it
+        log.exception("the causes of the breaches of %s were not found: they are reported without", evaluated.source)
         return evaluated
     dated = [
         replace(v, detail={**v.detail, "causes": as_json(found[v.id])}) if v.id in found else v

@@ -24,8 +24,7 @@ from monitor.history.store import Store
 from monitor.report import words
 from monitor.service.pages.label import STANDARD
 from monitor.service.pages.registry import PAGES
-from tests.browser.conftest import COST, HOSTILE, VERSIONS
-from tests.browser.test_report_page import PATIENCE_MS
+from tests.browser.conftest import COST, HOSTILE, PATIENCE_MS, VERSIONS
 from tests.fakes.service import Running
 from tests.fakes.world import LABELS, WEEKS
 

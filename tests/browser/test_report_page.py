@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,22 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from monitor.report.data import ReportData
 from monitor.report.figures.boxes import FiveNumbers
 from monitor.report.html import html_report
 from monitor.report.summary import write_folder
+from tests.browser.conftest import PATIENCE_MS
 from tests.fakes.report_data import HOSTILE, report_data
 
 pytestmark = pytest.mark.browser
 WINDOW = (1280, 900)
-PATIENCE_MS = 300_000  # for what takes a second or two on a machine of one's own
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-if CHROMIUM is None:
-    pytest.skip("not run: no Chromium found (apt-get install chromium)", allow_module_level=True)
 
 
 @dataclass
@@ -40,23 +34,11 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-dev-shm-usage", "--headless"],
-            timeout=PATIENCE_MS,
-        )
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
-def opened(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+def opened(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     data = report_data()
     path: Path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(html_report(data), encoding="utf-8")
-    seen = Opened(browser.new_page(viewport={"width": WINDOW[0], "height": WINDOW[1]}), data)
+    seen = Opened(chromium.new_page(viewport={"width": WINDOW[0], "height": WINDOW[1]}), data)
     seen.page.on("request", lambda request: seen.requests.append(request.url))
     seen.page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
     seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
@@ -270,9 +252,11 @@ def test_printed_figures_fit_the_paper(opened: Opened) -> None:
     assert opened.complaints == []
 
 
-def test_a_label_of_a_folder_is_drawn_by_the_plotly_beside_it(opened: Opened, browser: Browser, tmp_path: Path) -> None:
+def test_a_label_of_a_folder_is_drawn_by_the_plotly_beside_it(
+    opened: Opened, chromium: Browser, tmp_path: Path
+) -> None:
     write_folder(opened.data, tmp_path)
-    page, complaints = browser.new_page(), []
+    page, complaints = chromium.new_page(), []
     page.on("console", lambda message: complaints.append(message.text))
     page.goto((tmp_path / "index.html").as_uri(), timeout=PATIENCE_MS)
     page.get_by_role("link", name=opened.data.window.name).click()

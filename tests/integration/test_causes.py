@@ -108,14 +108,15 @@ def _hits(counts: Counts) -> float:
     return counts.positives
 
 
-def test_a_warehouse_that_does_not_answer_leaves_the_verdict_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [WarehouseFailed("gone"), ZeroDivisionError("nobody foresaw it")])
+def test_causes_that_are_not_found_leave_the_verdict_as_it_is_and_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     world = pinned_world(tmp_path)
     write_duckdb(world.folder / "warehouse.duckdb", planted())
 
     def failed(*_: object, **__: object) -> None:
-        raise WarehouseFailed("gone")
+        raise error
 
     with world.opened() as monitor:
         window = week(WEEKS[CHANGED], monitor.config.zone)
@@ -126,3 +127,4 @@ def test_a_warehouse_that_does_not_answer_leaves_the_verdict_as_it_is(
     assert any(v.outcome == "breach" for v in without)
     assert not any("causes" in v.detail for v in (*told, *without))  # neither in a dry run
     assert [replace(v, detail={}) for v in told] == [replace(v, detail={}) for v in without]
+    assert "the causes of the breaches of tickets were not found" in caplog.text
