@@ -43,7 +43,7 @@ _METHODS: tuple[str, ...] = get_args(ScoreMethod)
 _HELD = ("token_logprobs", "label_logprobs", "votes")
 _NOT_OF_REGRESSION = (
     "score_is", "score", "segments", "features", "automate_at", "labels", "costs",
-    "score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide",
+    "score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "unresolved",
 )  # fmt: skip
 
 Found = Iterator[Problem]
@@ -69,7 +69,7 @@ def _time_zone(document: Document) -> Found:
 
 def _relations(document: Document) -> Found:
     for source, _ in document.named("sources"):
-        for path in ((*source, "relation"), (*source, "truth", "relation")):
+        for path in ((*source, "relation"), (*source, "truth", "relation"), (*source, "unresolved")):
             relation = document.get(*path)
             fault = relation_fault(relation) if isinstance(relation, str) and relation.strip() else None
             if fault:
@@ -155,6 +155,10 @@ def _shapes(document: Document) -> Found:
             for key in (key for key in ("score_scale", "wide") if document.get(*path, key) is not None):
                 summary = f"{key} is about columns of scores, and the scores of this source are made"
                 yield document.problem("CAL033", (*path, key), summary, f"no {key}, or no score", at_key=True)
+            if isinstance(document.get(*path, "unresolved"), str):
+                summary = "the scores of this source are made here, of the rows of one relation"
+                remedy = "unresolved: true, with these rows in the relation"
+                yield document.problem("CAL033", (*path, "unresolved"), summary, remedy)
         yield from _wide_names(document, path)
 
 

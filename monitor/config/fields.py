@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from monitor.config.checks import default_column
 from monitor.config.durations import LONGEST, nearest_duration, parse_duration
-from monitor.config.model import Config
+from monitor.config.model import Config, SourceConfig
 from monitor.config.problems import Problem, meant
 from monitor.config.relation import without_final_semicolon
 from monitor.config.sections import Pattern, known_keys, pattern
@@ -67,6 +67,7 @@ _EXAMPLES = {
     "negative": "negative: [no, false]",
     "latest_by": "latest_by: updated_at",
     "agreement_by": "agreement_by: annotator",
+    "unresolved": "unresolved: true, or unresolved: the relation that has these rows",
 }
 
 
@@ -126,6 +127,14 @@ class Typing:
 
     def _relation(self, value: Any, path: Path) -> Any:
         return without_final_semicolon(value) if isinstance(value, str) else value
+
+    def _unresolved(self, value: Any, path: Path) -> Any:
+        """``true``: the source's own relation has these rows; a text names another one."""
+        if isinstance(value, bool):
+            return SourceConfig.OWN_RELATION if value else None
+        if isinstance(value, str) and not value.strip():
+            self._note("CAL020", path, "unresolved is empty", _EXAMPLES["unresolved"])
+        return self._relation(value, path)
 
     def _word(self, value: Any, path: Path) -> Any:
         """A value of the data, as it is written: ``yes`` and ``1`` are words here."""
@@ -240,6 +249,7 @@ _CONVERSIONS: Mapping[Pattern, Callable[[Typing, Any, Path], Any]] = MappingProx
         ("sources", "*", "relation"): Typing._relation,
         ("sources", "*", "truth", "relation"): Typing._relation,
         ("sources", "*", "truth", "on"): Typing._shared_columns,
+        ("sources", "*", "unresolved"): Typing._unresolved,
         ("sources", "*", "latest_by"): Typing._one_or_many,
         ("sources", "*", "agreement_by"): Typing._one_or_many,
         ("sources", "*", "positive", "*"): Typing._word,

@@ -32,6 +32,7 @@ _WRITTEN: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType(
         ("SourceConfig", "negative"): _WORDS,
         ("SourceConfig", "latest_by"): {"anyOf": [_NAME, _NAMES]},
         ("SourceConfig", "agreement_by"): {"anyOf": [_NAME, _NAMES]},
+        ("SourceConfig", "unresolved"): {"anyOf": [{"type": "boolean"}, _NAME, {"type": "null"}], "default": False},
         ("TruthConfig", "on"): {"anyOf": [_NAME, _NAMES, {"type": "object", "additionalProperties": _NAME}]},
         ("ScoreFrom", "method"): {"enum": list(get_args(ScoreMethod))},
         ("Rule", "metric"): {"enum": [*NEEDS, None]},

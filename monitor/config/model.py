@@ -103,12 +103,19 @@ class LabelConfig(Later, Strict):
 
 
 class SourceConfig(Later, Strict):
-    """One relation of the warehouse and how to read it."""
+    """One relation of the warehouse and how to read it.
+
+    ``unresolved`` says where the rows are whose truth is not known yet: ``OWN_RELATION``, another relation, or (None)
+    nowhere, so that a row without a truth is a rejected row.
+    """
 
     SHAPE: ClassVar[frozenset[str]] = frozenset(
-        {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types"}
+        {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types", "unresolved"}
     )
     _ADDED = SHAPE | {"kind", "score", "costs"}
+    OWN_RELATION: ClassVar[str] = ""
+    has_truth: ClassVar[bool] = True
+    """Whether the relation says what came true; not that of ``unresolved``."""
 
     relation: Name
     score_is: ScoreIs
@@ -123,6 +130,7 @@ class SourceConfig(Later, Strict):
     truth: TruthConfig | None = None
     wide: WideConfig | None = None
     types: Mapping[str, Name] = Field(default={})
+    unresolved: str | None = None
     columns: Mapping[str, str] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
@@ -153,7 +161,8 @@ class SourceConfig(Later, Strict):
     @property
     def relations(self) -> tuple[str, ...]:
         """All that is read of the warehouse for this source."""
-        return (self.relation,) if self.truth is None else (self.relation, self.truth.relation)
+        more = (None if self.truth is None else self.truth.relation, self.unresolved)
+        return (self.relation, *(relation for relation in more if relation))
 
     @property
     def any_critical(self) -> bool:

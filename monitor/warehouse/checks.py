@@ -50,9 +50,10 @@ def contract(source: SourceConfig) -> Contract:
     if source.kind == "regression":
         return Contract(NUMBERS_REQUIRED, NUMBERS_OPTIONAL, ("predicted", "deviation", "actual", "weight"), ())
     score, single = score_name(source), source.kind == "single_label"
-    truth = () if _truth_is_wide(source) else (truth_name(source),)
+    truth = () if _truth_is_wide(source) or not source.has_truth else (truth_name(source),)
+    dated = ("resolved_at",) if source.has_truth else ()
     named = ("label", score) if not single else ("predicted_label", score)
-    required = ("item", *(named if source.wide is None else ()), *truth, "resolved_at")
+    required = ("item", *(named if source.wide is None else ()), *truth, *dated)
     wordy = {"actual", "predicted"} if source.positive else set()
     numbers = [name for name in ("score", "confidence", *NUMBERS[1:]) if name not in wordy]
     return Contract(
@@ -116,6 +117,7 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
     names = [*contract(source).required]
     if source.score_is == "confidence_in_prediction":
         names += _decisions(source)
+    names += ["predicted_at"] if source.unresolved is not None else []
     names += [source.window_on, *source.latest_by, *source.agreement_by, *source.segments, *source.features]
     return tuple(dict.fromkeys(names))
 
@@ -223,8 +225,8 @@ def _missing(
 def _why(wanted: str, source: SourceConfig) -> str:
     if wanted in ("predicted", "predicted_label") and source.score_is == "confidence_in_prediction":
         return ", which score_is: confidence_in_prediction needs"
-    if wanted == "predicted_at" and source.window_on == "predicted_at":
-        return ", which window_on: predicted_at needs"
+    if wanted == "predicted_at" and (source.unresolved is not None or source.window_on == "predicted_at"):
+        return f", which {'window_on: predicted_at' if source.unresolved is None else 'unresolved'} needs"
     if wanted in source.agreement_by:
         return ", which agreement_by names"
     if wanted in source.latest_by:
@@ -253,7 +255,8 @@ def _types(
             remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
             shown = "no number" if kind == "other" else kind
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
-    for wanted in dict.fromkeys(("resolved_at", source.window_on)):
+    waiting = () if source.unresolved is None else ("predicted_at",)
+    for wanted in dict.fromkeys(("resolved_at", source.window_on, *waiting)):
         if layout.has(wanted) and layout.columns[wanted].kind not in dialect.date_kinds:
             column = layout.columns[wanted]
             yield RelationProblem(

@@ -41,6 +41,7 @@ from monitor.core.records import (
 from monitor.core.redaction import shown_address
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.time_limit import TimeLimit, in_words
+from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.confined import confine
@@ -61,6 +62,7 @@ from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
+from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
 if TYPE_CHECKING:
@@ -236,6 +238,28 @@ class Warehouse:
             reader = _Reader(connection, name, statements, whole)
             return reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
 
+    def unresolved(
+        self, name: str, source: SourceConfig, window: Window, *, known_at: datetime | None = None
+    ) -> UnresolvedRows:
+        """The rows that were predicted in the window, by score, with and without a truth at ``known_at``.
+
+        ``known_at`` is the end of the window unless another moment is given. Raises as :meth:`read` does, and
+        ValueError for a source that does not say where rows without a truth are.
+        """
+        if source.unresolved is None:
+            raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
+        moment = window.end if known_at is None else known_at
+        dated = source.model_copy(update={"window_on": "predicted_at"})
+        self._relations.update(source.relations)
+        with self._session(name) as connection:
+            layout = self._layout(connection, name, dated, every=True)
+            more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
+            statements = UnresolvedStatements(dated, layout, self._dialect, window, moment, moment, more)
+            if source.score is None:
+                return _unresolved(connection, name, statements)
+            with localised(connection, statements) as (local, copied):
+                return _unresolved(local, name, copied)
+
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """Sums by pair of the ``most`` most frequent labels (``Statements.pairs``). Raises as :meth:`read` does."""
         with self._statements(name, source, window, now) as (connection, statements):
@@ -336,14 +360,15 @@ class Warehouse:
         except (exc.DBAPIError, duckdb.Error) as error:
             raise (_too_long(limit, self._url) if limit.expired else _explained(name, error, self._url)) from error
 
-    def _layout(self, connection: sa.Connection, name: str, source: SourceConfig) -> Layout:
+    def _layout(self, connection: sa.Connection, name: str, source: SourceConfig, *, every: bool = False) -> Layout:
+        """The relation as one row per (item, label); rows without a truth yet are left out unless ``every`` one is."""
         relation = parsed(name, source, self._dialect)
         if isinstance(relation, RelationProblem):
             raise RelationError([relation])
         layout = long_form(connection, name, source, relation, self._dialect)
         if not isinstance(layout, Layout):
             raise RelationError(layout)
-        return layout
+        return layout if every or source.unresolved is None else with_truth(layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,6 +581,22 @@ class _Reader:
         sums = self._fetch(statement)
         labels = sums.pop("label")
         return {str(label): design_effect(ClusterSums.of(_row(sums, index))) for index, label in enumerate(labels)}
+
+
+def _unresolved(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:
+    """The rows of one window by label, waiting and resolved."""
+    if not isinstance(statements, UnresolvedStatements):
+        raise AssertionError("a copy of rows is asked by the statements of its kind")
+    repeated = connection.execute(statements.repeated()).scalar_one()
+    groups = connection.execute(statements.score_groups(latest=repeated > 0))
+    columns = statements.dialect.fetch(groups)
+    labels, waits = columns.pop("label"), columns.pop("waiting")
+    found: tuple[dict[str, ScoreCounts], dict[str, ScoreCounts]] = ({}, {})
+    for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
+        found[int(value)][label] = score_counts({key: column[rows] for key, column in columns.items()})
+    resolved, waiting = (dict(sorted(part.items())) for part in found)
+    aside = {str(reason): int(n) for reason, n in connection.execute(statements.set_aside())}
+    return UnresolvedRows(name, statements.window, statements.known_at, waiting, resolved, dict(sorted(aside.items())))
 
 
 def _rejected_cell(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa
             for part in result.partitions(CHUNK):
                 _insert(local, layout, _scored([tuple(row) for row in part], plain))
             config = plain.source.model_copy(update={"score": None, "columns": {}})
-            yield local, type(plain)(config, layout, DIALECTS["duckdb"], plain.window, plain.now)
+            yield local, replace(plain, source=config, layout=layout, dialect=DIALECTS["duckdb"])
     finally:
         engine.dispose()
 

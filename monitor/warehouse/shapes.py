@@ -72,7 +72,10 @@ def long_form(
 def _joined(
     connection: sa.Connection, name: str, source: SourceConfig, truth: TruthConfig, predictions: Read, dialect: Dialect
 ) -> Read | list[RelationProblem]:
-    """Predictions whose truth is there. A column that both have is the truth's where it says what came true."""
+    """Predictions whose truth is there, or all of them where those without one are of use.
+
+    A column that both have is the truth's where it says what came true.
+    """
     relation = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
     if isinstance(relation, RelationProblem):
         return [relation]
@@ -92,7 +95,8 @@ def _joined(
     taken = {column.casefold() for column, _ in mine}
     more = [pair for pair in there[1] if pair[0].casefold() not in taken]
     columns = [*(_of(first, Column(*pair))[0] for pair in mine), *(_of(second, Column(*pair))[0] for pair in more)]
-    rows = sa.select(*columns).select_from(first.join(second, equal))
+    every = source.unresolved == source.OWN_RELATION
+    rows = sa.select(*columns).select_from(first.join(second, equal, isouter=every))
     return rows.subquery("joined"), [*mine, *more]
 
 
@@ -248,6 +252,8 @@ class _Shape:
 
     def _agrees(self, label: Typed, name: str) -> Typed:
         """1 where a column names the label, 0 where it names another, NULL where it names none."""
+        if name == "true_label" and not self.source.has_truth:
+            return sa.cast(sa.null(), sa.Double), "number"
         theirs, kind = self.layout.expression(name), self.layout.columns[name].kind
         text = self.dialect.ordered(self.dialect.text(theirs))
         named = text == self.dialect.ordered(label[0])

@@ -439,9 +439,15 @@ class Statements:
         return [*self._row_reasons(), *self._date_reasons(in_window=True)]
 
     def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
-        score, actual = self._number("score"), self._number("actual")
-        label = self._text("label")
-        reasons: list[tuple[Expression, RejectReason]] = [
+        outcome: list[tuple[Expression, RejectReason]] = [
+            (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
+            (false_or_null(self._number("actual").between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
+        ]
+        return [*self._score_reasons(), *outcome, *self._decision_reasons(), *self._weight_reasons()]
+
+    def _score_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        score, label = self._number("score"), self._text("label")
+        return [
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
             # no name either: the history keeps the source as a whole under ""
             (sa.or_(self._column("label").is_(None), label == ""), RejectReason.LABEL_MISSING),
@@ -452,13 +458,13 @@ class Statements:
                 RejectReason.SCORE_NOT_A_NUMBER,
             ),
             (sa.not_(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
-            (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
-            (false_or_null(actual.between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
         ]
-        if self.layout.has("predicted"):
-            predicted = self._number("predicted")
-            reasons.append((false_or_null(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID))
-        return [*reasons, *self._weight_reasons()]
+
+    def _decision_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        if not self.layout.has("predicted"):
+            return []
+        predicted = self._number("predicted")
+        return [(false_or_null(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID)]
 
     def _weight_reasons(self) -> list[tuple[Expression, RejectReason]]:
         if not self.layout.has("weight"):

@@ -1,0 +1,140 @@
+"""Rows whose truth is not known yet: kept out of the reading of a window, and counted by when they were predicted.
+
+They are in the source's own relation (``unresolved: true``), where ``actual`` is NULL, or in a second relation. A row
+counts as waiting at a moment where its truth is not there, or came at that moment or later: so a window that is read
+again after its truths came gives the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Subquery
+
+from monitor.config.model import SourceConfig, WideConfig
+from monitor.core.records import RejectReason
+from monitor.warehouse.checks import Column, Layout
+from monitor.warehouse.dialects import Expression
+from monitor.warehouse.relation import is_files
+from monitor.warehouse.statements import ONE, ZERO, Statements
+
+_KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
+
+
+class OpenRelation(SourceConfig):
+    """The second relation of a source, in the source's own shape, but for truths and what is known with them."""
+
+    has_truth = False
+
+
+def open_relation(source: SourceConfig) -> SourceConfig:
+    """How the second relation of a source is read: as its first, by the same names of columns."""
+    wide = source.wide if source.wide is None else WideConfig(**{**dict(source.wide), "actual": None})
+    columns = {ours: theirs for ours, theirs in source.columns.items() if ours in _KEPT}
+    named = {*_KEPT, *columns.values()}
+    relation = source.unresolved or ""
+    types = {name: kind for name, kind in source.types.items() if name in named} if is_files(relation) else {}
+    changed = {
+        "relation": relation, "wide": wide, "columns": columns, "types": types, "window_on": "predicted_at",
+        "unresolved": None, "truth": None, "latest_by": (), "agreement_by": (), "segments": (), "features": (),
+    }  # fmt: skip
+    return OpenRelation.model_construct(**{**dict(source), **changed})
+
+
+def with_truth(layout: Layout) -> Layout:
+    """The same relation without the rows that have no truth yet."""
+    known = layout.expression("actual").is_not(None)
+    columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
+    rows = sa.select(*columns).select_from(layout.relation).where(known).subquery("with_truth")
+    return Layout(rows, {name: Column(f"c{i}", column.kind) for i, (name, column) in enumerate(layout.columns.items())})
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedStatements(Statements):
+    """The statements about rows by the time of their prediction, whatever is known of their truth.
+
+    ``source`` has ``window_on: predicted_at``. ``known_at`` is the moment at which a truth is known or not; ``more`` is
+    a second relation, of rows without one. Of several rows of one (item, label) one with a truth counts, else the
+    latest prediction.
+    """
+
+    known_at: datetime
+    more: Layout | None = None
+
+    def score_groups(self, *, latest: bool) -> sa.Select[Any]:
+        """(label, waiting, predicted, automated, cell, n, s): rows and the sum of their scores."""
+        rows = self._decided(latest=latest)
+        decided = rows.c.predicted == ONE
+        automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
+        keys = {
+            "label": rows.c.label,
+            "waiting": rows.c.waiting,
+            "predicted": sa.case((decided, ONE), else_=ZERO),
+            "automated": sa.case((automated, ONE), else_=ZERO),
+            "cell": self.dialect.cell(rows.c.score),
+        }
+        # grouped one level further out, so that PostgreSQL sees each expression once
+        facts = sa.select(*(value.label(name) for name, value in keys.items()), rows.c.score).subquery("facts")
+        total = self.dialect.exact_sum(facts.c.score, bounded=True).label("s")
+        by = [facts.c[name] for name in keys]
+        return sa.select(*by, sa.func.count().label("n"), total).group_by(*by)
+
+    def set_aside(self) -> sa.Select[Any]:
+        """(reason, n) over the rows of the window that cannot be used."""
+        rows = self._judged()
+        unusable = sa.select(rows.c.reason, sa.func.count().label("n")).where(rows.c.reason.is_not(None))
+        return unusable.group_by(rows.c.reason)
+
+    def _judged(self, *, features: bool = False) -> Subquery:
+        """The rows of the window of both relations, with the reason to set one aside."""
+        if self.more is None:
+            return self._side().subquery("judged")
+        return sa.union_all(self._side(), replace(self, layout=self.more, more=None)._side()).subquery("judged")
+
+    def _side(self) -> sa.Select[Any]:
+        """(item, label, score, predicted, dated, waiting, reason) of the rows of one relation in the window."""
+        score = self._number("score")
+        assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
+        values = {
+            "item": self._text("item"),
+            "label": self._text("label"),
+            "score": score,
+            "predicted": self._number("predicted") if self.layout.has("predicted") else assumed,
+            "dated": self._instant("predicted_at"),
+            "waiting": self._waits(),
+        }
+        reasons = (*self._score_reasons(), *self._decision_reasons())
+        cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
+        reason = sa.case(*cases, else_=sa.null()).label("reason")
+        return self._select(*(value.label(name) for name, value in values.items()), reason).where(self._in_window())
+
+    def _waits(self) -> Expression:
+        if not self.layout.has("actual"):
+            return ONE
+        known_at = self.dialect.moment(self.known_at, self.layout.columns["resolved_at"].kind)
+        later = sa.func.coalesce(self._instant("resolved_at") >= known_at, sa.false())
+        return sa.case((sa.or_(self._column("actual").is_(None), later), ONE), else_=ZERO)
+
+    def _ranked(self) -> Subquery:
+        rows = self._kept(latest=False)
+        values = (rows.c.dated, rows.c.score, rows.c.predicted)
+        order = [rows.c.waiting, *(value.desc().nulls_last() for value in values)]
+        place = sa.func.row_number().over(partition_by=[rows.c.item, rows.c.label], order_by=order).label("place")
+        return sa.select(rows, place).subquery("ranked")
+
+    def _decided(self, *, latest: bool) -> Subquery:
+        """The usable rows; of kind multiclass without a column ``predicted`` an item's largest score was decided."""
+        rows = self._kept(latest=latest)
+        if self.source.kind != "multiclass" or self.layout.has("predicted"):
+            return rows
+        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
+        place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
+        placed = sa.select(rows.c.label, rows.c.score, rows.c.waiting, place).subquery("placed_scores")
+        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
+        return sa.select(placed.c.label, placed.c.score, placed.c.waiting, largest).subquery("decided")
+
+    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
+        return []
