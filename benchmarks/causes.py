@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ LANGUAGES = {"de": 0.25, "en": 0.55, "es": 0.05, "fr": 0.15}
 VERSIONS = {"v1": 0.5, "v2": 0.5}
 BASELINE_WEEKS, WEEKS = 8, 12
 LEAST_BASELINE = 10_000
+MEDIAN_SCORE = 0.79
 WORSE_CHANNEL = 0.3
 """Of kind "mix": the shortfall that the growing channel had before."""
 
@@ -43,7 +44,10 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is true: the cause (empty: none), by how much more it is overconfident, and each value's usual gap."""
+    """What is true: the cause (empty: none), by how much more it is overconfident, and each value's usual gap.
+
+    ``crossed``: its high scores become too high and its low ones too low, by as much.
+    """
 
     kind: str
     segment: Segment
@@ -51,6 +55,7 @@ class World:
     usual: Mapping[tuple[str, str], float]
     shares: tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]]
     everywhere: float = 0.0
+    crossed: bool = False
 
 
 def world(kind: str, rng: Rng) -> World:
@@ -131,7 +136,7 @@ def drawn(world: World, n: int, rng: Rng, *, changed: bool) -> Rows:
         for column, value in world.segment:
             at = COLUMNS.index(column)
             mask &= codes[at] == names[at].index(value)
-        gap += world.more * mask
+        gap += world.more * mask * (np.where(score < MEDIAN_SCORE, -1.0, 1.0) if world.crossed else 1.0)
     outcome = (rng.random(n) < np.clip(score - gap, 0.0, 1.0)).astype(float)
     return Rows(names, codes, score, outcome)
 
@@ -188,7 +193,7 @@ def _level(rows: Rows, name: str) -> Level:
     return Level(name, float(gap.mean()), float(gap.var() / len(gap)))
 
 
-def table(seeds: int, metric: Metric, sizes: Sequence[int]) -> Table:
+def table(seeds: int, metric: Metric, sizes: Sequence[int], *, crossed: bool = False) -> Table:
     """How often the right cause is first, by kind and rows."""
     lines = []
     for n in sizes:
@@ -197,7 +202,7 @@ def table(seeds: int, metric: Metric, sizes: Sequence[int]) -> Table:
             right = 0
             for seed in range(seeds):
                 rng = np.random.default_rng([SEED, n, at, seed])
-                planted = world(kind, rng)
+                planted = replace(world(kind, rng), crossed=crossed)
                 right += is_right(planted, causes_of(planted, n, metric, rng))
             shares.append(f"{right / seeds:.3f}")
         off = [onset_off(n, np.random.default_rng([SEED, n, 99, seed])) for seed in range(seeds)]
@@ -213,10 +218,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--metric", choices=["shortfall", "ece", "both"], default="both")
+    parser.add_argument("--crossed", action="store_true", help="high scores too high and low ones too low")
     chosen = parser.parse_args(arguments)
     out = console()
     for metric in ("shortfall", "ece") if chosen.metric == "both" else (chosen.metric,):
-        table(chosen.seeds, metric, chosen.rows).show(out)
+        table(chosen.seeds, metric, chosen.rows, crossed=chosen.crossed).show(out)
 
 
 if __name__ == "__main__":

@@ -71,13 +71,14 @@ class _Change:
     then: _Span
     sign: Floats
     sign_then: Floats
+    toward: Floats
     reference: Any
     known: tuple[Bools, ...]  # per column: whether the baseline knows the value
 
     @property
     def difference(self) -> Floats:
         """Mean of q now minus that of the reference, in today's direction, of each cell."""
-        return np.asarray(self.now.level(self.sign) - self.reference @ self.then.level(self.sign))
+        return np.asarray(self.now.level(self.toward) - self.reference @ self.then.level(self.toward))
 
     @property
     def total(self) -> float:
@@ -161,7 +162,8 @@ def _prepared(
         for at, values in enumerate(names)
     )
     reference = _reference(first, second, known)
-    return _Change(now.columns, names, first, second, signs[0], signs[1], reference, known)
+    toward = signs[0] if metric in _DIRECTION else _likely_signs(first, len(edges))
+    return _Change(now.columns, names, first, second, signs[0], signs[1], toward, reference, known)
 
 
 def _span(spans: CountsBySegment, names: Sequence[Sequence[str]], where: Where, edges: Sequence[int]) -> _Span | None:
@@ -196,6 +198,32 @@ def _signs(span: _Span) -> Floats:
     """The sign of each bin's gap: 1 where it has no row."""
     totals = np.bincount(span.bin, weights=span.share * span.gap)
     return np.where(totals < 0, -1.0, 1.0)
+
+
+def _likely_signs(span: _Span, bins: int) -> Floats:
+    """The likelier sign of each bin's true gap, where true gaps are normal about a straight line over the bins.
+
+    A bin of few rows that is hardly off has either sign by chance; here it takes that of the line. The variance about
+    it is by moments, as that of DerSimonian and Laird (1986). A bin without rows has 1. Shape (bins,).
+    """
+    weight = np.bincount(span.bin, weights=span.share, minlength=bins)
+    held = np.flatnonzero(weight > 0)
+    gap = np.bincount(span.bin, weights=span.share * span.gap, minlength=bins)[held] / weight[held]
+    noise = np.bincount(span.bin, weights=span.share**2 * span.noise, minlength=bins)[held] / weight[held] ** 2
+    exact = 1 / np.maximum(noise, 1e-12)
+    line, hat = _line(held, exact)
+    misfit = float(exact @ (gap - line @ (hat @ gap)) ** 2) - (len(held) - np.linalg.matrix_rank(line))
+    between = max(0.0, misfit / max(float(exact.sum() - np.trace(hat @ (exact[:, None] * line))), 1e-12))
+    line, hat = _line(held, 1 / (1 / exact + between))
+    sign = np.ones(bins)
+    sign[held] = np.where(between * gap + line @ (hat @ gap) / exact < 0, -1.0, 1.0)
+    return sign
+
+
+def _line(at: Ints, weight: Floats) -> tuple[Floats, Floats]:
+    """The terms of a straight line at ``at``, shape (M, 2), and what its coefficients are found by (WLS)."""
+    line = np.column_stack([np.ones(len(at)), at])
+    return line, np.asarray(np.linalg.pinv(line.T @ (weight[:, None] * line)) @ (line.T * weight))
 
 
 def _reference(now: _Span, then: _Span, known: Sequence[Bools]) -> Any:
