@@ -326,17 +326,20 @@ def replay_table(weeks: int, labels: int = LABELS) -> Table:
             parts = {label: _like_the_whole(counts) for label, counts in known.items()}
             whole = {**known, None: pool(known.values())}
             store.save_reading(window, StoredReading(SOURCE, labels=whole, rows=1, segments=parts), window.end)
-        for more in ((), (LASTING, IN_SEGMENTS)):
+        for more in ((), (LASTING, IN_SEGMENTS)) * 2:
             config = year.config.model_copy(update={"sources": settings, "rules": (*weekly, *more)})
             forget()
             began = time.process_time()
             replay(store, plan_of(config, config, year.windows[-1], weeks))
             timed.append(time.process_time() - began)
-    names = ("the shipped rules", "with lasting-shortfall and lasting-segments")
-    lines = tuple((name, f"{each:.1f}", f"{each / timed[0]:.2f}") for name, each in zip(names, timed, strict=True))
+    names, least = (
+        ("the shipped rules", "with lasting-shortfall and lasting-segments"),
+        (min(timed[::2]), min(timed[1::2])),
+    )
+    lines = tuple((name, f"{each:.1f}", f"{each / least[0]:.2f}") for name, each in zip(names, least, strict=True))
     note = (
         f"{weeks} weeks of {labels} labels of 2,000 rows, three columns of five values; weekly rules, the same file on "
-        "both sides, once each, in seconds of a processor."
+        "both sides, the quicker of two each, in turns, in seconds of a processor."
     )
     return Table("What a replay costs", ("rules", "seconds", "times"), lines, (note,), texts=1)
 

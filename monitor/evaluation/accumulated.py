@@ -41,6 +41,19 @@ SHOWN = 12
 DatedPromise = tuple[Window, Promise]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DatedRun:
+    """The windows of one subject and what it promised and kept in each, oldest first."""
+
+    windows: tuple[Window, ...]
+    promises: tuple[Promise, ...]
+
+
+def oldest_first(run: Sequence[DatedPromise]) -> DatedRun:
+    """A run that is given newest first."""
+    return DatedRun(tuple(window for window, _ in reversed(run)), tuple(promise for _, promise in reversed(run)))
+
+
 def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[DatedPromise]:
     """What a label promised and kept in each window that may speak about it, newest first; none it is absent from.
 
@@ -90,7 +103,7 @@ def accumulate(
     judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
     length = run_length(rule)
     alone = float(max(len(judged), 1) * length)
-    made = paths_of(rule, [runs[place] for place in judged], [alone] * len(judged))
+    made = paths_of(rule, [oldest_first(runs[place]) for place in judged], [alone] * len(judged))
     paths = dict(zip(judged, made, strict=True))
     needed = evidence_needed([paths[place].now for place in judged], length)
     shared = family_detail(rule, evaluation, needed, len(judged))
@@ -148,17 +161,16 @@ class EvidencePath:
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
 
-def paths_of(rule: Rule, runs: Sequence[Sequence[DatedPromise]], alone: Sequence[float]) -> list[EvidencePath]:
-    """How the evidence grew over the windows of each run (newest first).
+def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> list[EvidencePath]:
+    """How the evidence grew over the windows of each run.
 
     ``alone`` is what each would need without any other.
     """
-    oldest_first = [tuple(reversed(run)) for run in runs]
-    promises = [tuple(promise for _, promise in run) for run in oldest_first]
-    evidence = restarted_each(promises, rule.threshold, [each * FORGOTTEN for each in alone])
+    most = [each * FORGOTTEN for each in alone]
+    evidence = restarted_each([run.promises for run in runs], rule.threshold, most)
     return [
-        EvidencePath(tuple(w for w, _ in run), own, tuple(path.tolist()), rule.threshold, math.log(needed))
-        for run, own, path, needed in zip(oldest_first, promises, evidence, alone, strict=True)
+        EvidencePath(run.windows, run.promises, tuple(path.tolist()), rule.threshold, math.log(needed))
+        for run, path, needed in zip(runs, evidence, alone, strict=True)
     ]
 
 
@@ -166,7 +178,8 @@ def evidence_of(
     rule: Rule, material: RuleInput, path: EvidencePath, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
 ) -> Comparison:
     """What one path of evidence says; ``shared`` is the family's (:func:`family_detail`)."""
-    pooled, since = path.promises[path.start :], path.windows[path.start]
+    start = path.start
+    pooled, since = path.promises[start:], path.windows[start]
     total = pooled_promise(pooled)
     law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
     low, high = law.interval(shared["confidence"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
-from monitor.core.promises import Promise, Segment, pooled_promise
+from monitor.core.promises import Promise, Promises, Segment, pooled_promise
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Window
 from monitor.evaluation.accumulated import (
-    DatedPromise,
+    SHOWN,
+    DatedRun,
     EvidencePath,
     comparable,
     evidence_of,
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
 NAMED = 5
 """Segments that a verdict keeps the numbers of, those with the most evidence first."""
 
-SegmentRuns = Mapping[Segment, Sequence[DatedPromise]]
+SegmentRuns = Mapping[Segment, DatedRun]
+_NOTHING: Promises = {}
 
 
 def segments_asked(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
@@ -58,25 +61,25 @@ def segments_asked(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
     return known if "all" in rule.segments else tuple(column for column in known if column in rule.segments)
 
 
-def dated_segments(
-    rule: Rule, data: SourceData, label: str | None, columns: Sequence[str]
-) -> dict[Segment, list[DatedPromise]]:
-    """What each segment of a label promised and kept in each window that may speak about it, newest first.
+def dated_segments(rule: Rule, data: SourceData, label: str | None, columns: Sequence[str]) -> dict[Segment, DatedRun]:
+    """What each segment of a label promised and kept in each window that may speak about it.
 
     Of those that have rows in the judged window: of others there is nothing to say now.
     """
-    found: dict[Segment, list[DatedPromise]] = {
-        segment: []
+    found: dict[Segment, tuple[list[Window], list[Promise]]] = {
+        segment: ([], [])
         for segment, promises in sorted(data.current.segments.get(label, {}).items())
         if segment[0] in columns and rule.where in promises
     }
-    for part in islice(comparable(data, label), LONGEST):
+    where = rule.where
+    for part in reversed(list(islice(comparable(data, label), LONGEST))):
         known = part.segments.get(label, {})
-        for segment, run in found.items():
-            promise = known.get(segment, {}).get(rule.where)
+        for segment, (windows, promises) in found.items():
+            promise = known.get(segment, _NOTHING).get(where)
             if promise is not None and promise.effective > 0:
-                run.append((part.window, promise))
-    return {segment: run for segment, run in found.items() if run}
+                windows.append(part.window)
+                promises.append(promise)
+    return {segment: DatedRun(tuple(w), tuple(p)) for segment, (w, p) in found.items() if w}
 
 
 def accumulate_segments(
@@ -111,12 +114,15 @@ def _of_label(
     needed: float,
     checks: tuple[DecisionCheck, ...],
 ) -> Comparison:
-    ranked = sorted(paths, key=lambda segment: _strength(paths[segment]), reverse=True)
-    parts = {segment: _seen(rule, paths[segment], shared) for segment in ranked}
+    seen = _seen(rule, paths, shared)
+    # of segments whose evidence is capped the one with more rows comes first
+    ranked = sorted(paths, key=lambda segment: (paths[segment].now, seen[segment].total.effective), reverse=True)
+    parts = {segment: seen[segment] for segment in ranked}
     named = _named(ranked, paths, needed) if shared["sure"] else []
     lead = _lead(parts, named)
-    found, grown = evidence_of(rule, material, paths[lead], shared, checks), _grown(paths)
-    steps = [[*step[:4], shown(grown[step[0]])] for step in found.detail["path"]]
+    found = evidence_of(rule, material, paths[lead], shared, checks)
+    grown = _grown(paths, paths[lead].windows[-SHOWN:])
+    steps = [[*step[:4], shown(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
     detail = {
         **found.detail, "evidence": shown(_mean([path.now for path in paths.values()])), "path": steps,
         "segment": list(lead), "segment_evidence": shown(paths[lead].now), "segments": len(paths),
@@ -135,11 +141,15 @@ class _Seen:
     adequate: bool
 
 
-def _seen(rule: Rule, path: EvidencePath, shared: Mapping[str, Any]) -> _Seen:
-    total, matters = pooled_promise(path.promises[path.start :]), rule.threshold + shared["seen_at_most"]
-    enough = total.rows >= shared["rows_needed"]
-    adequate = enough and would_be_seen(total, matters, rule.threshold, path.alone, POWER)
-    return _Seen(total, total.shortfall > rule.threshold, adequate)
+def _seen(rule: Rule, paths: Mapping[Segment, EvidencePath], shared: Mapping[str, Any]) -> dict[Segment, _Seen]:
+    """The rows that the value of each segment is of."""
+    totals = [pooled_promise(path.promises[path.start :]) for path in paths.values()]
+    needed, matters = [path.alone for path in paths.values()], rule.threshold + shared["seen_at_most"]
+    visible = would_be_seen(totals, matters, rule.threshold, needed, POWER).tolist()
+    return {
+        segment: _Seen(total, total.shortfall > rule.threshold, total.rows >= shared["rows_needed"] and seen)
+        for segment, total, seen in zip(paths, totals, visible, strict=True)
+    }
 
 
 def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
@@ -147,14 +157,11 @@ def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
     hashed = hashlib.sha256()
     for segment, path in sorted(paths.items()):
         hashed.update(repr((segment, [window.name for window in path.windows])).encode())
-        numbers = [(each.rows, each.effective, each.promised, each.kept) for each in path.promises]
-        hashed.update((np.round(np.array(numbers), 9) + 0.0).tobytes())
+        kept = path.promises
+        rows, effective = [float(each.rows) for each in kept], [each.effective for each in kept]
+        numbers = np.array([rows, effective, [each.promised for each in kept], [each.kept for each in kept]])
+        hashed.update((np.round(numbers.T, 9) + 0.0).tobytes())
     return hashed.hexdigest()[:16]
-
-
-def _strength(path: EvidencePath) -> tuple[float, float]:
-    """Evidence, and of segments whose evidence is capped the one with more rows."""
-    return path.now, sum(promise.effective for promise in path.promises[path.start :])
 
 
 def _lead(parts: Mapping[Segment, _Seen], named: Sequence[Segment]) -> Segment:
@@ -181,15 +188,18 @@ def _line(segment: Segment, part: _Seen, path: EvidencePath) -> list[Any]:
     return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), shown(path.now)]
 
 
-def _grown(paths: Mapping[Segment, EvidencePath]) -> dict[str, float]:
-    """The label's log evidence after every window: a segment without a row in one keeps what it had."""
-    windows: list[Window] = sorted({window for path in paths.values() for window in path.windows})
-    now, found = dict.fromkeys(paths, -math.inf), {}
-    known = {segment: dict(zip(path.windows, path.evidence, strict=True)) for segment, path in paths.items()}
-    for window in windows:
-        now = {segment: known[segment].get(window, before) for segment, before in now.items()}
-        found[window.name] = _mean(list(now.values()))
-    return found
+def _grown(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
+    """The label's log evidence after each of these windows: a segment without a row in one keeps what it had."""
+    per_segment = [_evidence_at(path, windows) for path in paths.values()]
+    return [_mean(now) for now in zip(*per_segment, strict=True)]
+
+
+def _evidence_at(path: EvidencePath, windows: tuple[Window, ...]) -> Sequence[float]:
+    """The log evidence of one segment after each of these windows; minus infinity before its first."""
+    if path.windows[-len(windows) :] == windows:
+        return path.evidence[-len(windows) :]
+    ends = [bisect_right(path.windows, window) for window in windows]
+    return [path.evidence[end - 1] if end else -math.inf for end in ends]
 
 
 def _mean(evidence: Sequence[float]) -> float:

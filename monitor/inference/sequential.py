@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,10 +52,19 @@ def log_e_values(windows: Sequence[Promise], margin: float) -> Floats:
     >>> bool(log_e_values([Promise(100, 100.0, 0.9, 0.88)], 0.02).max() <= 0)
     True
     """
-    rows, promised, kept = np.array([(w.effective, w.promised, w.kept) for w in windows]).reshape(-1, 3).T[:, :, None]
+    rows, promised, kept = [w.effective for w in windows], [w.promised for w in windows], [w.kept for w in windows]
+    return _log_e(_floats(rows), _floats(promised), _floats(kept), margin)
+
+
+def _floats(values: Sequence[float]) -> Floats:
+    return np.array(values, dtype=np.float64)
+
+
+def _log_e(rows: Floats, promised: Floats, kept: Floats, margin: float) -> Floats:
+    """The log e-values of hit rates ``kept``, with one more axis for the sizes."""
     sizes = np.array(SIZES)
-    expected = np.log1p(np.clip(promised - margin, 0.0, 1.0) * np.expm1(-sizes))
-    return np.asarray(-rows * (sizes * kept + expected))
+    expected = np.log1p(np.clip(promised - margin, 0.0, 1.0)[..., None] * np.expm1(-sizes))
+    return np.asarray(-rows[..., None] * (sizes * kept[..., None] + expected))
 
 
 def e_process(windows: Sequence[Promise], margin: float) -> Floats:
@@ -128,14 +136,27 @@ def detectable_shortfall(windows: Sequence[Promise], margin: float, needed: floa
     return high
 
 
-def would_be_seen(total: Promise, shortfall: float, margin: float, needed: float, power: float) -> bool:
-    """Whether these rows, in one window or many, would have given the log evidence ``needed`` at such a shortfall."""
-    return bool(_is_seen(total, np.array([min(shortfall, total.promised)]), margin, needed, power)[0])
+def would_be_seen(
+    totals: Sequence[Promise], shortfall: float, margin: float, needed: Sequence[float], power: float
+) -> Bools:
+    """Whether the rows of each subject, in one window or many, would have given the log evidence that it needs.
+
+    At a shortfall of its rows as large as this, or as large as possible; shape (len(totals),).
+    """
+    rows, promised = _floats([each.effective for each in totals]), _floats([each.promised for each in totals])
+    return _unlucky_are_seen(rows, promised, np.minimum(shortfall, promised), margin, _floats(needed), power)
 
 
 def _is_seen(total: Promise, shortfalls: Floats, margin: float, needed: float, power: float) -> Bools:
+    rows, promised = np.full_like(shortfalls, total.effective), np.full_like(shortfalls, total.promised)
+    return _unlucky_are_seen(rows, promised, shortfalls, margin, np.float64(needed), power)
+
+
+def _unlucky_are_seen(
+    rows: Floats, promised: Floats, shortfalls: Floats, margin: float, needed: Floats | np.float64, power: float
+) -> Bools:
     """Whether the evidence of an unlucky sample (the hit rate's upper ``power`` quantile) is enough, shape (S,)."""
-    rate = np.maximum(0.0, total.promised - shortfalls)
-    unlucky = np.minimum(1.0, rate + ndtri(power) * np.sqrt(rate * (1 - rate) / total.effective))
-    e = log_e_values([replace(total, kept=float(kept)) for kept in unlucky], margin)
-    return np.asarray(np.logaddexp.reduce(e, axis=1) - math.log(len(SIZES)) >= needed)
+    rate = np.maximum(0.0, promised - shortfalls)
+    unlucky = np.minimum(1.0, rate + ndtri(power) * np.sqrt(rate * (1 - rate) / rows))
+    e = _log_e(rows, promised, unlucky, margin)
+    return np.asarray(np.logaddexp.reduce(e, axis=-1) - math.log(len(SIZES)) >= needed)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from monitor.config.model import Config
 from monitor.core import windows
 from monitor.core.baseline import Baseline
-from monitor.core.promises import PastWindow, promises_of, segment_promises
-from monitor.core.records import Reason, Verdict, Window
+from monitor.core.promises import PastWindow, Promises, promises_of, segment_promises
+from monitor.core.records import Reason, Verdict, Where, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
 from monitor.history.readings import StoredReading
@@ -59,26 +60,50 @@ class _Memory:
     def __init__(self, plan: ReplayPlan, part: Part) -> None:
         self._plan = plan
         self._source = part.source
-        files = (plan.present, plan.proposed)
-        self._asked = [any(rule.accumulates for rule in config.rules_for(part.schedule)) for config in files]
+        self._asked = tuple(_populations(config, part) for config in (plan.present, plan.proposed))
         self.length = LONGEST - 1 if any(self._asked) else 0
-        self._kept = tuple(deque[PastWindow](maxlen=LONGEST - 1) for _ in files)
+        self._kept = tuple(deque[PastWindow](maxlen=LONGEST - 1) for _ in self._asked)
 
     def add(self, known: WindowCounts | None) -> None:
         """One more window, if it was read."""
         if known is None or not self.length:
             return
-        sides = (known, as_proposed(self._plan, self._source, known))
+        proposed = as_proposed(self._plan, self._source, known)
+        promised = _promised(known)
+        sides = (promised, promised if proposed.labels is known.labels else _promised(proposed))
         for asked, kept, side in zip(self._asked, self._kept, sides, strict=True):
             if asked:
-                labels = {label: promises_of(counts) for label, counts in side.labels.items()}
-                kept.append(PastWindow(side.window, labels, side.main_version, side.rejected, side.segments))
+                kept.append(_only(side, asked))
 
     @property
     def newest_first(self) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
         """What is known so far."""
         present, proposed = (tuple(reversed(kept)) for kept in self._kept)
         return present, proposed
+
+
+def _populations(config: Config, part: Part) -> frozenset[Where]:
+    """The populations of which the rules of a file accumulate evidence."""
+    return frozenset(rule.where for rule in config.rules_for(part.schedule) if rule.accumulates)
+
+
+def _promised(known: WindowCounts) -> PastWindow:
+    labels = {label: promises_of(counts) for label, counts in known.labels.items()}
+    return PastWindow(known.window, labels, known.main_version, known.rejected, known.segments)
+
+
+def _only(past: PastWindow, asked: frozenset[Where]) -> PastWindow:
+    """The promises that rules ask for: a year of all of them would be long to keep."""
+
+    def chosen(promises: Promises) -> Promises:
+        return {where: promise for where, promise in promises.items() if where in asked}
+
+    labels = {label: chosen(promises) for label, promises in past.labels.items()}
+    segments = {
+        label: {segment: chosen(promises) for segment, promises in parts.items()}
+        for label, parts in past.segments.items()
+    }
+    return replace(past, labels=labels, segments=segments)
 
 
 def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCounts:
