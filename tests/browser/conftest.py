@@ -26,6 +26,11 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAM
 
 COST = 3
 COSTS = CONFIG.replace("    automate_at: 0.8", f"    automate_at: 0.8\n    costs: {{false_positive: {COST}}}")
+LASTING = """\
+  - {id: lasting-shortfall, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,
+     min_samples: 30, severity: warning, actions: [slack]}
+automation:"""
+RULES = COSTS.replace("automation:", LASTING)
 VERSIONS = {"2.1": WEEKS[7:10], "2.2": WEEKS[10:12]}
 HOSTILE = "</td><img src=x onerror=document.title='gone'>"
 
@@ -33,7 +38,7 @@ HOSTILE = "</td><img src=x onerror=document.title='gone'>"
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Five weeks of two model versions, the second in breach; one label turned off, one of a hostile name on."""
-    world = make_world(tmp_path_factory.mktemp("world"), config=COSTS)
+    world = make_world(tmp_path_factory.mktemp("world"), config=RULES)
     with world.opened() as monitor:
         zone = monitor.config.zone
         pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="ann", reason="start")

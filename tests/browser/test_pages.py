@@ -22,6 +22,7 @@ from monitor.core.wording import plain_words
 from monitor.evaluation.label_state import State, states_of
 from monitor.history.store import Store
 from monitor.report import words
+from monitor.report.figures.evidence import evidence_data, point_words
 from monitor.service.pages.label import STANDARD
 from monitor.service.pages.registry import PAGES
 from tests.browser.conftest import COST, HOSTILE, PATIENCE_MS, VERSIONS
@@ -180,6 +181,23 @@ def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: O
     assert len(told) == len(newest) >= 3
     for verdict in newest:
         assert any(verdict.id in text and plain_words(verdict) in text for text in told), verdict.rule
+
+
+def test_a_label_s_page_draws_the_evidence_of_the_stored_path_as_a_line_that_grows(
+    opened: Opened, service: Running
+) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}")
+    with Store.from_url(service.place.store_url) as store:
+        verdicts = store.verdicts(schedule="weekly", source="tickets", label="slipping")
+    (line,) = evidence_data(v for v in verdicts if (v.rule, v.window.name) == ("lasting-shortfall", WEEKS[11]))
+    drawn = page.get_by_role("region", name="Evidence of lasting-shortfall")
+    assert sorted(drawn.locator("circle title, path title").all_text_contents()) == [
+        point_words(p) for p in line.points
+    ]
+    assert drawn.locator("path.breach").count() == sum(p.evidence >= line.needed for p in line.points) > 0
+    assert drawn.locator("path.value").bounding_box()["height"] > 20
+    assert page.locator("section[aria-labelledby=evidence] a.csv").count() == 1
 
 
 def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Running) -> None:

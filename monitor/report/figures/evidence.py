@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil, log10
+
+from markupsafe import Markup
 
 from monitor.core.records import Verdict
+from monitor.report import words
 from monitor.report.decision_checks import size
 from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base_layout, lines
+from monitor.report.figures.svg import Plot, figure, text
 
 LEAST = 0.1
 """What is less is drawn as this much: evidence against a fault may be as small as it likes."""
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1100.0, 150.0, 58.0, 14.0, 10.0, 24.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +81,37 @@ def evidence_summary(line: EvidenceLine) -> str:
     return (
         f"Evidence of {line.rule} from {first.window} to {last.window}: from {size(first.evidence)} to "
         f"{size(last.evidence)}, {size(line.needed)} needed."
+    )
+
+
+def evidence_svg(line: EvidenceLine) -> Markup:
+    """The line that grows, on a logarithmic scale, with the level that it must reach, for the dashboard."""
+    highest = max(line.needed, *(point.evidence for point in line.points))
+    low, high = log10(LEAST), float(ceil(log10(highest) + 0.2))
+    places = range(len(line.points))
+    plot = Plot(LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM, -0.5, len(places) - 0.5, low, high)
+    powers = range(round(low), round(high) + 1, max(1, round((high - low) / 5)))
+    heights = [log10(max(point.evidence, LEAST)) for point in line.points]
+    parts = [
+        plot.y_axis([float(power) for power in powers], [f"{10.0**power:,g}".replace("e+0", "e") for power in powers]),
+        plot.x_axis([float(place) for place in places], [point.window for point in line.points]),
+        plot.level(log10(line.needed), "limit"),
+        text(LEFT + 4, plot.y(log10(line.needed)) - 4, f"needed: {size(line.needed)}"),
+        plot.line(list(zip(map(float, places), heights, strict=True)), "value"),
+    ]
+    for place, (point, height) in enumerate(zip(line.points, heights, strict=True)):
+        draw = plot.diamond if point.evidence >= line.needed else plot.point
+        parts.append(draw(float(place), height, point_words(point)))
+    return figure(WIDTH, HEIGHT, parts, evidence_summary(line))
+
+
+def point_words(point: EvidencePoint) -> str:
+    """A point with its numbers.
+
+    >>> point_words(EvidencePoint("2026-W46", 23150.0, 1200, 0.9, 0.71))
+    '2026-W46: evidence 23,150; 1,200 rows, scores claimed 0.900, 0.710 correct'
+    """
+    return (
+        f"{point.window}: evidence {size(point.evidence)}; {point.n:,} rows, scores claimed "
+        f"{words.number(point.promised)}, {words.number(point.kept)} correct"
     )

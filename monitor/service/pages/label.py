@@ -34,6 +34,7 @@ from monitor.metrics.registry import METRICS
 from monitor.report import words
 from monitor.report.decision_checks import text_of
 from monitor.report.explanation import Explanation, VerdictContext, explain
+from monitor.report.figures.evidence import EvidenceLine, evidence_data, evidence_svg
 from monitor.report.figures.panels import (
     Flag,
     ScoreBar,
@@ -201,7 +202,7 @@ def make(asked: PageContext) -> PageContent:
     verdicts = _of_week(seen)
     events, reliability, bars = _events(seen), _reliability(seen), _bars(seen)
     name, _ = seen.other
-    trends = seen.trends
+    trends, evidence = seen.trends, evidence_data(each.verdict for each in verdicts)
     values: dict[str, Any] = {
         "subject": subject, "week": seen.week, "weeks": [window.name for window in newest], "against": name,
         "state": state_of(v.verdict for v in verdicts), "automation": seen.automation, "explained": verdicts,
@@ -211,12 +212,13 @@ def make(asked: PageContext) -> PageContent:
         "drawn_reliability": reliability and reliability_svg(reliability, (seen.week.name, name)),
         "drawn_scores": bars and histogram_svg(bars, _automate_at(seen), (seen.week.name, name)),
         "automate_at": _automate_at(seen), "items": f"{label_path(subject.source, subject.label)}",
-        "baselines": seen.baselines,
+        "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),
         "reliability": lambda: _bin_table(reliability), "scores": lambda: _bar_table(bars),
         "segments": lambda: _segment_table(seen), "events": lambda: _event_table(events),
+        "evidence": lambda: _evidence_table(evidence),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, tables)
 
@@ -389,6 +391,13 @@ def _segment_table(seen: LabelHistory) -> Table:
     )  # fmt: skip
     return Table(
         ("week", "column", "value", "ece", "n"), ((at[start], *segment, v, n) for segment, start, v, n in rows)
+    )
+
+
+def _evidence_table(found: Sequence[EvidenceLine]) -> Table:
+    head = ("rule", "week", "evidence", "needed", "n", "mean_score", "accuracy")
+    return Table(
+        head, ((e.rule, p.window, p.evidence, e.needed, p.n, p.promised, p.kept) for e in found for p in e.points)
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from monitor.core.records import Verdict
-from monitor.report.figures.evidence import LEAST, evidence_data, evidence_drawing, evidence_summary
+from monitor.report.figures.evidence import LEAST, evidence_data, evidence_drawing, evidence_summary, evidence_svg
 from monitor.report.html import html_report
 from tests.fakes.report_data import report_data
 
@@ -31,6 +32,23 @@ def test_the_line_is_the_path_of_the_verdict(verdict: Verdict) -> None:
     assert evidence_summary(line) == (
         "Evidence of lasting-shortfall from 2026-W44 to 2026-W46: from 0.004 to 23,150, 10,400 needed."
     )
+
+
+def test_the_dashboard_s_line_grows_to_the_level_that_is_needed_and_names_every_window(verdict: Verdict) -> None:
+    (line,) = evidence_data([verdict])
+    drawn = str(evidence_svg(line))
+    level = float(re.search(r'class="limit" d="M58 ([\d.]+)h', drawn)[1])
+    heights = [
+        float(y) for _, y in re.findall(r"([\d.]+) ([\d.]+)", re.search(r'class="value" d="M([^"]*)"', drawn)[1])
+    ]
+    assert heights == sorted(heights, reverse=True)
+    assert heights[-1] < level < heights[-2]
+    assert re.findall(r"<title>([^<]*)</title>", drawn) == [
+        "2026-W44: evidence 0.004; 20 rows, scores claimed 0.900, 0.950 correct",
+        "2026-W45: evidence 310; 19 rows, scores claimed 0.900, 0.700 correct",
+        "2026-W46: evidence 23,150; 21 rows, scores claimed 0.900, 0.710 correct",
+    ]
+    assert drawn.count('class="breach"') == 1
 
 
 def test_the_page_draws_it_for_its_label(verdict: Verdict) -> None:
