@@ -32,6 +32,7 @@ _LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ beyond the limit, n
 _WHY = {
     LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
     LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
+    LeftOut.SEGMENTS_NOT_KEPT: "the counts of its segments were not kept",
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from monitor.config.model import OF_SOURCE, ScoreMethod, SourceKind
+from monitor.config.model import OF_BANDS, OF_SOURCE, ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
@@ -257,7 +257,7 @@ def _keys_of_accumulated(document: Document) -> Found:
 
 
 def _keys_of_segments(document: Document) -> Found:
-    """Rules on segments accumulate evidence, and look at columns that a source names."""
+    """Rules on segments are on a metric that each part of a label's rows has, in columns that a source names."""
     for path, _ in document.listed("rules"):
         condition, measure = document.get(*path, "condition"), document.get(*path, "metric")
         if document.get(*path, "scope") != "segments":
@@ -266,10 +266,22 @@ def _keys_of_segments(document: Document) -> Found:
                 remedy = "scope: segments beside it, or no segments"
                 yield document.problem("CAL024", (*path, "segments"), summary, remedy, at_key=True)
             continue
-        if condition != "accumulated" and (measure is None or measure in NEEDS):
-            summary = "rules on segments accumulate evidence on shortfall, and this rule does not"
-            remedy = "metric: shortfall with condition: accumulated, or scope: labels"
-            yield document.problem("CAL024", (*path, "scope"), summary, remedy)
+        if measure is None or NEEDS.get(str(measure)) in WHOLE or measure in TOTALS:
+            what = "a shift test" if measure is None else str(measure)
+            summary = f"rules on segments are on metrics of the rows of each label, and this rule is on {what}"
+            yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or no scope")
+        if document.get(*path, "certainty") == "none":
+            summary = "segments are many, and without certainty chance alone would be found in one of them"
+            yield document.problem("CAL024", (*path, "certainty"), summary, "no certainty", at_key=True)
+        for item, action in document.listed(*path, "actions"):
+            if action == "block_scores":
+                summary = "score ranges are blocked for the whole label, and this rule is on its segments"
+                yield document.problem("CAL024", item, summary, "actions: [slack], or scope: labels")
+        if condition != "accumulated" and measure not in OF_BANDS:
+            for item, name in document.listed(*path, "segments"):
+                if name == SCORE_BAND:
+                    summary = f"{SCORE_BAND} is for {' and '.join(OF_BANDS)}, and this rule is on {measure}"
+                    yield document.problem("CAL024", item, summary, "segments: all, or the names of columns")
         yield from _segment_names(document, path)
 
 

@@ -21,6 +21,8 @@ Mutable = Literal["class_mix", "traffic_mix"]
 """Reasons of a breach that a rule may leave out: another share of true items, or more traffic where it was wrong."""
 OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are of a source, not of its labels."""
+OF_BANDS = ("shortfall", "ece")
+"""Metrics that are judged in bands of scores as well as in columns."""
 TestName = Literal["ks", "psi", "chi_square", "wasserstein", "jensen_shannon"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
@@ -258,6 +260,11 @@ class Rule(Later, Strict):
         return self.condition == "accumulated"
 
     @property
+    def counts_segments(self) -> bool:
+        """Whether it compares the counts of segments; evidence that accumulates needs only what these promised."""
+        return self.scope == "segments" and not self.accumulates
+
+    @property
     def measure(self) -> str:
         """The name of what is measured: the metric or the test."""
         return self.metric or self.test or ""
@@ -346,6 +353,11 @@ class Config(Strict):
     def rules_for(self, schedule: Schedule) -> tuple[Rule, ...]:
         """The rules that run on ``schedule``, in the order of the file."""
         return tuple(rule for rule in self.rules if rule.schedule == schedule)
+
+    def counts_segments(self, schedule: Schedule, *, compared: bool = False) -> bool:
+        """Whether a rule of a schedule needs the counts of segments; ``compared``: also those of the baseline."""
+        asking = (rule for rule in self.rules_for(schedule) if rule.counts_segments)
+        return any(rule.compares or not compared for rule in asking)
 
     def decision_rules(self, schedule: Schedule) -> int:
         """How many rules of a schedule share the false discovery rate: not those that accumulate, or ask for none."""

@@ -31,7 +31,11 @@ Edges = Mapping[Where, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Baseline:
-    """The frozen reference of one label (None: of the source as a whole)."""
+    """The frozen reference of one label (None: of the source as a whole).
+
+    ``segments`` are the counts of its parts, as it is pinned; None where no rule asks for them, and of one that was
+    read from the history, which gives them by themselves.
+    """
 
     source: str
     label: str | None
@@ -45,6 +49,7 @@ class Baseline:
     pinned_at: datetime
     pinned_by: str
     reason: str
+    segments: Mapping[tuple[str, str], Counts] | None = None
 
     @property
     def digest(self) -> str:

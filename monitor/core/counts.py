@@ -27,8 +27,9 @@ Bools = npt.NDArray[np.bool_]
 
 INDEPENDENT = (1.0, 1.0)
 
-_KEYS = ("cell", "predicted", "automated")
-_SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+KEYS = ("cell", "predicted", "automated")
+SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+"""The arrays of :class:`Counts`: the keys of a group, and what is summed in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -100,7 +101,7 @@ class Counts:
 
     def take(self, mask: Bools) -> Counts:
         """The groups where ``mask`` holds."""
-        return replace(self, **{name: getattr(self, name)[mask] for name in _KEYS + _SUMS})
+        return replace(self, **{name: getattr(self, name)[mask] for name in KEYS + SUMS})
 
     def where(self, population: Where) -> Counts:
         """The rows of one population: all, predicted, or automated.
@@ -122,7 +123,7 @@ class Counts:
         if len(self.cell) == 0 or not (np.diff(self.cell) == 0).any():
             return replace(self, predicted=np.zeros_like(self.predicted), automated=np.zeros_like(self.automated))
         cells, index = np.unique(self.cell, return_inverse=True)
-        sums: dict[str, Any] = {name: _sum_by(getattr(self, name), index, len(cells)) for name in _SUMS}
+        sums: dict[str, Any] = {name: _sum_by(getattr(self, name), index, len(cells)) for name in SUMS}
         off = np.zeros(len(cells), dtype=bool)
         return replace(self, cell=cells, predicted=off, automated=off, **sums)
 
@@ -134,16 +135,16 @@ class Counts:
         """
         effects = [self.design_effect, *(self.acting_effects if self.acting_effects != INDEPENDENT else ())]
         hashed = hashlib.sha256(f"{' '.join(f'{effect:.6g}' for effect in effects)} {self.score_is}".encode())
-        for name in (*_KEYS, "n"):
+        for name in (*KEYS, "n"):
             hashed.update(np.ascontiguousarray(getattr(self, name)).astype("<i8").tobytes())
-        for name in _SUMS[1:]:
+        for name in SUMS[1:]:
             hashed.update(_rounded(getattr(self, name)).tobytes())
         return hashed.hexdigest()[:16]
 
     def to_bytes(self) -> bytes:
         """A compressed form for the history; :func:`counts_from_bytes` reads it back."""
         buffer = io.BytesIO()
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in _KEYS + _SUMS}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in KEYS + SUMS}
         effects: dict[str, Any] = {"design_effect": self.design_effect, "acting_effects": np.array(self.acting_effects)}
         np.savez(buffer, score_is=np.array(self.score_is), **effects, **arrays)
         return zlib.compress(buffer.getvalue(), 6)
@@ -169,7 +170,7 @@ def _sum_by(values: npt.NDArray[Any], index: npt.NDArray[np.intp], size: int) ->
 def counts_from_bytes(data: bytes) -> Counts:
     """The counts that :meth:`Counts.to_bytes` wrote."""
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in _KEYS + _SUMS}
+        arrays = {name: stored[name] for name in KEYS + SUMS}
         # stored before acting rows had effects of their own: they have the label's
         predicted, automated = stored.get("acting_effects", INDEPENDENT)
         return Counts(
@@ -192,7 +193,7 @@ def counts_from_groups(
     predicted = np.asarray(columns["predicted"], dtype=bool)
     automated = np.asarray(columns["automated"], dtype=bool)
     order = np.lexsort((automated, predicted, cell))
-    sums: dict[str, Any] = {name: np.asarray(columns[name], dtype=np.float64)[order] for name in _SUMS[1:]}
+    sums: dict[str, Any] = {name: np.asarray(columns[name], dtype=np.float64)[order] for name in SUMS[1:]}
     n = np.asarray(columns["n"], dtype=np.int64)[order]
     return Counts(
         cell=cell[order], predicted=predicted[order], automated=automated[order], n=n, **sums,
@@ -250,7 +251,7 @@ def pool(parts: Iterable[Counts]) -> Counts:
     keys = [part.cell * 4 + part.predicted * 2 + part.automated for part in kept]
     distinct, index = np.unique(np.concatenate(keys), return_inverse=True)
     columns = _columns(distinct)
-    for name in _SUMS:
+    for name in SUMS:
         columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(distinct))
     acting = kept[0].acting_effects
     if len({(part.design_effect, part.acting_effects) for part in kept}) > 1:

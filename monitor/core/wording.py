@@ -346,12 +346,12 @@ def _place(verdict: Verdict) -> str:
 def _named(verdict: Verdict, value: float | None) -> str:
     """A value with its metric: "ECE 0.120", "overconfident by 12 points" (called *shortfall* in rules)."""
     if verdict.metric == "shortfall" and value is not None:
-        return f"{'under' if value < 0 else 'over'}confident by {points(value)}{_place(verdict)}"
+        return f"{'under' if value < 0 else 'over'}confident by {points(value)}"
     return f"{title(verdict.metric)} {level(verdict, value)}"
 
 
 def _now_and_then(verdict: Verdict) -> str:
-    now = _named(verdict, verdict.value)
+    now = _named(verdict, verdict.value) + _place(verdict)
     if verdict.metric == "shortfall" and verdict.baseline is not None:
         return f"{now}, {_named(verdict, verdict.baseline)} in the baseline"
     return f"{now}, was {level(verdict, verdict.baseline)} in the baseline"
@@ -363,7 +363,9 @@ def _rise(verdict: Verdict) -> str:
         "ece": f"calibration got worse: {_now_and_then(verdict)}",
         "mce": f"{_worst(verdict)} (baseline {amount(verdict, verdict.baseline)})",
         "shortfall": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
-        "false_negative_rate": f"misses more than before: {now} of true items not found, was {then} in the baseline",
+        "false_negative_rate": (
+            f"misses more than before{_place(verdict)}: {now} of true items not found, was {then} in the baseline"
+        ),
     }
     return told.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
 
@@ -387,31 +389,34 @@ def _worst(verdict: Verdict) -> str:
     """Where the largest gap is, how large, and in which direction."""
     where, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
     if where is None or gap is None:
-        return f"has scores that are {amount(verdict, verdict.value)} off in their worst range"
+        return f"has scores that are {amount(verdict, verdict.value)} off in their worst range{_place(verdict)}"
     direction = "too high" if gap < 0 else "too low"
-    return f"is worst in scores {where[0]:.2f} to {where[1]:.2f}: {amount(verdict, verdict.value)} {direction}"
+    place = f"{where[0]:.2f} to {where[1]:.2f}{_place(verdict)}"
+    return f"is worst in scores {place}: {amount(verdict, verdict.value)} {direction}"
 
 
 def _level(verdict: Verdict) -> str:
     if verdict.metric == "shortfall":
         return _overconfident(verdict)
-    now, limit = level(verdict, verdict.value), level(verdict, verdict.threshold)
+    now, limit, place = level(verdict, verdict.value), level(verdict, verdict.threshold), _place(verdict)
     if verdict.reason == Reason.BELOW_THRESHOLD:
         return _too_low(verdict, now, limit)
     told = {
-        "ece": f"calibration is poor: ECE {now}, at most {limit} allowed",
+        "ece": f"calibration is poor{place}: ECE {now}, at most {limit} allowed",
         "mce": f"{_worst(verdict)}, at most {amount(verdict, verdict.threshold)} allowed",
-        "false_negative_rate": f"misses too many: {now} of true items not found, at most {limit} allowed",
+        "false_negative_rate": f"misses too many{place}: {now} of true items not found, at most {limit} allowed",
     }
-    return told.get(verdict.metric, f"is worse than allowed: {title(verdict.metric)} {now}, at most {limit} allowed")
+    other = f"is worse than allowed{place}: {title(verdict.metric)} {now}, at most {limit} allowed"
+    return told.get(verdict.metric, other)
 
 
 def _too_low(verdict: Verdict, now: str, limit: str) -> str:
+    place = _place(verdict)
     if verdict.metric in ("roc_auc", "pr_auc"):
-        return f"separates right from wrong poorly: {title(verdict.metric)} {now}, at least {limit} required"
+        return f"separates right from wrong poorly{place}: {title(verdict.metric)} {now}, at least {limit} required"
     if verdict.metric == "accuracy":
-        return f"is correct too rarely: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
-    return f"is lower than allowed: {title(verdict.metric)} {now}, at least {limit} required"
+        return f"is correct too rarely{place}: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
+    return f"is lower than allowed{place}: {title(verdict.metric)} {now}, at least {limit} required"
 
 
 def _overconfident(verdict: Verdict) -> str:
@@ -433,7 +438,7 @@ def _shifted(verdict: Verdict) -> str:
 
 def _beyond(verdict: Verdict) -> str:
     """The number that the rule looks at, and its limit."""
-    now, is_share = _named(verdict, verdict.value), verdict.metric == "shortfall"
+    now, is_share = _named(verdict, verdict.value) + _place(verdict), verdict.metric == "shortfall"
     if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
         change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
         limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"

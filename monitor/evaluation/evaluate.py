@@ -25,6 +25,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_records import Rejections
+from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
@@ -33,6 +34,7 @@ from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, est
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.small_labels import accumulate_small, small_runs
 from monitor.evaluation.verdicts import decide
+from monitor.evaluation.window_segments import compare_segments, segments_of
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import factor_correlations
@@ -50,7 +52,7 @@ class WindowCounts:
 
     ``whole`` is what its kind gives beside the counts of labels: known of the judged window only. ``rejected`` says
     which subjects are not judged, since too many of their rows were set aside; ``segments`` what labels promised in
-    each part of their rows.
+    each part of their rows, ``segment_counts`` the counts of these, where a rule asks for them.
     """
 
     window: Window
@@ -59,6 +61,7 @@ class WindowCounts:
     whole: WholeSource = field(default_factory=WholeSource)
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
+    segment_counts: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
 
     @property
     def main_version(self) -> str | None:
@@ -71,7 +74,8 @@ class SourceData:
     """All that is known of one source when a window is judged.
 
     ``earlier`` holds the windows before, newest first; ``switched`` the labels that have a switch or an open incident;
-    ``past`` the windows of a year, newest first, where a rule accumulates evidence: of these only promises are known.
+    ``past`` the windows of a year, newest first, where a rule accumulates evidence: of these only promises are known;
+    ``baseline_segments`` the counts of each part of a label's baseline, where a rule compares segments with it.
     ``problem`` is set where the source could not be read, with ``error`` saying why in words.
     """
 
@@ -86,6 +90,7 @@ class SourceData:
     error: str = ""
     switched: frozenset[str] = frozenset()
     past: tuple[PastWindow, ...] = ()
+    baseline_segments: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,7 +231,9 @@ def verdicts_of(
         if rule.applies_to(data.name, label, critical=source.is_critical(label))
     ]
     materials = [material_of(data, config, label, shifts) for label in labels]
-    family = special(rule, materials, data.current.whole, source, config.evaluation)
+    family = None
+    if rule.scope != "segments":
+        family = special(rule, materials, data.current.whole, source, config.evaluation)
     if not labels and data.problem and rule.match.source in (None, data.name):
         # nothing is known of its labels: one verdict for the source says that it was not evaluated
         materials = [material_of(data, config, None, shifts)]
@@ -234,6 +241,8 @@ def verdicts_of(
         return _decided(rule, family, data, config)
     if rule.accumulates:
         return _decided(rule, _accumulated(rule, materials, data, config), data, config)
+    if rule.scope == "segments":
+        return _decided(rule, _in_segments(rule, materials, data, config), data, config)
     if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
         return _outcomes(rule, materials, data, config)
     return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
@@ -252,6 +261,18 @@ def _accumulated(rule: Rule, materials: Sequence[RuleInput], data: SourceData, c
         return [accumulate_small(rule, materials[0], small, evaluation)]
     runs = [dated_promises(rule, data, material.subject.label) for material in materials]
     return accumulate(rule, materials, runs, evaluation)
+
+
+def _in_segments(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
+    """The comparison of each label by its segments, in the windows that are pooled for the label."""
+    source, schedule = config.sources[data.name], data.current.window.schedule
+    columns = segments_asked(rule, source)
+    inputs = []
+    for material in materials:
+        label = material.subject.label
+        frozen = data.baseline_segments.get(label, {})
+        inputs.append(segments_of(rule, columns, material, _chain(data, config, label), frozen))
+    return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(schedule))
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
@@ -276,13 +297,18 @@ def material_of(data: SourceData, config: Config, label: str | None, shifts: tup
     """What a rule may look at for one label."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
-    earlier = takewhile(lambda part: part.rejected.of(label) is None, poolable(data, baseline, config))
-    chain = [data.current, *earlier] if label in data.current.labels else []
-    counts = tuple(part.labels[label] for part in chain if label in part.labels)
+    counts = tuple(part.labels[label] for part in _chain(data, config, label) if label in part.labels)
     mine = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
     return RuleInput(Subject(data.name, label), window, counts, baseline, mine, problem, detail)
+
+
+def _chain(data: SourceData, config: Config, label: str | None) -> list[WindowCounts]:
+    """The judged window, and those before that may be pooled with it for a label; none where it has no row now."""
+    before = poolable(data, data.baselines.get(label), config)
+    earlier = takewhile(lambda part: part.rejected.of(label) is None, before)
+    return [data.current, *earlier] if label in data.current.labels else []
 
 
 def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:

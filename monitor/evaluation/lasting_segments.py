@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from monitor.config.model import EvaluationConfig, Rule, SourceConfig
+from monitor.config.model import OF_BANDS, EvaluationConfig, Rule, SourceConfig
 from monitor.core.promises import Promise, Promises, Segment, pooled_promise
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Window
 from monitor.evaluation.accumulated import (
@@ -57,7 +57,8 @@ def segments_asked(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
     """
     if source.kind == "regression":
         return ()
-    known = (*source.segments, SCORE_BAND)
+    # in a band scores are alike: how well they separate, or how many items are found, is no question there
+    known = (*source.segments, SCORE_BAND) if rule.measure in OF_BANDS else source.segments
     return known if "all" in rule.segments else tuple(column for column in known if column in rule.segments)
 
 

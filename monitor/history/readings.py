@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
     from monitor.core.counts import Counts
     from monitor.core.promises import SegmentPromises
+    from monitor.core.segment_bytes import SegmentCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class StoredReading:
     ``labels`` maps each label to its counts, None to those of the source as a whole; ``versions``
     maps a model version to its rows; ``rows`` counts the pairs read and ``digest`` hashes them all.
     ``cells`` are the rejected rows, ``rejected`` what was concluded from them; ``segments`` what each label promised in
-    each part of its rows.
+    each part of its rows, ``segment_counts`` the counts of these: None where they are not kept, or were not asked for.
     """
 
     source: str
@@ -45,6 +46,7 @@ class StoredReading:
     cells: tuple[RejectedCell, ...] = ()
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
+    segment_counts: Mapping[str | None, SegmentCounts] | None = None
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:
@@ -64,6 +66,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
             "data": part.to_bytes(),
             "promises": past_promises.as_json(part),
             "segments": past_promises.segments_as_json(reading.segments.get(label)),
+            "segment_data": _segment_data(reading.segment_counts, label),
         }
         for label, part in reading.labels.items()
     ]
@@ -71,6 +74,12 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
         {**at, "reason": bad.reason, "rows": int(bad.rows), "examples": plain(bad.examples)} for bad in reading.quality
     ]
     return row, counts, quality
+
+
+def _segment_data(parts: Mapping[str | None, SegmentCounts] | None, label: str | None) -> bytes | None:
+    from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
+    return None if parts is None else to_bytes(parts.get(label, {}))
 
 
 def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Sequence[Row]) -> None:
@@ -83,8 +92,10 @@ def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Seque
             connection.execute(table.insert(), list(rows))
 
 
-def load(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> StoredReading | None:
-    """What was read of one source in one window, or None."""
+def load(
+    connection: Connection, schedule: Schedule, window_start: datetime, source: str, *, segment_counts: bool = False
+) -> StoredReading | None:
+    """What was read of one source in one window, or None; with the counts of segments only where asked for."""
     readings, counts = tables.readings, tables.counts
     found = connection.execute(select(readings).where(_is_reading(readings, schedule, window_start, source)))
     row = found.mappings().first()
@@ -92,18 +103,28 @@ def load(connection: Connection, schedule: Schedule, window_start: datetime, sou
         return None
     from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
 
-    stored = connection.execute(
-        select(counts.c.label, counts.c.data, counts.c.segments)
-        .where(_is_reading(counts, schedule, window_start, source))
-        .order_by(counts.c.label)
-    ).all()
+    columns = (counts.c.label, counts.c.data, counts.c.segments)
+    mine = _is_reading(counts, schedule, window_start, source)
+    stored = connection.execute(select(*columns).where(mine).order_by(counts.c.label)).all()
     cells, rejected = from_json(row["rejected"])
     return StoredReading(
         source=source, state=row["state"], error=row["error"], versions=row["versions"], rows=row["rows"],
         digest=row["digest"], labels={label_of(label): counts_from_bytes(data) for label, data, _ in stored},
         quality=tuple(quality(connection, schedule, window_start, source)), cells=cells, rejected=rejected,
         segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
+        segment_counts=_segment_counts(connection, mine) if segment_counts else None,
     )  # fmt: skip
+
+
+def _segment_counts(connection: Connection, mine: Any) -> dict[str | None, SegmentCounts] | None:
+    """The counts of segments by label; None where any label was stored without."""
+    from monitor.core.segment_bytes import from_bytes  # noqa: PLC0415 - as above
+
+    counts = tables.counts
+    kept = connection.execute(select(counts.c.label, counts.c.segment_data).where(mine)).all()
+    if any(data is None for _, data in kept):
+        return None
+    return {label_of(label): from_bytes(data) for label, data in kept}
 
 
 def counts_of(
@@ -185,8 +206,11 @@ def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
 def baseline_row(baseline: Baseline) -> Row:
     """The row of one baseline; the cells are compressed here."""
     label, counts = label_key(baseline.label), baseline.counts
+    from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - as above
+
     cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts.to_bytes()}
-    return row_of(tables.baselines, baseline, label=label, **cells)
+    parts = None if baseline.segments is None else to_bytes(baseline.segments)
+    return row_of(tables.baselines, baseline, label=label, **cells, segment_data=parts)
 
 
 def baselines(
@@ -194,7 +218,7 @@ def baselines(
 ) -> list[Baseline]:
     """Every version (or one), by source, label and version."""
     table = tables.baselines
-    statement = select(table).order_by(table.c.source, table.c.label, table.c.version)
+    statement = select(*_WITHOUT_SEGMENTS).order_by(table.c.source, table.c.label, table.c.version)
     if source is not None:
         statement = statement.where(table.c.source == source)
     if label is not ANY:
@@ -220,9 +244,23 @@ def latest_baselines(connection: Connection, source: str) -> dict[str | None, Ba
         .where(newer.c.source == table.c.source, newer.c.label == table.c.label, newer.c.version > table.c.version)
         .exists()
     )
-    statement = select(table).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
-    found = [_baseline(row) for row in connection.execute(statement).mappings()]
+    mine = select(*_WITHOUT_SEGMENTS).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
+    found = [_baseline(row) for row in connection.execute(mine).mappings()]
     return {baseline.label: baseline for baseline in found}
+
+
+def baseline_segments(connection: Connection, source: str) -> dict[tuple[str | None, int], SegmentCounts]:
+    """(label, version) -> the counts of each segment; of baselines that were pinned while a rule asked for them."""
+    from monitor.core.segment_bytes import from_bytes  # noqa: PLC0415 - as above
+
+    table = tables.baselines
+    columns = (table.c.label, table.c.version, table.c.segment_data)
+    kept = connection.execute(select(*columns).where(table.c.source == source, table.c.segment_data.is_not(None)))
+    return {(label_of(label), version): from_bytes(data) for label, version, data in kept}
+
+
+# long, and of use to few rules: read by themselves
+_WITHOUT_SEGMENTS = [column for column in tables.baselines.c if column.name != "segment_data"]
 
 
 def _baseline(row: RowMapping) -> Baseline:

@@ -325,6 +325,7 @@ class Store:
 
     baselines = _reading(readings.baselines)
     latest_baselines = _reading(readings.latest_baselines)
+    baseline_segments = _reading(readings.baseline_segments)
     known_labels = _reading(labels.known)
 
     # Switches

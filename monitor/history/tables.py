@@ -112,7 +112,7 @@ counts = Table(
     "counts", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),
     _required("rows", Integer), _required("digest", String(64)), _required("data", LargeBinary),
-    Column("promises", JSON), Column("segments", JSON),
+    Column("promises", JSON), Column("segments", JSON), Column("segment_data", LargeBinary),
 )  # fmt: skip
 
 quality = Table(
@@ -136,6 +136,7 @@ baselines = Table(
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
     _required("edges", JSON), _required("digest", String(64)), _required("data", LargeBinary),
     _required("pinned_at", _WHEN), _required("pinned_by", Text), _required("reason", Text),
+    Column("segment_data", LargeBinary),
 )  # fmt: skip
 
 # `current` is False for a verdict whose (window, rule, subject) has been judged again on other data.

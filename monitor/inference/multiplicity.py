@@ -1,4 +1,4 @@
-"""The adjustment of p-values for testing many labels with many rules."""
+"""The adjustment of p-values for testing many labels, and parts of them, with many rules."""
 
 from __future__ import annotations
 
@@ -21,3 +21,40 @@ def adjust(p_values: Sequence[float], rules: int) -> list[float]:
     if not p_values:
         return []
     return [min(1.0, float(p) * rules) for p in scipy.stats.false_discovery_control(list(p_values), method="bh")]
+
+
+def simes(p_values: Sequence[float]) -> float:
+    """The p-value of "none of these is so" (Simes 1986), for p-values that are independent or rise together.
+
+    It is the smallest of their Benjamini-Hochberg p-values. Raises ValueError without any.
+
+    >>> simes([0.01, 0.5, 0.04, 0.9])
+    0.04
+    """
+    if not p_values:
+        raise ValueError("Simes' p-value is of at least one p-value")
+    return min(adjust(p_values, 1))
+
+
+def named_within(families: Sequence[Sequence[float]], rate: float, rules: int) -> list[list[int]]:
+    """The places of what is named in each family, the smallest p first, after families were found by their Simes p.
+
+    Families are found by :func:`adjust`; of one found, Benjamini and Hochberg name at ``rate`` times the share of
+    families found, over ``rules`` (Benjamini & Bogomolov 2014). Whatever is found has one that is named. Raises as
+    :func:`adjust`.
+
+    >>> named_within([[0.0001, 0.9, 0.002], [0.5, 0.6], []], 0.01, 1)
+    [[0, 2], [], []]
+    """
+    tested = [place for place, family in enumerate(families) if family]
+    adjusted = dict(zip(tested, adjust([simes(families[place]) for place in tested], rules), strict=True))
+    found = {place for place, p_value in adjusted.items() if p_value < rate}
+    level = rate * len(found) / max(len(tested), 1) / rules
+    return [_named(family, level) if place in found else [] for place, family in enumerate(families)]
+
+
+def _named(family: Sequence[float], level: float) -> list[int]:
+    """Those with an adjusted p below the level, and the smallest: at the level itself rounding might lose it."""
+    order = sorted(range(len(family)), key=lambda place: family[place])
+    paid = adjust(family, 1)
+    return [place for place in order if paid[place] < level] or order[:1]

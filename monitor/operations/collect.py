@@ -12,8 +12,9 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
-from monitor.core.promises import PastWindow, segment_promises
+from monitor.core.promises import PastWindow, Segment, segment_promises
 from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
+from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,
     ByLabel,
@@ -87,8 +88,18 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
     data = SourceData(
         name, current, tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
         switched=switched, past=_past(monitor, window, name),
+        baseline_segments=segments_of_baselines(monitor, window, baselines),
     )  # fmt: skip
     return Collected(data, reading)
+
+
+def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines) -> Mapping[str | None, SegmentCounts]:
+    """The counts of each label's segments in its baseline, where a rule of the schedule compares segments with it."""
+    source = next((baseline.source for baseline in baselines.values()), None)
+    if source is None or not monitor.config.counts_segments(window.schedule, compared=True):
+        return {}
+    kept = monitor.store.baseline_segments(source)
+    return {label: kept.get((label, baseline.version), {}) for label, baseline in baselines.items()}
 
 
 def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
@@ -140,18 +151,29 @@ def with_whole(reading: Reading) -> WindowCounts:
         labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
     rows = reading.whole if reading.whole is not None else reading.numbers
     whole = WholeSource(reading.ranked, rows, reading.items)
-    parts = segment_promises(labels, reading.segments) if len(labels) <= EVERYTHING_UP_TO + 1 else {}
-    return WindowCounts(reading.window, labels, reading.versions, whole, segments=parts)
+    few = len(labels) <= EVERYTHING_UP_TO + 1
+    parts = segment_promises(labels, reading.segments) if few else {}
+    counts = by_label(reading.segments) if few else {}
+    return WindowCounts(reading.window, labels, reading.versions, whole, segments=parts, segment_counts=counts)
+
+
+def by_label(segments: Mapping[Segment, Mapping[str, Counts]]) -> dict[str | None, dict[Segment, Counts]]:
+    """The counts of segments by label instead of by segment."""
+    found: dict[str | None, dict[Segment, Counts]] = {}
+    for segment, labels in segments.items():
+        for label, counts in labels.items():
+            found.setdefault(label, {})[segment] = counts
+    return found
 
 
 def stored(monitor: Monitor, reading: Reading) -> StoredReading:
     """The form in which the history keeps a reading."""
-    found = with_whole(reading)
+    found, asked = with_whole(reading), monitor.config.counts_segments(reading.window.schedule)
     rows = found.whole.digest() if reading.numbers is not None else ""
     return StoredReading(
         source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
-        cells=reading.rejected, segments=found.segments,
+        cells=reading.rejected, segments=found.segments, segment_counts=found.segment_counts if asked else None,
     )  # fmt: skip
 
 
@@ -184,9 +206,11 @@ def _earlier(
     before = windows.before(window, windows_needed(monitor.config, window) - 1, monitor.config.zone)
     if monitor.config.sources[name].kind == "regression":
         before = before[:1] if reread else []  # its rows are kept nowhere, so nothing could be pooled
+    asked = monitor.config.counts_segments(window.schedule) and bool(monitor.config.sources[name].segments)
     for position, past in enumerate(before):
-        kept = monitor.store.load_reading(past.schedule, past.start, name)
-        if kept is not None and _still_holds(monitor, kept) and not (reread and position == 0):
+        kept = monitor.store.load_reading(past.schedule, past.start, name, segment_counts=asked)
+        usable = kept is not None and _still_holds(monitor, kept) and (kept.segment_counts is not None or not asked)
+        if kept is not None and usable and not (reread and position == 0):
             found.append(counts_of(past, kept, monitor.config, baselines))
             continue
         again, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
@@ -232,4 +256,7 @@ def counts_of(
 ) -> WindowCounts:
     """A kept reading as it is judged by this configuration."""
     rejected = rejected_in(kept, config, baselines)
-    return WindowCounts(window, kept.labels, kept.versions, rejected=rejected, segments=kept.segments)
+    return WindowCounts(
+        window, kept.labels, kept.versions, rejected=rejected, segments=kept.segments,
+        segment_counts=kept.segment_counts or {},
+    )  # fmt: skip

@@ -12,7 +12,9 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal, edges_of, population_edges, refusal
 from monitor.core.counts import Counts, bin_counts, pool
-from monitor.core.records import Interval, Subject, Window
+from monitor.core.promises import Segment
+from monitor.core.records import SCHEDULES, Interval, Subject, Window
+from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.evaluate import WindowCounts
@@ -76,6 +78,7 @@ def pin(
     rejected: list[Concern] = []
     versions: dict[str, Mapping[str, int]] = {}
     unread: dict[str, str] = {}
+    weeks: dict[str, Sequence[WindowCounts]] = {}
     for name in sources or monitor.config.sources:
         progress(f"reading {name}")
         try:
@@ -87,13 +90,15 @@ def pin(
             continue
         mine = _spans(name, seen, label)
         spans += mine
+        weeks[name] = seen.inside
         rejected += _rejected(name, seen, label) if mine else ()
         versions[name] = dict(sorted(sum((Counter(part.versions) for part in seen.inside), Counter()).items()))
     progress("comparing the weeks")
     checked = [(span, _refusal(monitor, span)) for span in spans]
     usable = [span for span, refused in checked if refused is None]
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
-    found = [_freeze(monitor, span, first, last, by, reason) for span in usable] if anyway or not against else []
+    kept = usable if anyway or not against else []
+    found = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason) for each in kept]
     monitor.store.save_baselines(found)
     summaries = _summaries(monitor.config, usable, first, last)
     refusals = tuple(refused for _, refused in checked if refused is not None)
@@ -193,12 +198,31 @@ def _summaries(config: Config, spans: Sequence[SpanSeen], first: Window, last: W
     return tuple(PinSummary(span.subject, n.rows, ece) for span, n, ece in zip(spans, counts, eces, strict=True))
 
 
-def _freeze(monitor: Monitor, span: SpanSeen, first: Window, last: Window, by: str, reason: str) -> Baseline:
+def _freeze(
+    monitor: Monitor,
+    span: SpanSeen,
+    weeks: Sequence[WindowCounts],
+    first: Window,
+    last: Window,
+    by: str,
+    reason: str,
+) -> Baseline:
     source, label, counts = span.subject.source, span.subject.label, _pooled(span)
     latest = monitor.store.latest_baselines(source).get(label)
     return Baseline(
         source=source, label=label, version=1 if latest is None else latest.version + 1,
         start=first.start, end=last.end, first_window=first.name, last_window=last.name,
         counts=counts, edges=edges_of(counts, monitor.config.evaluation),
-        pinned_at=monitor.clock(), pinned_by=by, reason=reason,
+        pinned_at=monitor.clock(), pinned_by=by, reason=reason, segments=_segments(monitor.config, weeks, label),
     )  # fmt: skip
+
+
+def _segments(config: Config, weeks: Sequence[WindowCounts], label: str | None) -> SegmentCounts | None:
+    """The counts of each part of a label's rows over all weeks; None where no rule compares segments."""
+    if not any(config.counts_segments(schedule, compared=True) for schedule in SCHEDULES):
+        return None
+    parts: dict[Segment, list[Counts]] = {}
+    for week in weeks:
+        for segment, counts in week.segment_counts.get(label, {}).items():
+            parts.setdefault(segment, []).append(counts)
+    return {segment: pool(counts) for segment, counts in parts.items()}

@@ -169,6 +169,8 @@ def _rule(known: VerdictContext) -> Step:
         asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}{part}?"
     else:
         asks = f"is {name} {condition or 'beyond'} {limit}?"
+    if "segment_p" in verdict.detail:
+        asks += " In any of its segments: each is compared by itself."
     asks = f"{asks}{_certainty(verdict)}"
     running = verdict.detail.get("asks", 1)
     more = f" In each of {running} windows or groups of windows in a row." if running > 1 else ""
@@ -350,7 +352,7 @@ def _change(known: VerdictContext) -> Step | None:
 
 def _chance(known: VerdictContext) -> Step | None:
     verdict = known.verdict
-    if verdict.p_value is None:
+    if verdict.p_value is None or "segment_p" in verdict.detail:  # of several segments together: said with them
         return None
     if verdict.metric in TESTS:
         if_so = "if nothing had shifted"
@@ -384,6 +386,8 @@ def _segments(known: VerdictContext) -> Step | None:
     """Of a rule on segments: which one the numbers are of, and which are named."""
     detail = known.verdict.detail
     segment, own = detail.get("segment"), detail.get("segment_evidence")
+    if segment is not None and "segment_p" in detail:
+        return _window_segments(known.verdict, segment_name(*segment))
     if segment is None or own is None:
         return None
     count, judged, named = detail["segments"], detail["segments_judged"], detail["segments_named"]
@@ -400,6 +404,26 @@ def _segments(known: VerdictContext) -> Step | None:
         text += f" Named: {told}."
     numbers = {name: detail[name] for name in detail if name.startswith("segment")}
     return Step("segments", text, numbers)
+
+
+def _window_segments(verdict: Verdict, segment: str) -> Step:
+    """Of a rule that judges segments by the window: how many were tested, and the p-value of all together."""
+    detail = verdict.detail
+    count, judged, tested, own = (detail[name] for name in _OF_SEGMENTS)
+    text = f"Segments: {judged} of {count} could have shown what matters. The other numbers are those of {segment}."
+    if own is not None and verdict.p_value is not None:
+        alone = "is not beyond the threshold" if own >= 1 else f"has {equals('p', own)}"
+        text += f" It {alone}; the {tested} with enough rows together (Simes) have {equals('p', verdict.p_value)}."
+    if detail["segments_named"]:
+        told = "; ".join(
+            f"{segment_name(column, value)} ({number(measured)}, {rows:,} rows, {equals('p', chance)})"
+            for column, value, rows, measured, chance in detail["segments_named"]
+        )
+        text += f" Named: {told}."
+    return Step("segments", text, {name: detail[name] for name in detail if name.startswith("segment")})
+
+
+_OF_SEGMENTS = ("segments", "segments_judged", "segments_tested", "segment_p")
 
 
 def _small_labels(known: VerdictContext) -> Step | None:

@@ -37,9 +37,12 @@ def _of(row: Row) -> float | None:
 
 
 @EXPLAINED.add(
-    r"Asked by (?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<asks>.+\?)(?P<running> In each of (?P<k>\d+) .+)?"
+    r"Asked by (?P<rule>[\w-]+) \((?P<severity>\w+)\): (?P<asks>.+\?)(?P<each> In any of its segments: each is compared by itself\.)?(?P<running> In each of (?P<k>\d+) .+)?"
 )
-def _asked(reader: Reader, text: str, row: Row, rule: str, severity: str, asks: str, running: Any, k: Any) -> None:
+def _asked(
+    reader: Reader, text: str, row: Row, rule: str, severity: str, asks: str, each: Any, running: Any, k: Any
+) -> None:
+    reader.equal("segments", text, each is not None, "segment_p" in row["detail"])
     reader.equal("rule", text, (rule, severity), (row["rule"], row["severity"]))
     reader.number("threshold", text, re.findall(N, asks)[-1], row["threshold"])
     reader.equal("asks for", text, int(k or 1), row["detail"].get("asks", 1))
@@ -200,6 +203,34 @@ def _small(reader: Reader, text: str, row: Row, count: str, named: Any) -> None:
         reader.number("mean score", text, each[2], promised, scale=100)
         reader.number("rows", text, each[3], rows)
         reader.number("probability", text, each[4], probability, scale=100)
+
+
+@EXPLAINED.add(
+    r"Segments: (?P<judged>\d+) of (?P<count>\d+) could have shown what matters\. The other numbers are those of "
+    rf"(?P<place>.+?)\.(?: It (?:(?P<within>is not beyond the threshold)|has {_P.replace('<p>', '<own>')}); the "
+    rf"(?P<tested>\d+) with enough rows together \(Simes\) have {_P}\.)?(?: Named: (?P<named>.+)\.)?"
+)
+def _window_segments(
+    reader: Reader, text: str, row: Row, judged: str, count: str, place: str, within: Any, own: Any, tested: Any, p: Any,
+    named: Any,
+) -> None:  # fmt: skip
+    detail = row["detail"]
+    reader.equal("segments", text, (int(judged), int(count)), (detail["segments_judged"], detail["segments"]))
+    reader.equal("segment", text, place, segment_words(row))
+    if p is not None:
+        reader.equal("segments tested", text, int(tested), detail["segments_tested"])
+        reader.check((within is not None) == (detail["segment_p"] >= 1), "threshold", text, detail["segment_p"])
+        _probability(reader, text, p, row["p_value"])
+    if own is not None:
+        _probability(reader, text, own, detail["segment_p"])
+    told = re.findall(rf"(?:^|; )(.+?) \(({N}), ({N}) rows, p [=<] ({N})\)", named or "")
+    lines = detail["segments_named"]
+    places = [segment_words({"detail": {"segment": line[:2]}}) for line in lines]
+    reader.equal("segments named", text, [each[0] for each in told], places)
+    for each, (_, _, rows, measured, chance) in zip(told, lines, strict=False):
+        reader.number("value of a segment", text, each[1], measured)
+        reader.number("rows", text, each[2], rows)
+        _probability(reader, text, each[3], chance)
 
 
 @EXPLAINED.add(

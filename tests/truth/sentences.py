@@ -47,6 +47,9 @@ def _pooled_of(row: Row) -> int:
     return 1 if row["windows"] <= asks else int(row["windows"])
 
 
+_PLACE = r"(?: in (?P<place>.+?))?"
+
+
 def segment_words(row: Row) -> str | None:
     """The part of the label's rows that the numbers of a verdict are of, as sentences name it; None for all of them."""
     found = row["detail"].get("segment")
@@ -90,13 +93,14 @@ def _mixed(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
 
 
 @VERDICT.add(
-    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}), was (?P<then>{NUMBER}) in the baseline"
+    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}){_PLACE}, was (?P<then>{NUMBER}) in the baseline"
     rf"{_MIX}{_POOLED}"
 )
 def _worse(
-    reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, pooled: Any, **mix: Any
+    reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, place: Any, pooled: Any, **mix: Any
 ) -> None:
     _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("segment", text, place, segment_words(row))
     reader.equal("metric", text, TITLES[title], row["metric"])
     reader.check(row["reason"] in ("increased", "class_mix"), "reason", text, row["reason"])
     _mixed(reader, text, row, mix)
@@ -105,10 +109,33 @@ def _worse(
 
 
 @VERDICT.add(
-    rf"{_WHO}(?:separates right from wrong worse|is correct less often) than before: "
-    rf"(?P<title>{TITLE}|PR AUC|accuracy) (?P<now>{NUMBER}%?), was (?P<then>{NUMBER}%?) in the baseline{_POOLED}"
+    rf"{_WHO}got more overconfident among (?P<rows>all items|items given this label|items with scores from automate_at on): "
+    rf"(?P<way>over|under)confident by (?P<now>{NUMBER}) points{_PLACE}, (?P<was>over|under)confident by "
+    rf"(?P<then>{NUMBER}) points in the baseline{_MIX}{_POOLED}"
 )
-def _fell(reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, pooled: Any) -> None:
+def _more_overconfident(
+    reader: Reader, text: str, row: Row, who: str, rows: str, way: str, now: str, place: Any, was: str, then: str,
+    pooled: Any, **mix: Any,
+) -> None:  # fmt: skip
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("segment", text, place, segment_words(row))
+    reader.equal("metric", text, "shortfall", row["metric"])
+    of = {"all": "all items", "predicted": "items given this label"}
+    reader.equal("population", text, rows, of.get(row["population"], "items with scores from automate_at on"))
+    _mixed(reader, text, row, mix)
+    signs = {"over": 1, "under": -1}
+    reader.number("value", text, now, signs[way] * row["value"], scale=100)
+    reader.number("baseline", text, then, signs[was] * row["baseline"], scale=100)
+
+
+@VERDICT.add(
+    rf"{_WHO}(?:separates right from wrong worse|is correct less often) than before: "
+    rf"(?P<title>{TITLE}|PR AUC|accuracy) (?P<now>{NUMBER}%?){_PLACE}, was (?P<then>{NUMBER}%?) in the baseline{_POOLED}"
+)
+def _fell(
+    reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, place: Any, pooled: Any
+) -> None:
+    reader.equal("segment", text, place, segment_words(row))
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("metric", text, {**TITLES, "PR AUC": "pr_auc", "accuracy": "accuracy"}[title], row["metric"])
     reader.equal("reason", text, "decreased", row["reason"])
@@ -119,13 +146,14 @@ def _fell(reader: Reader, text: str, row: Row, who: str, title: str, now: str, t
 
 
 @VERDICT.add(
-    rf"{_WHO}is worst in scores (?P<low>[\d.]+) to (?P<high>[\d.]+): (?P<off>{NUMBER}) points too (?P<way>high|low)"
+    rf"{_WHO}is worst in scores (?P<low>[\d.]+) to (?P<high>[\d.]+){_PLACE}: (?P<off>{NUMBER}) points too (?P<way>high|low)"
     rf"(?: \(baseline (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_MIX}{_POOLED}"
 )
 def _worst_range(
     reader: Reader, text: str, row: Row, who: str, low: str, high: str, off: str, way: str, then: Any, limit: Any,
-    pooled: Any, **mix: Any,
+    place: Any, pooled: Any, **mix: Any,
 ) -> None:  # fmt: skip
+    reader.equal("segment", text, place, segment_words(row))
     _mixed(reader, text, row, mix)
     _begins(reader, text, row, who, "breach", pooled)
     ends = row["detail"]["worst_range"]
@@ -139,7 +167,7 @@ def _worst_range(
 
 
 @VERDICT.add(
-    rf"{_WHO}calibration is poor: (?P<title>{TITLE}) (?P<now>{NUMBER}), at most (?P<limit>{NUMBER}) allowed"
+    rf"{_WHO}calibration is poor{_PLACE}: (?P<title>{TITLE}) (?P<now>{NUMBER}), at most (?P<limit>{NUMBER}) allowed"
     rf"(?:, (?P<running>\d+) (?:days|weeks) in a row)?{_POOLED}(?:, (?P<later>\d+) (?:days|weeks) in a row)?"
 )
 def _poor(
@@ -150,10 +178,12 @@ def _poor(
     title: str,
     now: str,
     limit: str,
+    place: Any,
     running: Any,
     pooled: Any,
     later: Any,
 ) -> None:
+    reader.equal("segment", text, place, segment_words(row))
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("metric", text, TITLES[title], row["metric"])
     reader.number("value", text, now, row["value"])
@@ -162,15 +192,19 @@ def _poor(
 
 
 _HELD = (
-    rf"(?:(?P<title>{TITLE}) (?P<now>{NUMBER})(?:, (?P<change>{NUMBER}) from the baseline)? \(limit (?P<limit>{NUMBER})\)"
-    rf"|overconfident by (?P<points>{NUMBER}) points(?: in (?P<place>.+?))? \(limit (?P<most>{NUMBER}) points\)"
-    rf"|underconfident by (?P<under>{NUMBER}) points(?: in (?P<part>.+?))? \(limit (?P<least>{NUMBER}) points\))"
+    rf"(?:(?P<title>{TITLE}) (?P<now>{NUMBER})(?: in (?P<of>.+?))?(?:, (?P<change>{NUMBER}) from the baseline)? "
+    rf"\(limit (?P<limit>{NUMBER})\)"
+    rf"|overconfident by (?P<points>{NUMBER}) points(?: in (?P<place>.+?))?"
+    rf"(?:, (?P<more>{NUMBER}) points from the baseline)? \(limit (?P<most>{NUMBER}) points\)"
+    rf"|underconfident by (?P<under>{NUMBER}) points(?: in (?P<part>.+?))?"
+    rf"(?:, (?P<less>{NUMBER}) points from the baseline)? \(limit (?P<least>{NUMBER}) points\))"
     r"(?:, (?P<judged>\d+) of (?P<parts>\d+) segments judged)?"
 )
 
 
 def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
-    reader.equal("segment", text, found["place"] or found["part"], segment_words(row))
+    reader.equal("segment", text, found["place"] or found["part"] or found["of"], segment_words(row))
+    reader.number("change", text, found["more"] or found["less"], row["change"], scale=100)
     if found["judged"] is not None:
         said = (int(found["judged"]), int(found["parts"]))
         reader.equal("segments", text, said, (row["detail"]["segments_judged"], row["detail"]["segments"]))

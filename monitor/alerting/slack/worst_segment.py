@@ -14,6 +14,8 @@ _NAME_LENGTH = 40
 
 def worst_segment(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
     """The segment that is confirmed to be more overconfident than the rest of its label: the worst, "" if none is."""
+    if "segment" in verdict.detail:  # its verdict names one, of more weeks
+        return ""
     subject = verdict.subject
     mine = [e for e in estimates if (e.subject.source, e.subject.label) == (subject.source, subject.label)]
     mine = [e for e in mine if (e.metric, e.where) == ("shortfall", "all") and e.interval.value is not None]

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from monitor.config.model import Config
+from monitor.config.model import Config, SourceConfig
 from monitor.core import windows
 from monitor.core.baseline import Baseline
-from monitor.core.promises import PastWindow, Promises, promises_of, segment_promises
+from monitor.core.counts import Counts
+from monitor.core.promises import PastWindow, Promises, Segment, promises_of, segment_promises
 from monitor.core.records import Reason, Verdict, Where, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
@@ -37,15 +38,17 @@ class KnownWindow:
 def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
     """The windows of a part, oldest first, each reading loaded once."""
     first, zone = part.windows[0], plan.present.zone
-    deepest = max(windows_needed(config, first) for config in (plan.present, plan.proposed)) - 1
+    files = (plan.present, plan.proposed)
+    deepest = max(windows_needed(config, first) for config in files) - 1
+    asked = any(config.counts_segments(part.schedule) for config in files)
     kept: deque[WindowCounts | None] = deque(maxlen=deepest)
     memory = _Memory(plan, part)
     for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
-        known = _counts(window, history.load_reading(part.schedule, window.start, part.source))
+        known = _counts(window, history.load_reading(part.schedule, window.start, part.source, segment_counts=asked))
         kept.append(known)
         memory.add(known)
     for window in part.windows:
-        reading = history.load_reading(part.schedule, window.start, part.source)
+        reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=asked)
         unbroken = takewhile(lambda counts: counts is not None, reversed(kept))
         earlier = tuple(counts for counts in unbroken if counts is not None)
         yield KnownWindow(window, reading, earlier, memory.newest_first)
@@ -115,13 +118,27 @@ def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCou
     moved = {label for label in known.segments if present.automate_from(label) != proposed.automate_from(label)}
     # of other segments than bands of scores only promises are kept, which are of the rows that acted then
     bands = segment_promises({label: labels[label] for label in moved}, {})
-    return replace(known, labels=labels, segments={**known.segments, **bands})
+    counts = _segments_from(known, present, proposed)
+    return replace(known, labels=labels, segments={**known.segments, **bands}, segment_counts=counts)
+
+
+def _segments_from(
+    known: WindowCounts, present: SourceConfig, proposed: SourceConfig
+) -> dict[str | None, dict[Segment, Counts]]:
+    """The counts of segments, with the rows that would act alone by the proposed file."""
+    return {
+        label: {segment: acting_from({label: counts}, present, proposed)[label] for segment, counts in parts.items()}
+        for label, parts in known.segment_counts.items()
+    }
 
 
 def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | None:
     if reading is None or reading.state != "ok":
         return None
-    return WindowCounts(window, reading.labels, reading.versions, rejected=reading.rejected, segments=reading.segments)
+    return WindowCounts(
+        window, reading.labels, reading.versions, rejected=reading.rejected, segments=reading.segments,
+        segment_counts=reading.segment_counts or {},
+    )  # fmt: skip
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:

@@ -19,10 +19,11 @@ NEVER_READ = "never_read"
 
 
 class LeftOut(StrEnum):
-    """Why a rule is not replayed. Both are in ``docs/replay.md``."""
+    """Why a rule is not replayed. All are in ``docs/replay.md``."""
 
     NEEDS_WHOLE_ROWS = "needs_whole_rows"
     COLUMN_NOT_WATCHED = "column_not_watched"
+    SEGMENTS_NOT_KEPT = "segments_not_kept"
 
 
 class DifferenceCause(StrEnum):

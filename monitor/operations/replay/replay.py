@@ -12,6 +12,7 @@ from itertools import groupby
 from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.records import ShiftResult, Verdict, Window
+from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
@@ -44,7 +45,7 @@ class _Judged:
     present: tuple[Verdict, ...] = ()
     proposed: tuple[Verdict, ...] = ()
     missing: str | None = None
-    unwatched: tuple[tuple[SideName, str], ...] = ()
+    unwatched: tuple[tuple[SideName, str, LeftOut], ...] = ()
     agreement: Agreement = field(default_factory=Agreement)
 
 
@@ -69,31 +70,37 @@ def replay(history: Store, plan: ReplayPlan, progress: Callable[[str], None] = l
 
 def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Callable[[str], None]) -> Iterator[_Judged]:
     versions, alike = versions_of(history, part.source), _alike(plan, part)
+    compared = any(config.counts_segments(part.schedule, compared=True) for config in (plan.present, plan.proposed))
+    frozen = history.baseline_segments(part.source) if compared else {}
     for known in known_windows(history, plan, part):
         if known.reading is None:
             yield _Judged(known.window, missing=NEVER_READ)
         else:
-            yield _judge_window(history, plan, part, known, versions, alike)
+            yield _judge_window(history, plan, part, known, versions, frozen, alike)
         progress(f"{part.source} {known.window.name}")
 
 
 def _judge_window(
     history: Store, plan: ReplayPlan, part: Part, known: KnownWindow,
-    versions: Mapping[str | None, Sequence[Baseline]], alike: frozenset[str],
+    versions: Mapping[str | None, Sequence[Baseline]],
+    frozen: Mapping[tuple[str | None, int], SegmentCounts], alike: frozenset[str],
 ) -> _Judged:  # fmt: skip
     window, source = known.window, part.source
     given = history.verdicts(schedule=part.schedule, source=source, window_start=window.start)
     used = used_versions(given)
     found = {label: baseline_of(each, window, used.get(label)) for label, each in versions.items()}
     baselines = {label: baseline for label, baseline in found.items() if baseline is not None}
-    data = data_of(part, known, baselines, given)
+    parts = {label: frozen.get((label, baseline.version), {}) for label, baseline in baselines.items()}
+    data = replace(data_of(part, known, baselines, given), baseline_segments=parts)
     shifts = _shifts(history, plan, part, data)
-    present = _verdicts(plan.present, part, data, shifts, {})
+    present = _verdicts(plan.present, part, data, shifts, {}, has_segments=_has_segments(known))
     already = {id: tuple(v for v in present if v.rule == id) for id in alike}
-    proposed = _verdicts(plan.proposed, part, _as_proposed(plan, data, known), shifts, already)
+    other = _as_proposed(plan, data, known)
+    proposed = _verdicts(plan.proposed, part, other, shifts, already, has_segments=_has_segments(known))
     return _Judged(
         window, present, proposed, missing=data.problem.value if data.problem else None,
-        unwatched=_unwatched(plan, part, data, shifts), agreement=agreement_of(plan.present, given, present),
+        unwatched=(*_unwatched(plan, part, data, shifts), *_without_segments(plan, part, known)),
+        agreement=agreement_of(plan.present, given, present),
     )  # fmt: skip
 
 
@@ -126,14 +133,14 @@ def _as_proposed(plan: ReplayPlan, data: SourceData, known: KnownWindow) -> Sour
 
 def _verdicts(
     config: Config, part: Part, data: SourceData, shifts: tuple[ShiftResult, ...],
-    already: Mapping[str, tuple[Verdict, ...]],
+    already: Mapping[str, tuple[Verdict, ...]], *, has_segments: bool,
 ) -> tuple[Verdict, ...]:  # fmt: skip
     """The verdicts of one file on one window, without the details that nothing here looks at."""
     found: list[Verdict] = []
     for rule in config.rules_for(part.schedule) if part.source in config.sources else ():
         if rule.id in already:
             found += already[rule.id]
-        elif not needs_whole_rows(rule):
+        elif not needs_whole_rows(rule) and (has_segments or not rule.counts_segments):
             for verdict in verdicts_of(rule, data, config, shifts, outcomes_only=True):
                 kept = {name: verdict.detail[name] for name in _NEEDED if name in verdict.detail}
                 found.append(replace(verdict, detail=kept))
@@ -159,13 +166,28 @@ def _tested(rule: Rule) -> tuple[str, str] | None:
 
 def _unwatched(
     plan: ReplayPlan, part: Part, data: SourceData, shifts: Sequence[ShiftResult]
-) -> tuple[tuple[SideName, str], ...]:
+) -> tuple[tuple[SideName, str, LeftOut], ...]:
     """Rules on a feature column of which no test is stored for this window, although there is a baseline for one."""
     whole = data.baselines.get(None)
     if data.problem or whole is None or whole.overlaps(data.current.window):
         return ()
     there = {(each.test, each.column) for each in shifts} | _FROM_COUNTS | {None}
-    return tuple((side, rule.id) for side, rule in plan.rules(part) if _tested(rule) not in there)
+    lost = LeftOut.COLUMN_NOT_WATCHED
+    return tuple((side, rule.id, lost) for side, rule in plan.rules(part) if _tested(rule) not in there)
+
+
+def _has_segments(known: KnownWindow) -> bool:
+    """Whether rules on segments can be judged in a window: their counts were kept, or it was not read."""
+    reading = known.reading
+    return reading is None or reading.state != "ok" or reading.segment_counts is not None
+
+
+def _without_segments(plan: ReplayPlan, part: Part, known: KnownWindow) -> Iterator[tuple[SideName, str, LeftOut]]:
+    """Rules on segments in a window of which their counts were not kept."""
+    if not _has_segments(known):
+        for side, rule in plan.rules(part):
+            if rule.counts_segments:
+                yield side, rule.id, LeftOut.SEGMENTS_NOT_KEPT
 
 
 def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Omitted]:
@@ -177,8 +199,7 @@ def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Om
     ]
     each = [key for window in judged for key in window.unwatched]
     return whole + [
-        Omitted(side, rule, part.source, LeftOut.COLUMN_NOT_WATCHED, each.count((side, rule)))
-        for side, rule in dict.fromkeys(each)
+        Omitted(side, rule, part.source, why, each.count((side, rule, why))) for side, rule, why in dict.fromkeys(each)
     ]
 
 

@@ -1,0 +1,172 @@
+"""Rules of ``scope: segments`` that judge a window: in which part of its rows is a label beyond the threshold, if any?
+
+*Label first*: each segment is compared as a label would be, with pooling, and the label has Simes' p-value of those
+with enough rows, one that is within the threshold counting as 1. Labels are a family as in every rule. *Then its
+segments*: of a label that is found, the segments are named by Benjamini and Hochberg at the rate times the share of
+labels found, so that the expected share of false ones among what is named, averaged over the labels found, keeps within
+the rate (Benjamini and Bogomolov 2014, doi 10.1111/rssb.12028). A label that is found has one that is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from monitor.config.model import EvaluationConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline
+from monitor.core.counts import Counts
+from monitor.core.promises import Segment, bands_of
+from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
+from monitor.core.segment_bytes import SegmentCounts
+from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence
+from monitor.evaluation.row_comparisons import WholeSource, special
+from monitor.evaluation.rule_metrics import rows_needed, rows_of
+from monitor.inference.memory import kept_with
+from monitor.inference.multiplicity import named_within, simes
+
+if TYPE_CHECKING:
+    from monitor.evaluation.evaluate import WindowCounts
+
+NAMED = 5
+"""Segments that a verdict keeps the numbers of, the smallest p first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentInputs:
+    """A label, and what a rule may use of each of its segments that has rows in the judged window."""
+
+    label: RuleInput
+    parts: Mapping[Segment, RuleInput]
+
+
+def segments_of(
+    rule: Rule, columns: Sequence[str], label: RuleInput, windows: Sequence[WindowCounts], frozen: SegmentCounts
+) -> SegmentInputs:
+    """The inputs of each segment of a label with rows in the judged window, the first of those that may be pooled.
+
+    Bins are those of the label's baseline; ``frozen`` are the baseline's own rows of each segment.
+    """
+    subject, each = label.subject, [_parts(part, label.subject.label, columns) for part in windows]
+    found = {
+        segment: replace(
+            label, subject=Subject(subject.source, subject.label, segment),
+            counts=tuple(parts[segment] for parts in each if segment in parts),
+            baseline=_frozen(rule, label.baseline, segment, frozen),
+        )
+        for segment, now in sorted((each[0] if each else {}).items())
+        if rows_of(rule, now).w.any()
+    }  # fmt: skip
+    return SegmentInputs(label, found)
+
+
+def _parts(window: WindowCounts, label: str | None, columns: Sequence[str]) -> dict[Segment, Counts]:
+    own = window.segment_counts.get(label, {})
+    found = {segment: counts for segment, counts in own.items() if segment[0] in columns}
+    return {**found, **_bands(window.labels[label])} if SCORE_BAND in columns and label in window.labels else found
+
+
+def _bands(counts: Counts) -> dict[Segment, Counts]:
+    return kept_with(counts, "bands", lambda: dict(bands_of(counts)))
+
+
+def _frozen(rule: Rule, baseline: Baseline | None, segment: Segment, frozen: SegmentCounts) -> Baseline | None:
+    """The label's baseline, of which a level needs the bins; for a change with the segment's rows, if it has any."""
+    if baseline is None or not rule.compares:
+        return baseline
+    own = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
+    return None if own is None else replace(baseline, counts=own)
+
+
+def compare_segments(
+    rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig, rules: int
+) -> list[Comparison]:
+    """The evidence of one rule on the segments of each of several labels; one comparison a label.
+
+    It has the numbers of one segment: of those named the one with the smallest p, else of those that could have shown a
+    change the one that comes closest. ``rules`` is the number of decision rules of the schedule.
+    """
+    compared = _compared(rule, family, source, evaluation)
+    asked = [
+        gates(rule, each.label, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
+        for each, parts in zip(family, compared, strict=True)
+    ]
+    chances = [
+        _chances(rule, parts, evaluation) if problem is None else {}
+        for parts, (_, problem) in zip(compared, asked, strict=True)
+    ]
+    rate = evaluation.false_discovery_rate
+    places = named_within([list(own.values()) for own in chances], rate, rules)
+    named = [[list(own)[place] for place in mine] for own, mine in zip(chances, places, strict=True)]
+    return [
+        _of_label(each.label, parts, own, mine, gate)
+        for each, parts, own, mine, gate in zip(family, compared, chances, named, asked, strict=True)
+    ]
+
+
+def _compared(
+    rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig
+) -> list[dict[Segment, Comparison]]:
+    """Each segment as a label would be compared, intervals in the analytic form as those of their estimates."""
+    inputs = [part for each in family for part in each.parts.values()]
+    analytic = evaluation.model_copy(update={"interval": "analytic"})
+    found = special(rule, inputs, WholeSource(), source, analytic)
+    made = iter(compare_family(rule, inputs, analytic) if found is None else found)
+    return [{segment: next(made) for segment in each.parts} for each in family]
+
+
+def _chances(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
+    """The p-value of each segment with enough rows; 1 of one that is not beyond the threshold in every window."""
+    needed = rows_needed(rule, evaluation)
+    return {
+        segment: part.p_value if part.beyond and part.streak else 1.0
+        for segment, part in parts.items()
+        if part.problem is None and part.p_value is not None and part.n >= needed
+    }
+
+
+def _of_label(
+    label: RuleInput,
+    parts: Mapping[Segment, Comparison],
+    chances: Mapping[Segment, float],
+    named: Sequence[Segment],
+    gate: tuple[tuple[DecisionCheck, ...], Reason | None],
+) -> Comparison:
+    checks, problem = gate
+    if problem is not None:
+        return without_evidence(label, problem, checks)
+    judged = {segment: part for segment, part in parts.items() if part.problem is None}
+    if not judged:
+        first = next(iter(parts.values()))
+        return without_evidence(label, first.problem or Reason.NO_ROWS, first.checks)
+    lead = named[0] if named else _lead(judged, chances)
+    found = judged[lead]
+    detail: dict[str, Any] = {
+        "segment": list(lead), "segment_p": chances.get(lead), "segments": len(parts),
+        "segments_judged": sum(part.adequate for part in judged.values()), "segments_tested": len(chances),
+        "segments_named": [_line(segment, judged[segment], chances[segment]) for segment in named[:NAMED]],
+        "segments_found": [list(segment) for segment in named],
+    }  # fmt: skip
+    p_value = simes(list(chances.values())) if chances else None
+    digest = hashlib.sha256(repr([(s, part.data_digest) for s, part in sorted(parts.items())]).encode()).hexdigest()
+    return replace(
+        found, subject=label.subject, p_value=p_value, data_digest=digest[:16], detail={**found.detail, **detail}
+    )
+
+
+def _lead(judged: Mapping[Segment, Comparison], chances: Mapping[Segment, float]) -> Segment:
+    """The segment that an outcome without a breach is about."""
+
+    def closeness(segment: Segment) -> tuple[bool, float, float, int]:
+        part = judged[segment]
+        own = 1.0 if part.p_value is None else part.p_value
+        return not part.adequate, chances.get(segment, 1.0), own, -part.n
+
+    return min(judged, key=closeness)
+
+
+def _line(segment: Segment, part: Comparison, chance: float) -> list[Any]:
+    """A segment that is named: column, value, rows, the value or the change that is judged, p."""
+    measured = part.value if part.change is None else part.change
+    return [*segment, part.n, None if measured is None else round(measured, 6), float(f"{chance:.4g}")]

@@ -1,0 +1,152 @@
+"""Rules on segments that judge a window, in runs: a fault planted in one channel of one label is found there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from monitor.config.load import parse_config
+from monitor.core.records import Verdict
+from monitor.core.windows import week
+from monitor.core.wording import plain_words
+from monitor.operations.pin_baseline import pin
+from monitor.operations.replay.model import LeftOut
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
+from monitor.report.explanation import VerdictContext, explain, sentences
+from monitor.run import run_window
+from tests.fakes.in_process import Asked, in_process
+from tests.fakes.world import BASELINE, BROKEN_FROM, CONFIG, SEED, WEEKS, World, make_world, rows, write_duckdb
+from tests.integration.test_accumulated import false_claims, row_of
+from tests.truth.claims import Reader
+from tests.truth.sentences import VERDICT
+
+NOW = datetime(2026, 9, 2, tzinfo=UTC)
+RULES = (
+    "  - {id: segment-shortfall, metric: shortfall, where: automated, threshold: 0.08, scope: segments,\n"
+    "     segments: [channel], min_samples: 30, severity: critical, actions: [slack]}\n"
+    "  - {id: segment-rise, metric: shortfall, where: automated, condition: increase, threshold: 0.05,\n"
+    "     scope: segments, min_samples: 30, actions: [slack]}\n"
+    "  - {id: segment-ece, metric: ece, condition: increase, threshold: 0.02, scope: segments,\n"
+    "     segments: [channel], actions: [slack]}\n"
+)
+# the label's own rule is not asked to see it: what is said must come from its segments
+BESIDE = CONFIG.replace("threshold: 0.05, min_samples: 30", "threshold: 0.3, min_samples: 30").replace(
+    "  - {id: ece-increase", f"{RULES}  - {{id: ece-increase", 1
+)
+JUDGED = WEEKS[BROKEN_FROM - 1 :]
+
+
+def only_in_web(frame: pd.DataFrame) -> pd.DataFrame:
+    """The world, its fault only in the rows of one channel: the others of its label are as they were before."""
+    others = (frame["label"] == "slipping") & (frame["channel"] != "web")
+    right = np.random.default_rng(SEED).random(len(frame)) < frame["score"]
+    return frame.assign(actual=np.where(others, right, frame["actual"]).astype(int))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder: Path = tmp_path_factory.mktemp("segments")
+    write_duckdb(folder / "warehouse.duckdb", only_in_web(rows()))
+    made = make_world(folder, config=BESIDE, warehouse_url=f"duckdb:///{folder / 'warehouse.duckdb'}")
+    with made.opened(lambda: NOW) as monitor:
+        zone = monitor.config.zone
+        pin(monitor, week(BASELINE[0], zone), week(BASELINE[1], zone), by="ana", reason="trusted")
+        for name in JUDGED:
+            run_window(monitor, week(name, zone), act="auto")
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(world: World) -> list[Verdict]:
+    with world.opened() as monitor:
+        return [v for v in monitor.store.verdicts() if v.rule.startswith("segment-")]
+
+
+@pytest.fixture
+def asked(world: World) -> Iterator[Asked]:
+    with in_process(world.settings(), None, clock=lambda: NOW) as service:
+        yield service
+
+
+def newest(found: list[Verdict], rule: str) -> Verdict:
+    return next(v for v in found if (v.rule, v.window.name, v.subject.label) == (rule, WEEKS[-1], "slipping"))
+
+
+@pytest.mark.parametrize("rule", ["segment-shortfall", "segment-rise", "segment-ece"])
+def test_the_channel_is_found_and_named_and_nothing_else(found: list[Verdict], rule: str) -> None:
+    breaches = [v for v in found if v.rule == rule and v.outcome == "breach"]
+    assert {v.subject.label for v in breaches} == {"slipping"}
+    assert {v.window.name for v in breaches} <= set(JUDGED[1:])
+    assert newest(found, rule) in breaches
+    assert newest(found, rule).detail["segment"] == ["channel", "web"]
+    assert ["channel", "email"] not in newest(found, rule).detail["segments_found"]
+
+
+def test_incident_message_and_document_name_the_segment(world: World, found: list[Verdict]) -> None:
+    with world.opened() as monitor:
+        document = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True).document
+        incidents = [i for i in monitor.store.incidents() if i.rule == "segment-shortfall"]
+        told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
+    assert [(i.source, i.label, i.breaches) for i in incidents] == [("tickets", "slipping", 2)]
+    assert "overconfident in channel = web" in told
+    assert "in channel = web; " in told
+    verdict = newest(found, "segment-shortfall")
+    assert [v["segment"] for v in document["verdicts"] if v["id"] == verdict.id] == [{"channel": "web"}]
+
+
+def test_report_and_page_of_the_label_name_the_segment(world: World, asked: Asked) -> None:
+    for address in ("/label/tickets/slipping", f"/report?week={WEEKS[-1]}"):
+        assert "in channel = web" in asked.get(address).text, address
+
+
+def test_every_sentence_of_verdict_and_explanation_is_true(found: list[Verdict]) -> None:
+    for verdict in found:
+        reader = Reader(facts=None)
+        row = {**row_of(verdict), "change": verdict.change, "p_adjusted": verdict.p_adjusted}
+        row |= {"baseline": verdict.baseline, "p_value": verdict.p_value, "change_low": verdict.change_low}
+        row |= {"change_high": verdict.change_high}
+        VERDICT.read(reader, plain_words(verdict), row)
+        assert [str(claim) for claim in reader.false] == []
+        told = list(sentences(explain(VerdictContext(verdict, verdict.rules_revision))))[1:]
+        assert false_claims([line for line in told if "Against baseline" not in line], row) == []
+
+
+def test_a_replay_says_what_the_runs_said_and_leaves_out_what_was_not_kept(world: World) -> None:
+    config = parse_config(BESIDE)
+    with world.opened() as monitor:
+        again = replay(monitor.store, plan_of(config, config, week(WEEKS[-1], config.zone), len(JUDGED)))
+        earlier = replay(monitor.store, plan_of(config, config, week(JUDGED[0], config.zone), 6))
+    assert again.agreement.compared > 0
+    assert again.agreement.differences == ()
+    assert not [each for each in earlier.omitted if each.reason is LeftOut.SEGMENTS_NOT_KEPT]
+
+
+def test_windows_without_the_counts_of_segments_are_read_again_and_a_replay_leaves_them_out(tmp_path: Path) -> None:
+    """As after an upgrade: the history has windows that were read before any rule asked for segments."""
+    write_duckdb(tmp_path / "warehouse.duckdb", only_in_web(rows()))
+    before = make_world(tmp_path, config=CONFIG, warehouse_url=f"duckdb:///{tmp_path / 'warehouse.duckdb'}")
+    with before.opened(lambda: NOW) as monitor:
+        run_window(monitor, week(WEEKS[7], monitor.config.zone), act="never")
+    after = make_world(tmp_path, config=BESIDE, warehouse_url=before.warehouse_url)
+    config = parse_config(BESIDE)
+    with after.opened(lambda: NOW) as monitor:
+        store, first, second = monitor.store, week(WEEKS[6], config.zone), week(WEEKS[8], config.zone)
+        kept = store.load_reading("weekly", first.start, "tickets", segment_counts=True)
+        assert kept is not None
+        assert kept.segment_counts is None
+        left = replay(store, plan_of(config, config, week(WEEKS[7], config.zone), 1)).omitted
+        assert {each.rule for each in left if each.reason is LeftOut.SEGMENTS_NOT_KEPT} == {
+            "segment-shortfall", "segment-rise", "segment-ece",
+        }  # fmt: skip
+        run_window(monitor, second, act="never")
+        again = store.load_reading("weekly", first.start, "tickets", segment_counts=True)
+    assert again is not None
+    assert again.segment_counts is not None
+    assert {value for _, value in again.segment_counts["slipping"]} == {"web", "email"}

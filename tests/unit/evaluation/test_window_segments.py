@@ -1,0 +1,199 @@
+"""Rules on segments that judge a window: label first, then its segments; pooling and baselines as for labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.promises import Segment
+from monitor.core.records import Reason, Verdict
+from monitor.core.segment_bytes import SegmentCounts, from_bytes, to_bytes
+from monitor.core.wording import plain_words
+from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.inference.multiplicity import adjust, named_within, simes
+from monitor.report.explanation import VerdictContext, explain
+from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window
+from tests.unit.evaluation.test_lasting_segments import CHANNELS, LABELS, SOURCE
+
+RULE = Rule(
+    id="segment-shortfall", metric="shortfall", where="automated", threshold=0.05, min_samples=30, scope="segments",
+    segments=("channel",),
+)  # fmt: skip
+FINE = dict.fromkeys(CHANNELS, 0.91)
+
+
+def part(kept: float, rows: int) -> Counts:
+    """Automated rows of mean score .91 that are correct as often as said, and as many others that nobody acts on."""
+    scores = np.repeat([0.88, 0.92, 0.96], [rows // 2, rows // 4, rows // 4])
+    hits = np.round(np.cumsum(np.full(len(scores), kept)))
+    outcome = np.diff(hits, prepend=0.0)
+    return counts_from_rows([*scores, *[0.1] * rows], [*outcome, *[0] * rows], automate_at=0.8)
+
+
+def week(kept: Mapping[str, float], rows: int, back: int = 0) -> WindowCounts:
+    """Ten labels in four channels; only label 0 is as it is said."""
+    parts: dict[str | None, SegmentCounts] = {
+        label: {
+            ("channel", channel): part(own, rows) for channel, own in (kept if label == LABELS[0] else FINE).items()
+        }
+        for label in LABELS
+    }
+    labels: dict[str | None, Counts] = {label: pool(own.values()) for label, own in parts.items()}
+    return WindowCounts(window(back), labels, segment_counts=parts)
+
+
+def data(*weeks: Mapping[str, float], rows: int = 200, **more: Any) -> SourceData:
+    """Weeks, newest first."""
+    made = [week(kept, rows, back) for back, kept in enumerate(weeks)]
+    return SourceData("tickets", made[0], tuple(made[1:]), **more)
+
+
+def verdicts(known: SourceData, rule: Rule = RULE, **changes: Any) -> dict[str | None, Verdict]:
+    rule = rule.model_copy(update=changes)
+    evaluation = EvaluationConfig(resamples=100, min_samples=100)
+    config = CONFIG.model_copy(update={"rules": (rule,), "sources": {"tickets": SOURCE}, "evaluation": evaluation})
+    return {v.subject.label: v for v in verdicts_of(rule, known, config, ())}
+
+
+def baseline(label: str, parts: SegmentCounts, version: int = 3) -> Baseline:
+    counts = pool(parts.values())
+    start = window(20)
+    return Baseline(
+        "tickets", label, version, start.start, window(15).end, "a", "b", counts,
+        edges_of(counts, EvaluationConfig()), MONDAY, "ana", "trusted",
+    )  # fmt: skip
+
+
+def test_one_channel_that_goes_wrong_is_found_and_named_while_the_labels_total_is_fine() -> None:
+    found = verdicts(data({**FINE, "web": 0.75}))
+    verdict = found["label 0"]
+    assert (verdict.outcome, verdict.reason) == ("breach", Reason.ABOVE_THRESHOLD)
+    assert verdict.detail["segment"] == ["channel", "web"]
+    assert verdict.detail["segments_found"] == [["channel", "web"]]
+    column, value, rows, measured, chance = verdict.detail["segments_named"][0]
+    assert (column, value, rows) == ("channel", "web", verdict.n)
+    assert (measured, chance) == (
+        pytest.approx(verdict.value, abs=1e-6),
+        pytest.approx(verdict.detail["segment_p"], rel=1e-3),
+    )
+    assert plain_words(verdict).startswith("label 0 is overconfident in channel = web: ")
+    assert {v.outcome for label, v in found.items() if label != "label 0"} == {"ok"}
+    total = verdicts(data({**FINE, "web": 0.75}), scope="labels", segments=())["label 0"]
+    assert total.outcome != "breach"
+
+
+def test_the_p_value_of_a_label_is_that_of_its_segments_together_and_the_family_is_of_labels() -> None:
+    verdict = verdicts(data({**FINE, "web": 0.75}))["label 0"]
+    assert verdict.p_value == pytest.approx(4 * verdict.detail["segment_p"])
+    assert (verdict.detail["segments"], verdict.detail["segments_tested"], verdict.detail["family"]) == (4, 4, 10)
+    assert verdict.p_adjusted == pytest.approx(10 * verdict.p_value)
+
+
+def test_two_channels_that_go_wrong_are_both_named_and_a_label_that_is_not_found_names_none() -> None:
+    found = verdicts(data({**FINE, "web": 0.7, "post": 0.72}))["label 0"]
+    assert {tuple(each) for each in found.detail["segments_found"]} == {("channel", "web"), ("channel", "post")}
+    slightly = verdicts(data({**FINE, "web": 0.84}))["label 0"]
+    assert (slightly.outcome, slightly.detail["segments_named"], slightly.actions) == ("unconfirmed", [], ())
+    assert slightly.detail["segment"] == ["channel", "web"]
+    assert "in channel = web" in plain_words(slightly)
+
+
+def test_windows_are_pooled_for_a_segment_as_for_a_label_and_a_thin_segment_is_not_judged() -> None:
+    weeks = [{**FINE, "web": 0.7}] * 4
+    found = verdicts(data(*weeks, rows=40), min_samples=150)["label 0"]
+    assert (found.outcome, found.detail["segment"]) == ("breach", ["channel", "web"])
+    assert (found.windows, found.n) == (4, 160)
+    thin = verdicts(data({**FINE, "web": 0.5}, rows=20))["label 0"]
+    assert (thin.outcome, thin.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
+    assert thin.detail["segments_judged"] == 0
+
+
+def test_every_group_of_windows_must_be_beyond_where_a_rule_asks_for_several() -> None:
+    first = verdicts(data({**FINE, "web": 0.6}, FINE, rows=400), for_windows=2)["label 0"]
+    assert first.outcome != "breach"
+    both = verdicts(data({**FINE, "web": 0.6}, {**FINE, "web": 0.6}, rows=400), for_windows=2)["label 0"]
+    assert (both.outcome, both.detail["segment"]) == ("breach", ["channel", "web"])
+
+
+def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline() -> None:
+    """A channel that has always been overconfident is no news; one that became it is."""
+    then: SegmentCounts = {("channel", c): part(0.75 if c == "mail" else 0.91, 2000) for c in CHANNELS}
+    known = {"baselines": {"label 0": baseline("label 0", then)}, "baseline_segments": {"label 0": then}}
+    asked = {"condition": "increase", "threshold": 0.05}
+    always = verdicts(data({**FINE, "mail": 0.75}, rows=400, **known), **asked)["label 0"]
+    assert always.outcome == "ok"
+    became = verdicts(data({**FINE, "mail": 0.75, "web": 0.7}, rows=400, **known), **asked)["label 0"]
+    assert (became.outcome, became.reason, became.detail["segment"]) == ("breach", Reason.INCREASED, ["channel", "web"])
+    assert became.baseline == pytest.approx(0.0, abs=0.02)
+    assert became.baseline_version == 3
+    assert "in channel = web" in plain_words(became)
+
+
+def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> None:
+    then: SegmentCounts = {("channel", "web"): part(0.91, 2000)}
+    known = data(FINE, baselines={"label 0": baseline("label 0", then)})
+    found = verdicts(known, condition="increase")["label 0"]
+    assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
+    assert verdicts(known)["label 0"].outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("metric", "condition", "threshold", "words"),
+    [
+        ("ece", "above", 0.08, "label 0 calibration is poor in channel = web: ECE "),
+        ("accuracy", "below", 0.85, "label 0 is correct too rarely in channel = web: "),
+        ("brier", "above", 0.15, "label 0 is worse than allowed in channel = web: "),
+    ],
+)
+def test_other_metrics_name_the_segment_too(metric: str, condition: str, threshold: float, words: str) -> None:
+    changes = {"metric": metric, "condition": condition, "threshold": threshold}
+    found = verdicts(data({**FINE, "web": 0.6}, rows=800), **changes)["label 0"]
+    assert (found.outcome, found.detail["segment"]) == ("breach", ["channel", "web"])
+    assert plain_words(found).startswith(words)
+
+
+def test_bands_of_scores_are_segments_of_calibration_only() -> None:
+    known = data(FINE, rows=400)
+    assert verdicts(known, segments=("all",))["label 0"].detail["segments"] == 7  # three bands have automated rows
+    assert verdicts(known, segments=("all",), metric="accuracy", condition="below", threshold=0.5)["label 0"].detail[
+        "segments"
+    ] == 4  # fmt: skip
+
+
+def test_what_explain_says_of_segments() -> None:
+    verdict = verdicts(data({**FINE, "web": 0.75}))["label 0"]
+    steps = {step.name: step.text for step in explain(VerdictContext(verdict, "r")).steps}
+    assert "p_value" not in steps
+    assert steps["segments"].startswith(
+        "Segments: 4 of 4 could have shown what matters. The other numbers are those of channel = web. It has p = "
+    )
+    assert "; the 4 with enough rows together (Simes) have p = " in steps["segments"]
+    assert " Named: channel = web (" in steps["segments"]
+
+
+def test_segments_come_back_from_bytes_as_they_were() -> None:
+    parts: dict[Segment, Counts] = {("channel", c): part(0.9, 40).with_design_effect(1.5) for c in CHANNELS}
+    again = from_bytes(to_bytes(parts))
+    assert {key: counts.digest() for key, counts in again.items()} == {key: c.digest() for key, c in parts.items()}
+    assert {counts.design_effect for counts in again.values()} == {1.5}
+    assert from_bytes(to_bytes({})) == {}
+
+
+def test_found_labels_name_at_least_one_segment_and_false_names_keep_within_the_rate() -> None:
+    rng = np.random.default_rng(7)
+    families = [rng.random(5).tolist() for _ in range(200)]
+    for family in families[:20]:
+        family[0] = 1e-6
+    adjusted = adjust([simes(family) for family in families], 2)
+    named = named_within(families, 0.05, 2)
+    assert [bool(each) for each in named] == [p < 0.05 for p in adjusted]
+    found = [each for each in named if each]
+    shares = [sum(place != 0 or index >= 20 for place in each) / len(each) for index, each in enumerate(named) if each]
+    assert len(found) >= 20
+    assert np.mean(shares) < 0.05
