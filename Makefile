@@ -8,7 +8,7 @@ export DO_NOT_TRACK ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test truth check simulate bench serve docs wheel clean
+.PHONY: help install demo test studies truth check simulate bench serve docs wheel clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,8 +34,14 @@ demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; 
 
 # Three workers for two cores: some tests wait. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 # In the order of tests/conftest.py, which has the longest files first: at the end neither core waits for the other.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+STUDIES := tests/statistical tests/truth tests/unit/benchmarks
+
 test: install ## all tests but the statistical and scale suites
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) $(addprefix --ignore=,$(STUDIES))
+
+studies: install ## those suites at their small size: the study, seeded histories without a false claim, the benchmarks
+	$(PYTEST) $(STUDIES)
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)
