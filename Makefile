@@ -8,10 +8,10 @@ export DO_NOT_TRACK ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test studies truth check simulate bench serve docs wheel clean
+.PHONY: help install demo test studies test-engines truth check simulate bench serve docs wheel clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -38,10 +38,21 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 STUDIES := tests/statistical tests/truth tests/unit/benchmarks
 
 test: install ## all tests but the statistical and scale suites
-	$(PYTEST) $(addprefix --ignore=,$(STUDIES))
+	$(PYTEST) $(addprefix --ignore=,$(STUDIES) tests/engines)
 
 studies: install ## those suites at their small size: the study, seeded histories without a false claim, the benchmarks
 	$(PYTEST) $(STUDIES)
+
+# Their drivers are large, so `make install` leaves them out. The tests of the warehouse run once more, on these engines.
+$(VENV)/.engines: $(VENV)/.installed
+	$(PIP_INSTALL) -e '.[engines]'
+	touch $@
+
+test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse
+	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(ENGINE_TESTS)
+	$(BIN)/python -m pytest tests/engines
+
+ENGINE_TESTS := $(addprefix tests/integration/test_,warehouse_reading.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py)
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
+from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.warehouse.relation import Relation, TableName
@@ -25,7 +26,7 @@ Kind = Literal["number", "boolean", "text", "timestamp", "timestamptz", "date", 
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
-_FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
+FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -78,6 +79,10 @@ class Dialect:
         """Whether a value that is there is no number."""
         return self.number(column, kind) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
 
+    def above(self, number: Expression, limit: Expression) -> Expression:
+        """Whether a number is above a limit; NaN is, which most engines sort last."""
+        return number > limit
+
     def cell(self, score: Expression) -> Expression:
         """floor(score * 10000 + 0.5) as a whole number: engines round differently, none floors differently."""
         return sa.cast(sa.func.floor(score * sa.literal_column("10000") + sa.literal_column("0.5")), sa.Integer)
@@ -109,9 +114,9 @@ class Dialect:
         Several threads add doubles in another order at each query, and so the last digits of the sum
         differ; whole multiples of 2^-40 add up exactly. ``bounded`` values lie in [0, 1].
         """
-        nearest = sa.func.floor(value * _FIXED_POINT + sa.literal_column("0.5"))  # engines round differently
+        nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))  # engines round differently
         whole = sa.cast(nearest, sa.BigInteger) if bounded else self.wide(nearest)
-        return sa.cast(sa.func.sum(whole), sa.Double) / _FIXED_POINT
+        return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
 
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of more than 64 bits; by its text, since a direct cast keeps 15 digits only."""
@@ -125,6 +130,14 @@ class Dialect:
         """How many bytes a text has in UTF-8."""
         return sa.func.octet_length(text)
 
+    def md5(self, text: Expression) -> Expression:
+        """The md5 of a text in hexadecimal, in lower case."""
+        return sa.func.md5(text)
+
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The schema whose tables are named without it."""
+        return "public"
+
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Let the server end a statement by itself where this process is gone before it could cancel it."""
         milliseconds = str(round((seconds + _AFTER_CANCEL_S) * 1000))
@@ -133,6 +146,10 @@ class Dialect:
     def cancel(self, driver: Any) -> None:
         """End the statement that runs on the driver's connection; called from another thread."""
         driver.cancel_safe(timeout=_AFTER_CANCEL_S)
+
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """Whether the relation is at fault, which trying again would not change."""
+        return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
 
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """The columns of a result as arrays of one length."""
@@ -176,6 +193,14 @@ class DuckDB(Embedded):
         described = connection.execute(everything(source).limit(0)).cursor.description
         return [(column[0], duckdb_kind(str(column[1]))) for column in described]
 
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The schema whose tables are named without it."""
+        return "main"
+
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """Also where Parquet files are missing: they are the relation's, not the warehouse's own."""
+        return "No files found" in str(error.orig) or super().of_the_relation(error)
+
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """Text is cast where it begins like a date: 'epoch' and 'infinity' are not meant."""
         if kind == "text":
@@ -211,9 +236,19 @@ class SQLite(Embedded):
         declared = _declared(connection, relation) if isinstance(relation, TableName) else {}
         return [(column[0], sqlite_kind(declared.get(column[0], ""))) for column in described]
 
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """SQLite says by the name of an error whether the statement is at fault."""
+        if not isinstance(error.orig, sqlite3.Error):
+            return super().of_the_relation(error)
+        return getattr(error.orig, "sqlite_errorname", "SQLITE_ERROR") in ("SQLITE_ERROR", "SQLITE_READONLY")
+
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The schema whose tables are named without it."""
+        return "main"
+
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """Whole numbers in doubles, exact up to 2^53; and SQLite adds in one thread, always in one order."""
-        return sa.func.sum(sa.func.round(value * _FIXED_POINT)) / _FIXED_POINT
+        return sa.func.sum(sa.func.round(value * FIXED_POINT)) / FIXED_POINT
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether there is text and no number; stops at the first number."""

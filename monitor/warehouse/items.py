@@ -126,7 +126,7 @@ class WholeStatements(RankedStatements):
         a sample stratified by the frequency of labels. ``frequency`` is how many items have that true label.
         """
         facts, by_bytes = self._facts(latest=latest), self.dialect.ordered
-        by_hash = (by_bytes(sa.func.md5(facts.c.item)), by_bytes(facts.c.item))
+        by_hash = (by_bytes(self.dialect.md5(facts.c.item)), by_bytes(facts.c.item))
         truth = facts.c.label.label("truth")
         items = (
             sa.select(
@@ -182,7 +182,7 @@ class NumberStatements(Statements):
         """(predicted, deviation, actual, weight) of at most ``limit`` rows, in the order of the items' md5."""
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
         weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double).label("weight")
-        order = (by_bytes(sa.func.md5(rows.c.item)), by_bytes(rows.c.item), by_bytes(rows.c.label).nulls_first())
+        order = (by_bytes(self.dialect.md5(rows.c.item)), by_bytes(rows.c.item), by_bytes(rows.c.label).nulls_first())
         return sa.select(rows.c.predicted, rows.c.deviation, rows.c.actual, weight).order_by(*order).limit(limit)
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:

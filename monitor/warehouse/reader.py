@@ -8,22 +8,18 @@ reading see the same state of the data.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy import event, exc
-from sqlalchemy.pool import NullPool
+from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
 from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool
@@ -44,8 +40,8 @@ from monitor.core.time_limit import TimeLimit, in_words
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.checks import Layout, parsed
-from monitor.warehouse.confined import confine
-from monitor.warehouse.dialects import DIALECTS, Arrays, Dialect, add_functions
+from monitor.warehouse.dialects import Arrays, Dialect
+from monitor.warehouse.engines import ENGINES, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.privileges import beyond_select
@@ -55,7 +51,6 @@ from monitor.warehouse.relation import (
     WarehouseFailed,
     WarehouseTimeout,
     WrongWarehouseAddress,
-    is_files,
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
@@ -79,7 +74,6 @@ __all__ = [
 ]
 
 TIMEOUT_S = 900.0
-CONNECT_TIMEOUT_S = 10
 SEGMENT_VALUES = 200
 """Values of a segment column in one window above which it is left out."""
 COMBINED_VALUES = 40
@@ -150,12 +144,12 @@ class Warehouse:
         except (exc.ArgumentError, ValueError):  # a ValueError shows what is where the port should be
             remedy = "write it like duckdb:///var/warehouse.duckdb or postgresql://user@host/database"
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL is not an address; {remedy}") from None
-        kind = {"postgres": "postgresql"}.get(address.get_backend_name(), address.get_backend_name())
-        if kind not in _ENGINES:
-            kinds = ", ".join(_ENGINES)
+        kind = _kind_of(address)
+        if kind not in ENGINES:
+            kinds = ", ".join(ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
         named = set(relations)
-        return cls(address, None, DIALECTS[kind], timeout_s, named)
+        return cls(address, None, ENGINES[kind].dialect, timeout_s, named)
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +167,15 @@ class Warehouse:
     @cached_property
     def _engine(self) -> sa.Engine:
         """Made at the first reading: most commands only name the warehouse, and its driver takes long to import."""
-        return _ENGINES[self._dialect.name](self._url, self._relations)
+        kind = ENGINES[_kind_of(self._url)]
+        try:
+            return kind.opened(self._url, self._relations)
+        except (ImportError, exc.NoSuchModuleError) as error:
+            if kind.extra is None:
+                raise
+            remedy = f"pip install 'calibration-monitor[{kind.extra}]'"
+            what = f"CALMON_WAREHOUSE_URL is of kind {self._dialect.name}, whose driver is not installed"
+            raise WrongWarehouseAddress(f"{what}; {remedy}") from error
 
     def ping(self) -> None:
         """Checks that the warehouse answers. Raises :class:`WarehouseFailed` where it does not answer."""
@@ -358,7 +360,15 @@ class Warehouse:
                     self._dialect.limit(connection, limit.seconds)
                     yield connection
         except (exc.DBAPIError, duckdb.Error) as error:
-            raise (_too_long(limit, self._url) if limit.expired else _explained(name, error, self._url)) from error
+            raise (_too_long(limit, self._url) if limit.expired else self._explained(name, error)) from error
+
+    def _explained(self, name: str, error: exc.DBAPIError | duckdb.Error) -> RelationError | WarehouseFailed:
+        of_the_relation = (
+            isinstance(error, exc.DBAPIError)
+            and not error.connection_invalidated
+            and self._dialect.of_the_relation(error)
+        )
+        return _explained(name, error, self._url, of_the_relation=of_the_relation)
 
     def _layout(self, connection: sa.Connection, name: str, source: SourceConfig, *, every: bool = False) -> Layout:
         """The relation as one row per (item, label); rows without a truth yet are left out unless ``every`` one is."""
@@ -630,62 +640,11 @@ def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
         yield str(value_names[value]), str(label_names[label]), rows
 
 
-# --- engines
-
-
-def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
-    from monitor.warehouse.remembering import DRIVER  # noqa: PLC0415 - as duckdb
-
-    in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
-    url = url.set(database=":memory:") if in_memory else url
-    # No pool: an open file keeps its one writer out, so it is open only while it is read
-    engine = sa.create_engine(
-        url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
-    )
-    event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations)))
-    return engine
-
-
-def _needs_no_database(path: str | None, relations: Iterable[str]) -> bool:
-    """Whether there is no such file, and files are all that is read."""
-    named = list(relations)
-    return bool(named) and not Path(path or "").exists() and all(is_files(relation) for relation in named)
-
-
-def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:
-    in_memory = url.database in (None, "", ":memory:")
-    address = ":memory:" if in_memory else f"file:{quote(str(Path(url.database or '').absolute()))}?mode=ro"
-
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(address, uri=not in_memory, isolation_level=None, timeout=30)
-        add_functions(connection)
-        return connection
-
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
-    return engine
-
-
-def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
-    # A server that is gone without a word is noticed by TCP, else a cancelled query would be waited for all the same
-    asked = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
-    engine = sa.create_engine(
-        url.set(drivername="postgresql+psycopg"), pool_size=2, pool_pre_ping=True, isolation_level="REPEATABLE READ",
-        connect_args={name: value for name, value in asked.items() if name not in url.query},
-    )  # fmt: skip
-
-    def utc(connection: Any, _: Any) -> None:
-        connection.execute("SET TIME ZONE 'UTC'")
-        connection.commit()
-
-    event.listen(engine, "connect", utc)
-    return engine.execution_options(postgresql_readonly=True)
-
-
-_ENGINES = {"duckdb": _duckdb_engine, "sqlite": _sqlite_engine, "postgresql": _postgres_engine}
-
-
 # --- errors in plain words
+
+
+def _kind_of(url: sa.URL) -> str:
+    return OTHER_NAMES.get(url.get_backend_name(), url.get_backend_name())
 
 
 def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
@@ -694,7 +653,9 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
     return WarehouseTimeout(f"{found}; {remedy}, or raise CALMON_WAREHOUSE_TIMEOUT_S")
 
 
-def _explained(name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL) -> RelationError | WarehouseFailed:
+def _explained(
+    name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL, *, of_the_relation: bool
+) -> RelationError | WarehouseFailed:
     """Whether the relation is at fault, which trying again would not change, or the warehouse."""
     import duckdb  # noqa: PLC0415 - as pandas
 
@@ -703,7 +664,7 @@ def _explained(name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL) -> 
     if isinstance(error, duckdb.Error):  # while fetching, past SQLAlchemy
         return WarehouseFailed(f"{_address(url)}: {error}")
     said = _first_line(error)
-    if _is_of_the_relation(error):
+    if of_the_relation:
         remedy = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
         return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {said}", remedy)])
     return WarehouseFailed(f"{_address(url)} {_what_to_do(said)}: {said}")
@@ -720,16 +681,6 @@ def _opened(error: exc.DBAPIError | duckdb.Error) -> str:
     said = _first_line(error) if isinstance(error, exc.DBAPIError) else str(error).splitlines()[0]
     named = re.search(r'"([^"]*)"', said)
     return named[1] if named else said
-
-
-def _is_of_the_relation(error: exc.DBAPIError) -> bool:
-    if error.connection_invalidated:
-        return False
-    if isinstance(error.orig, sqlite3.Error):
-        return getattr(error.orig, "sqlite_errorname", "SQLITE_ERROR") in ("SQLITE_ERROR", "SQLITE_READONLY")
-    if "No files found" in str(error.orig):  # Parquet files of the relation, not the warehouse's own
-        return True
-    return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
 
 
 def _what_to_do(said: str) -> str:

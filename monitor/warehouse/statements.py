@@ -213,7 +213,7 @@ class Statements:
         """
         rows, by_bytes = self._sound(latest=False, features=True), self.dialect.ordered
         items = sa.select(rows.c.item).group_by(rows.c.item)
-        order = (by_bytes(sa.func.md5(rows.c.item)), by_bytes(rows.c.item))
+        order = (by_bytes(self.dialect.md5(rows.c.item)), by_bytes(rows.c.item))
         chosen = items.order_by(*order).limit(limit).subquery("chosen")
         features = [rows.c[_feature_key(index)] for index in range(len(self.source.features))]
         place = self._place(rows, [rows.c.item], [by_bytes(rows.c.label)])
@@ -221,7 +221,7 @@ class Statements:
         of_chosen = rows.c.item.in_(sa.select(chosen.c.item))
         ranked = sa.select(rows.c.item, *features, place).where(of_chosen).subquery("ranked")
         shown = [ranked.c[_feature_key(index)] for index in range(len(self.source.features))]
-        order = (by_bytes(sa.func.md5(ranked.c.item)), by_bytes(ranked.c.item))
+        order = (by_bytes(self.dialect.md5(ranked.c.item)), by_bytes(ranked.c.item))
         return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
 
     def behind(self, wanted: ExampleQuery, *, latest: bool) -> sa.Select[Any]:
@@ -274,7 +274,7 @@ class Statements:
         outside = (
             (score.is_(None), sa.null()),
             (score < ZERO, _whole(ScorePlace.BELOW_0)),
-            (score > sa.literal_column("100"), _whole(ScorePlace.ABOVE_100)),  # NaN too: engines sort it last
+            (self.dialect.above(score, sa.literal_column("100")), _whole(ScorePlace.ABOVE_100)),
             (score > ONE, _whole(ScorePlace.ABOVE_1)),
         )
         usable: Expression = actual.between(ZERO, ONE)

@@ -12,7 +12,7 @@ from monitor.warehouse.dialects import Dialect, Kind, everything
 from monitor.warehouse.relation import Relation, from_clause
 
 SAMPLE = 2_000
-_SYSTEM = ("information_schema", "pg_catalog", "pg_toast")
+_SYSTEM = ("information_schema", "INFORMATION_SCHEMA", "pg_catalog", "pg_toast", "system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
     rows = connection.execute(
         sa.select(tables.c.table_schema, tables.c.table_name).where(tables.c.table_schema.not_in(_SYSTEM))
     )
-    usual = {"postgresql": "public", "duckdb": "main"}[dialect.name]
+    usual = dialect.default_schema(connection)
     return sorted(_quoted(name) if schema == usual else f"{_quoted(schema)}.{_quoted(name)}" for schema, name in rows)
 
 

@@ -173,8 +173,10 @@ def test_segments_add_up_to_their_label_and_a_missing_value_is_a_segment_of_its_
 
 def test_a_label_has_the_same_digest_on_every_engine(load: Loader) -> None:
     readings = read_all(load(random_rows(400)), source())
-    digests = [{label: counts.digest() for label, counts in reading.labels.items()} for reading in readings.values()]
-    assert digests[0] == digests[1] == digests[2]
+    first, *others = [
+        {label: counts.digest() for label, counts in reading.labels.items()} for reading in readings.values()
+    ]
+    assert others == [first] * (len(ENGINES) - 1)
 
 
 # --- rows set aside
@@ -183,8 +185,8 @@ def test_a_label_has_the_same_digest_on_every_engine(load: Loader) -> None:
 def test_a_score_that_is_not_a_number_is_set_aside(load: Loader) -> None:
     rows = [row("a"), row("b", score=math.nan), row("c", score=0.2)]
     readings = read_all(load(rows), source())
-    assert bad(readings["duckdb"]) == bad(readings["postgresql"]) == {"score_not_a_number": 1}
-    assert bad(readings["sqlite"]) == {"score_missing": 1}, "SQLite stores NaN as NULL"
+    for engine, reading in readings.items():  # SQLite stores NaN as NULL
+        assert bad(reading) == {"score_missing" if engine == "sqlite" else "score_not_a_number": 1}, engine
     assert {reading.rows for reading in readings.values()} == {2}
 
 
@@ -199,7 +201,8 @@ def test_text_among_the_numbers_of_sqlite_is_never_read_as_zero(load: Loader) ->
 
 def test_outcomes_weights_and_nan_in_them_are_out_of_range(load: Loader) -> None:
     rows = [row("a", actual=math.nan, weight=1.0), row("b", weight=math.nan), row("c", weight=2.0)]
-    for reading in read_all(load(rows, engines=("duckdb", "postgresql")), source()).values():
+    engines = [engine for engine in ENGINES if engine != "sqlite"]
+    for reading in read_all(load(rows, engines=engines), source()).values():
         assert bad(reading) == {"outcome_out_of_range": 1, "weight_invalid": 1}
 
 

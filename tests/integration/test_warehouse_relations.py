@@ -59,7 +59,8 @@ def test_a_view_and_a_select_and_a_name_with_its_schema_are_relations(load: Load
         "SELECT * FROM kept WHERE label <> 'spam'",
     )
     for engine, warehouse in load([row("a"), row("b", "spam")], then=[view]).items():
-        schema = "public" if engine == "postgresql" else "main"
+        with warehouse._session("") as connection:
+            schema = warehouse._dialect.default_schema(connection)
         for relation in (*selects, f"{schema}.good", f'"{schema}"."good"'):
             assert rows_read(warehouse, source(relation=relation)) == 1, (engine, relation)
 
@@ -299,6 +300,7 @@ ENDLESS = {
     "duckdb": "SELECT t.* FROM resolved_tickets t, range(1000000000000) r WHERE hash(r.range) % 7 = 9",
     "sqlite": "SELECT t.* FROM resolved_tickets t, (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
     "SELECT i FROM n) WHERE i < 0",
+    "clickhouse": "SELECT t.* FROM resolved_tickets t, numbers(1000000000000) r WHERE sipHash64(number) % 7 = 9",
 }
 
 

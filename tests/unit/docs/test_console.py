@@ -35,7 +35,7 @@ def problem(line: str) -> str:
     if not words or words[0] not in ("calmon", "make"):
         return ""
     if words[0] == "make":
-        targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
         return "" if len(words) == 1 or words[1] in targets or "=" in words[1] else f"no target {words[1]}"
     command = COMMANDS
     words = words[1:]

@@ -1,0 +1,320 @@
+"""The same rows in every engine that is installed: what a weekly run finds, and how long it takes.
+
+``python -m benchmarks.engines --rows 2000000``: counts must be equal, estimates agree to 1e-9, and verdicts have the
+same ids. The rows have bad ones of every reason, odd names, scores with all their decimals, and a week of 169 hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import resource
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import sqlalchemy as sa
+
+from benchmarks.tables import Table, console
+from monitor.config.settings import load_settings
+from monitor.core.windows import week
+from monitor.operations.open import open_monitor
+from monitor.run import run_window
+from monitor.warehouse.reader import Reading
+
+ZONE = "Europe/Berlin"
+WINDOW = week("2026-W43", ZoneInfo(ZONE))  # summer time ends on its Sunday
+NOW = datetime(2026, 10, 26, 9, tzinfo=UTC)
+LABELS = ("billing", 'Zugang für "Gäste"', "it's; DROP TABLE x --", "фишинг", "100% :sure")
+TABLE = "resolved_tickets"
+COLUMNS = {
+    "item": "ticket-id %", "label": "Label", "score": "score", "actual": "was right?", "resolved_at": "resolved at",
+    "cluster": "thread", "weight": "order",
+}  # fmt: skip
+CONFIG = """\
+version: 1
+timezone: {zone}
+sources:
+  tickets: {{relation: {table}, columns: {columns}, score_is: probability_of_label, segments: [channel],
+    automate_at: 0.8, labels: {{billing: {{automate_at: 0.9}}}}}}
+  sampled: {{relation: {table}, columns: {weighted}, score_is: probability_of_label, automate_at: 0.8}}
+evaluation: {{resamples: 200, min_samples: 300, pool_weeks: 1}}
+baseline: {{weeks: 6, min_pairs: 3000}}
+rules:
+  - {{id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+     severity: critical, actions: [slack, disable_automation]}}
+  - {{id: ece-above, metric: ece, condition: above, threshold: 0.02, severity: warning, actions: [slack]}}
+  - {{id: mce-blocks-scores, metric: mce, condition: above, threshold: 0.2, severity: critical, actions: [slack]}}
+  - {{id: auc-floor, metric: roc_auc, condition: below, threshold: 0.8, severity: warning, actions: [slack]}}
+automation: {{when_not_evaluated: keep, initial: on_first_ok}}
+routes: [{{channel: "#ml-monitoring"}}]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one engine gave: the reading of each source, the document of the run, and seconds of clock and processor."""
+
+    engine: str
+    readings: Mapping[str, Reading]
+    document: Mapping[str, Any]
+    reading_s: float
+    run_s: float
+    processor_s: float
+
+
+def write_rows(path: Path, rows: int) -> None:
+    """A Parquet file of ``rows`` rows, always the same, of which nine tenths are of the window."""
+    odd = {
+        "ticket-id %": "NULL", "Label": "NULL", "Label ": "''", "Label  ": "repeat('ü', 501)", "score": "NULL",
+        "score ": "1.5", "score  ": "-0.25", "was right?": "NULL", "was right? ": "2", "order": "0",
+        "resolved at": "NULL", "resolved at ": "TIMESTAMPTZ '2031-01-01 00:00:00+00'",
+    }  # fmt: skip
+    values = {
+        "ticket-id %": f"'t' || (i // {len(LABELS)})", "Label": f"({_listed()})[1 + i % {len(LABELS)}]", "score": "s",
+        "was right?": "CASE WHEN u < s * s THEN 1e0 WHEN u < s THEN 0.75e0 ELSE 0e0 END",
+        "resolved at": f"TIMESTAMPTZ '{WINDOW.start.isoformat()}' + to_microseconds(CAST(i * {_step(rows)} AS BIGINT))",
+        "thread": "CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'c' || (i // 17) END",
+        "order": "0.5e0 + (i * 7919 % 1000) / 700e0", "channel": "CASE i % 7 WHEN 0 THEN NULL WHEN 1 THEN 'e-mail' "
+        "ELSE 'web' END", "model_version": "'v' || (i % 3)",
+    }  # fmt: skip
+    for turn, (name, wrong) in enumerate(odd.items()):
+        values[name.strip()] = f"CASE WHEN i % 997 = {turn} THEN {wrong} ELSE {values[name.strip()]} END"
+    columns = ", ".join(f'{value} AS "{name}"' for name, value in values.items())
+    # some rows repeat an (item, label) of the window, with another score and an earlier date
+    again = '* REPLACE ("resolved at" - INTERVAL 1 SECOND AS "resolved at", score * 0.5 AS score)'
+    with duckdb.connect() as connection:
+        connection.execute("SET threads = 1; SET TimeZone = 'UTC'; SELECT setseed(0.20260101)")
+        connection.execute(
+            f"CREATE TABLE drawn AS SELECT {columns} FROM "
+            f"(SELECT i, pow(random(), 0.7) AS s, CASE i % 3 WHEN 0 THEN random() ELSE i // 17 * 0.618e0 % 1 END AS u "
+            f"FROM range({rows}) AS r(i))"
+        )
+        connection.execute(f"INSERT INTO drawn SELECT {again} FROM drawn WHERE score BETWEEN 0.5 AND 0.51")
+        connection.execute(f"COPY drawn TO '{path}' (FORMAT parquet)")
+
+
+def _listed() -> str:
+    return "[" + ", ".join("'" + label.replace("'", "''") + "'" for label in LABELS) + "]"
+
+
+def _step(rows: int) -> float:
+    """Microseconds between two rows."""
+    return (WINDOW.end - WINDOW.start).total_seconds() * 1e6 / (0.9 * rows)
+
+
+# --- the engines
+
+
+def in_duckdb(rows: Path, folder: Path) -> str:
+    """A DuckDB file with the rows."""
+    path = folder / "warehouse.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE {TABLE} AS SELECT * FROM '{rows}'")
+    return f"duckdb:///{path}"
+
+
+def in_sqlite(rows: Path, folder: Path) -> str:
+    """An SQLite file with the rows, dates as ISO text."""
+    path = folder / "warehouse.sqlite"
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        dated = "* REPLACE (strftime(\"resolved at\", '%Y-%m-%d %H:%M:%S.%f') || '+00:00' AS \"resolved at\")"
+        found = connection.execute(f"SELECT {dated} FROM '{rows}'")
+        names = [column[0] for column in found.description]
+        with sqlite3.connect(path) as target:
+            target.execute(f"CREATE TABLE {TABLE} ({', '.join(_quoted(name) for name in names)})")
+            while part := found.fetchmany(50_000):
+                target.executemany(f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(names))})", part)
+    target.close()
+    return f"sqlite:///{path}"
+
+
+def in_clickhouse(rows: Path, _: Path) -> str:
+    """ClickHouse in this process, with the rows in a table of its own database."""
+    from tests.engines.filled import clickhouse_client  # noqa: PLC0415 - an extra
+
+    client = clickhouse_client()
+    client.command("CREATE DATABASE IF NOT EXISTS engines")
+    client.command(f"DROP TABLE IF EXISTS engines.{TABLE}")
+    client.command(
+        f"CREATE TABLE engines.{TABLE} ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{rows}', Parquet)"
+    )
+    return "chdb:///:memory:?database=engines"
+
+
+def in_postgresql(rows: Path, url: str) -> str:
+    """A PostgreSQL database with the rows."""
+    import psycopg  # noqa: PLC0415 - only here
+
+    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    types = dict.fromkeys(("ticket-id %", "Label", "thread", "channel", "model_version"), "text")
+    types |= dict.fromkeys(("score", "was right?", "order"), "double precision")
+    types["resolved at"] = "timestamptz"
+    csv = rows.with_suffix(".csv")
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"COPY (SELECT * FROM '{rows}') TO '{csv}' (HEADER, NULLSTR '<none>')")
+        names = [column[0] for column in connection.execute(f"SELECT * FROM '{rows}' LIMIT 0").description]
+    with psycopg.connect(plain) as target, target.cursor() as cursor:
+        columns = ", ".join(f"{_quoted(name)} {types[name]}" for name in names)
+        cursor.execute(f"CREATE TABLE {TABLE} ({columns})".encode())
+        with (
+            cursor.copy(f"COPY {TABLE} FROM STDIN (FORMAT csv, HEADER, NULL '<none>')".encode()) as copy,
+            csv.open("rb") as file,
+        ):
+            while part := file.read(1 << 20):
+                copy.write(part)
+    return url
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+LOADED: Mapping[str, tuple[str, Callable[[Path, Path], str]]] = {
+    "duckdb": ("duckdb", in_duckdb),
+    "sqlite": ("sqlite3", in_sqlite),
+    "clickhouse": ("chdb", in_clickhouse),
+}
+"""By engine: the package that it needs, and what loads the rows and gives the address."""
+
+
+def installed() -> tuple[str, ...]:
+    """The engines that can be run here, without PostgreSQL, which wants a server."""
+    return tuple(engine for engine, (package, _) in LOADED.items() if find_spec(package))
+
+
+# --- what they find
+
+
+def run_on(engine: str, url: str, folder: Path) -> Found:
+    """One weekly run with a history of its own, and the readings of it."""
+    folder.mkdir()
+    plain = {name: theirs for name, theirs in COLUMNS.items() if name != "weight"}
+    text = CONFIG.format(zone=ZONE, table=TABLE, columns=_flow(plain), weighted=_flow(COLUMNS))
+    (folder / "alerts.yaml").write_text(text, "utf-8")
+    settings = load_settings(
+        {"CALMON_WAREHOUSE_URL": url, "CALMON_STORE_URL": f"sqlite:///{folder / 'history.sqlite'}",
+         "CALMON_CONFIG": str(folder / "alerts.yaml")}
+    )  # fmt: skip
+    with open_monitor(settings, clock=lambda: NOW) as monitor:
+        readings: dict[str, Reading] = {}
+        seconds = [0.0]
+        read = monitor.warehouse.read
+
+        def remembered(name: str, *args: Any, **more: Any) -> Reading:
+            began = time.perf_counter()
+            readings[name] = read(name, *args, **more)
+            seconds[0] += time.perf_counter() - began
+            return readings[name]
+
+        monitor.warehouse.read = remembered  # type: ignore[method-assign]  # the readings of the run itself
+        began, spent = time.perf_counter(), _processor_s()
+        result = run_window(monitor, WINDOW)
+        done = time.perf_counter()
+    return Found(engine, readings, result.document, seconds[0], done - began, _processor_s() - spent)
+
+
+def _flow(columns: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{name}: '{theirs}'" for name, theirs in columns.items()) + "}"
+
+
+def _processor_s() -> float:
+    """Of this process and of those it started."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def differences(one: Found, other: Found) -> Iterator[str]:
+    """Where two engines do not agree, in words; SQLite keeps NaN as NULL, which these rows do not have."""
+    for name, reading in one.readings.items():
+        theirs = other.readings[name]
+        if {label: counts.digest() for label, counts in reading.labels.items()} != {
+            label: counts.digest() for label, counts in theirs.labels.items()
+        }:
+            yield f"{name}: counts"
+        if (reading.rows, reading.versions) != (theirs.rows, theirs.versions):
+            yield f"{name}: rows {reading.rows} and {theirs.rows}"
+        if not math.isclose(reading.whole_design_effect, theirs.whole_design_effect, rel_tol=1e-9):
+            yield f"{name}: design effect {reading.whole_design_effect} and {theirs.whole_design_effect}"
+        if reading.segments.keys() != theirs.segments.keys():
+            yield f"{name}: segments"
+    quality = [
+        sorted((q["source"], q["reason"], q["rows"]) for q in found.document["quality"]) for found in (one, other)
+    ]
+    if quality[0] != quality[1]:
+        yield f"rejected rows {quality}"
+    if [v["id"] for v in one.document["verdicts"]] != [v["id"] for v in other.document["verdicts"]]:
+        yield "ids of verdicts"
+    yield from _estimates(one.document["estimates"], other.document["estimates"])
+
+
+def _estimates(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if len(ours) != len(theirs):
+        yield f"{len(ours)} and {len(theirs)} estimates"
+    for one, other in zip(ours, theirs, strict=False):
+        for name, value in one.items():
+            same = value == other[name]
+            if isinstance(value, float) and isinstance(other[name], float):
+                same = math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9)
+            if not same:
+                yield f"{one['source']} {one['label']} {one['metric']} {name}: {value} and {other[name]}"
+
+
+@contextmanager
+def postgres_url() -> Iterator[str]:
+    """An empty database on a server of its own."""
+    from tests.conftest import new_postgres_database, start_postgres  # noqa: PLC0415 - starts nothing by itself
+
+    with tempfile.TemporaryDirectory(prefix="calmon-engines-", ignore_cleanup_errors=True) as folder:
+        server = start_postgres(Path(folder) / "data")
+        try:
+            yield new_postgres_database(str(server.get_uri()))
+        finally:
+            server.cleanup()
+
+
+def table_of(found: Sequence[Found], rows: int) -> Table:
+    """Seconds by engine, and whether it agrees with the first."""
+    lines = []
+    for each in found:
+        odd = list(differences(found[0], each))
+        agrees = "-" if each is found[0] else "equal" if not odd else f"{len(odd)} differences: {odd[0]}"
+        seconds = (each.reading_s, each.run_s, each.processor_s)
+        lines.append((each.engine, agrees, *(f"{value:.2f}" for value in seconds)))
+    title = f"{rows:,} rows, two sources, one week: readings and a weekly run"
+    columns = ("engine", "found", "readings s", "run s", "run, processor s")
+    note = "Equal: the digests of all counts, rejected rows by reason, ids of verdicts, and estimates to 1e-9."
+    return Table(title, columns, tuple(lines), (note, f"{os.cpu_count()} cores."), texts=2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--engines", nargs="*", default=[*installed(), "postgresql"])
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, postgres_url() as postgres:
+        folder = Path(name)
+        write_rows(folder / "rows.parquet", asked.rows)
+        found = []
+        for engine in asked.engines:
+            rows = folder / "rows.parquet"
+            url = in_postgresql(rows, postgres) if engine == "postgresql" else LOADED[engine][1](rows, folder)
+            found.append(run_on(engine, url, folder / engine))
+        table_of(found, asked.rows).show(console())
+
+
+if __name__ == "__main__":
+    main()

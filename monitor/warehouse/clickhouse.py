@@ -1,0 +1,142 @@
+"""ClickHouse: a server over HTTP, or the same engine in this process (chDB).
+
+Both go through the dialect of ``clickhouse-connect``, which the extra ``clickhouse`` brings. Settings make the engine
+read NULL, casts and names as the other engines do; ``readonly`` refuses every write.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.expression import FromClause
+
+from monitor.warehouse.dialects import FIXED_POINT, Dialect, Expression, Kind, everything
+from monitor.warehouse.relation import Relation
+
+_AFTER_CANCEL_S = 1
+_DRIVER = "clickhousedb+connect"
+_SETTINGS = {
+    "session_timezone": "UTC",
+    "cast_keep_nullable": 1,  # a cast of NULL is NULL
+    "aggregate_functions_null_for_empty": 1,  # so is the maximum of nothing
+    "join_use_nulls": 1,
+    "prefer_column_name_to_alias": 1,  # a name is the column of the rows below, not the expression beside it
+}
+_OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
+"""Codes of errors that trying again does not change: unknown names, wrong types, syntax, no right to read."""
+
+
+class ClickHouse(Dialect):
+    """Doubles are compared as IEEE 754 has it: NaN is above nothing and equals nothing."""
+
+    name: ClassVar[str] = "clickhouse"
+    date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
+
+    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
+        """The columns of the relation, in order, with their kinds."""
+        described = connection.execute(everything(source).limit(0)).cursor.description
+        return [(column[0], clickhouse_kind(str(column[1]))) for column in described]
+
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The database of the address."""
+        return str(connection.execute(sa.select(sa.func.currentDatabase())).scalar_one())
+
+    def not_a_number(self, column: Expression, kind: Kind) -> Expression:
+        """Whether a value that is there is NaN."""
+        return sa.func.isNaN(self.number(column, kind)) == sa.literal_column("1")
+
+    def above(self, number: Expression, limit: Expression) -> Expression:
+        """Whether a number is above a limit; NaN is."""
+        return sa.or_(number > limit, sa.func.isNaN(number) == sa.literal_column("1"))
+
+    def instant(self, column: Expression, kind: Kind) -> Expression:
+        """The value as an instant; a day begins in UTC."""
+        return _instant(column) if kind == "date" else column
+
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """An instant with its microseconds, which the driver would drop from a date."""
+        return _instant(sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text))
+
+    def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
+        """As everywhere, in whole numbers of 128 bits, or 256: those of 64 bits would wrap around unnoticed."""
+        # what is NULL may hold NaN beneath, which no whole number can be made of
+        nearest = sa.func.coalesce(
+            sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5")), sa.literal_column("0")
+        )
+        whole = sa.func.toInt128(nearest) if bounded else sa.func.toInt256(nearest)
+        return sa.func.toFloat64(sa.func.sum(whole)) / FIXED_POINT
+
+    def ordered(self, text: Expression) -> Expression:
+        """ClickHouse compares bytes anyway."""
+        return text
+
+    def byte_length(self, text: Expression) -> Expression:
+        """ClickHouse counts bytes."""
+        return sa.func.length(text)
+
+    def md5(self, text: Expression) -> Expression:
+        """The md5 of a text in hexadecimal, in lower case."""
+        return sa.func.lower(sa.func.hex(sa.func.MD5(text)))
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """The engine ends a statement by itself: the driver cannot cancel one."""
+        driver: Any = connection.connection.driver_connection
+        driver.client.set_client_setting("max_execution_time", math.ceil(seconds) + _AFTER_CANCEL_S)
+
+    def cancel(self, driver: Any) -> None:
+        """Nothing beside :meth:`limit`."""
+
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """Whether the relation is at fault, which trying again would not change."""
+        return getattr(error.orig, "code", None) in _OF_THE_RELATION
+
+
+def _instant(value: Expression) -> Expression:
+    return sa.func.toDateTime64(value, sa.literal_column("6"), sa.literal_column("'UTC'"))
+
+
+def clickhouse_kind(type_name: str) -> Kind:
+    """The kind of a type of ClickHouse.
+
+    >>> clickhouse_kind("LowCardinality(Nullable(String))"), clickhouse_kind("Decimal(5, 4)")
+    ('text', 'number')
+    >>> clickhouse_kind("Nullable(DateTime64(6, 'UTC'))"), clickhouse_kind("Array(String)")
+    ('timestamptz', 'other')
+    """
+    plain = type_name.removeprefix("LowCardinality(").removeprefix("Nullable(")
+    named: dict[str, Kind] = {
+        "DateTime": "timestamptz", "Date": "date", "Bool": "boolean", "String": "text", "FixedString": "text",
+        "UUID": "text", "Enum": "text", "Int": "number", "UInt": "number", "Float": "number", "BFloat": "number",
+        "Decimal": "number",
+    }  # fmt: skip
+    return next((kind for name, kind in named.items() if plain.startswith(name)), "other")
+
+
+def clickhouse_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    """A server, asked over HTTP or HTTPS."""
+    engine = sa.create_engine(url.set(drivername=_DRIVER), pool_size=2)
+    event.listen(engine, "connect", _settle)
+    return engine
+
+
+def chdb_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    """The engine in this process, over a folder; ``chdb:///:memory:`` has no folder."""
+    arguments = {"interface": "chdb", "path": url.database or ":memory:", **url.query}
+    engine = sa.create_engine(f"{_DRIVER}://", connect_args=arguments, poolclass=NullPool)
+    event.listen(engine, "connect", _settle)
+    return engine
+
+
+def _settle(connection: Any, _: Any) -> None:
+    """The settings of every session; a role that is read-only already cannot be made so again."""
+    client = connection.client
+    for name, value in _SETTINGS.items():
+        client.set_client_setting(name, value)
+    known = client.server_settings.get("readonly")
+    if known is None or known.value == "0":
+        client.set_client_setting("readonly", 2)  # 1 would refuse settings as well, such as the time limit

@@ -1,0 +1,92 @@
+"""The engines that can be a warehouse: the dialect of each, and how it is opened so that it only reads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.pool import NullPool
+
+from monitor.warehouse.clickhouse import ClickHouse, chdb_engine, clickhouse_engine
+from monitor.warehouse.confined import confine
+from monitor.warehouse.dialects import DIALECTS, Dialect, add_functions
+from monitor.warehouse.relation import is_files
+
+CONNECT_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """One kind of address: its dialect, how it is opened, and the extra of the package that brings its driver."""
+
+    dialect: Dialect
+    opened: Callable[[sa.URL, set[str]], sa.Engine]
+    extra: str | None = None
+
+
+def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
+    from monitor.warehouse.remembering import DRIVER  # noqa: PLC0415 - as duckdb
+
+    in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
+    url = url.set(database=":memory:") if in_memory else url
+    # No pool: an open file keeps its one writer out, so it is open only while it is read
+    engine = sa.create_engine(
+        url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
+    )
+    event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations)))
+    return engine
+
+
+def _needs_no_database(path: str | None, relations: Iterable[str]) -> bool:
+    """Whether there is no such file, and files are all that is read."""
+    named = list(relations)
+    return bool(named) and not Path(path or "").exists() and all(is_files(relation) for relation in named)
+
+
+def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    in_memory = url.database in (None, "", ":memory:")
+    address = ":memory:" if in_memory else f"file:{quote(str(Path(url.database or '').absolute()))}?mode=ro"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=not in_memory, isolation_level=None, timeout=30)
+        add_functions(connection)
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    return engine
+
+
+def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    # A server that is gone without a word is noticed by TCP, else a cancelled query would be waited for all the same
+    asked = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
+    engine = sa.create_engine(
+        url.set(drivername="postgresql+psycopg"), pool_size=2, pool_pre_ping=True, isolation_level="REPEATABLE READ",
+        connect_args={name: value for name, value in asked.items() if name not in url.query},
+    )  # fmt: skip
+
+    def utc(connection: Any, _: Any) -> None:
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.commit()
+
+    event.listen(engine, "connect", utc)
+    return engine.execution_options(postgresql_readonly=True)
+
+
+ENGINES: Mapping[str, EngineKind] = {
+    "duckdb": EngineKind(DIALECTS["duckdb"], _duckdb_engine),
+    "sqlite": EngineKind(DIALECTS["sqlite"], _sqlite_engine),
+    "postgresql": EngineKind(DIALECTS["postgresql"], _postgres_engine),
+    "clickhouse": EngineKind(ClickHouse(), clickhouse_engine, extra="clickhouse"),
+    "chdb": EngineKind(ClickHouse(), chdb_engine, extra="chdb"),
+}
+"""By the kind of address, the part of it before ``://``."""
+
+OTHER_NAMES: Mapping[str, str] = {"postgres": "postgresql", "clickhousedb": "clickhouse"}
+"""What some tools call the same kind."""
