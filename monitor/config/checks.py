@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from monitor.config.model import OF_BANDS, OF_SOURCE, ScoreMethod, SourceKind
+from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
@@ -396,20 +396,34 @@ def _keys_of_test(document: Document, path: Path) -> Found:
     yield from _column_of_test(document, path)
 
 
-def default_column(test: object) -> str:
-    """What a shift test is of where its rule names no column."""
-    return "label" if test == "chi_square" else "score"
+_NO_FEATURES = "features: [COLUMN] in the source, and column: COLUMN in the rule"
+
+
+def default_column(test: object) -> str | None:
+    """What a shift test is of where its rule names no column; None: it must name one."""
+    return None if test in OF_FEATURES else "label" if test == "chi_square" else "score"
+
+
+def _columns_of_test(document: Document, test: object) -> tuple[str, ...]:
+    """What a shift test may be of: scores or label mixes, and the features of any source."""
+    features = [name for source, _ in document.named("sources") for name in _names(document, (*source, "features"))]
+    own = ("label", "actual") if test == "chi_square" else tuple(filter(None, [default_column(test)]))
+    return tuple(dict.fromkeys((*own, *features)))
 
 
 def _column_of_test(document: Document, path: Path) -> Found:
     test, column = document.get(*path, "test"), document.get(*path, "column")
-    features = [name for source, _ in document.named("sources") for name in _names(document, (*source, "features"))]
-    known = tuple(dict.fromkeys((default_column(test), *features)))
+    known, own = _columns_of_test(document, test), default_column(test)
+    if column is None and own is None:
+        summary = f"{test} is of a feature column, and this rule names none"
+        yield document.problem("CAL024", (*path, "test"), summary, f"column: {known[0]}" if known else _NO_FEATURES)
     if isinstance(column, str) and column not in known:
-        summary = f"unknown column {column!r}: {test} is of the {known[0]} or of one of the sources' features"
-        yield document.problem("CAL030", (*path, "column"), summary, meant(column, known, "column: {}"))
-    compared = column or known[0]
-    if compared != "score" and document.get(*path, "scope") == "labels":
+        of = "of one of the sources' features" if own is None else f"of the {own} or of one of the sources' features"
+        summary = f"unknown column {column!r}: {test} is {of}"
+        remedy = meant(column, known, "column: {}") if known else _NO_FEATURES
+        yield document.problem("CAL030", (*path, "column"), summary, remedy)
+    compared = column or own
+    if compared not in (None, "score") and document.get(*path, "scope") == "labels":
         summary = f"{test} of {compared} belongs to the source as a whole, so scope: labels leaves nothing"
         yield document.problem("CAL027", (*path, "scope"), summary, "scope: source, or leave the key out")
 

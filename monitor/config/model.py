@@ -23,7 +23,11 @@ OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are of a source, not of its labels."""
 OF_BANDS = ("shortfall", "ece")
 """Metrics that are judged in bands of scores as well as in columns."""
-TestName = Literal["ks", "psi", "chi_square", "wasserstein", "jensen_shannon"]
+TestName = Literal[
+    "ks", "psi", "chi_square", "wasserstein", "jensen_shannon", "missing", "new_categories", "constant", "empty"
+]
+OF_FEATURES = ("missing", "new_categories", "constant", "empty")
+"""Tests of feature columns only."""
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1)]
 Cost = Annotated[float, Field(ge=0.0, le=1e9)]

@@ -26,6 +26,8 @@ _TITLES = {
     "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
     "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
     "wasserstein": "Wasserstein distance", "jensen_shannon": "Jensen-Shannon distance",
+    "missing": "rise of the missing share", "new_categories": "share of new values",
+    "constant": "share of values gone", "empty": "empty (1: yes)",
     "ace": "ACE", "equal_width_ece": "ECE, equal width", "brier_reliability": "Brier, reliability",
     "brier_resolution": "Brier, resolution", "brier_uncertainty": "Brier, uncertainty",
     "class_weighted_nll": "log loss, class-weighted", "cohens_d": "Cohen's d", "point_biserial": "point-biserial r",
@@ -430,10 +432,28 @@ def _overconfident(verdict: Verdict) -> str:
 
 
 def _shifted(verdict: Verdict) -> str:
-    scores = "scores are distributed differently than in the baseline"
-    told = "labels come in other proportions than in the baseline" if verdict.metric == "chi_square" else scores
+    told = _what_shifted(verdict.metric, verdict.detail.get("column"))
     now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
     return f"{told}: {title(verdict.metric)} {now}, at most {limit} allowed"
+
+
+def _what_shifted(test: str, column: str | None) -> str:
+    """What a shift test found, after the name of its subject; verdicts of older versions do not say the column.
+
+    >>> _what_shifted("chi_square", "actual"), _what_shifted("missing", "language")
+    ('true labels come in other proportions than in the baseline', 'has more missing values in language')
+    """
+    if column is None or column in ("score", "label", "actual"):
+        labels = {"label": "predicted labels", "actual": "true labels"}.get(column or "", "labels")
+        mix = f"{labels} come in other proportions than in the baseline"
+        return mix if test == "chi_square" else "scores are distributed differently than in the baseline"
+    name = clean(column, LABEL_LENGTH)
+    found = {
+        "missing": f"has more missing values in {name}", "empty": f"has no value left in {name}",
+        "new_categories": f"has values in {name} that the baseline does not have",
+        "constant": f"has one value left in {name}",
+    }  # fmt: skip
+    return found.get(test, f"has {name} distributed differently than in the baseline")
 
 
 def _beyond(verdict: Verdict) -> str:

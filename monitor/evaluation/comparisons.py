@@ -295,5 +295,6 @@ def _shift_evidence(rule: Rule, material: RuleInput, evaluation: EvaluationConfi
         p_value=result.p_value, n=result.n, beyond=beyond, adequate=result.n >= minimum,
         baseline_version=material.baseline.version if material.baseline else None,
         data_digest=digest_of(material.counts[:1]),
-        detail={**result.detail, "rows_needed": minimum, "n_baseline": result.n_baseline}, checks=checks,
+        detail={**result.detail, "column": column, "rows_needed": minimum, "n_baseline": result.n_baseline},
+        checks=checks,
     )  # fmt: skip

@@ -32,6 +32,7 @@ from monitor.evaluation.estimates import Sample, estimate, extra_estimates, gene
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
 from monitor.evaluation.shift.counts_tests import source_shifts
+from monitor.evaluation.shift.findings import p_values_of
 from monitor.evaluation.small_labels import accumulate_small, small_runs
 from monitor.evaluation.verdicts import decide
 from monitor.evaluation.window_segments import compare_segments, segments_of
@@ -245,7 +246,8 @@ def verdicts_of(
         return _decided(rule, _in_segments(rule, materials, data, config), data, config)
     if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
         return _outcomes(rule, materials, data, config)
-    return _decided(rule, compare_family(rule, materials, config.evaluation), data, config)
+    tests = () if rule.test is None else p_values_of(shifts)
+    return _decided(rule, compare_family(rule, materials, config.evaluation), data, config, tests)
 
 
 def _accumulated(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
@@ -285,12 +287,15 @@ def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config:
     return _decided(rule, [exact.get(place, found) for place, found in enumerate(quick)], data, config)
 
 
-def _decided(rule: Rule, family: Sequence[Comparison], data: SourceData, config: Config) -> list[Verdict]:
+def _decided(
+    rule: Rule, family: Sequence[Comparison], data: SourceData, config: Config, tests: Sequence[float] = ()
+) -> list[Verdict]:
     rules = config.decision_rules(data.current.window.schedule)
     rate, source = config.evaluation.false_discovery_rate, config.sources[data.name]
     return decide(
-        rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at
-    )
+        rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at,
+        tests=tests,
+    )  # fmt: skip
 
 
 def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:

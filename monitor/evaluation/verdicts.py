@@ -28,19 +28,23 @@ def decide(
     decision_rules: int,
     revision: str,
     acts_from: Callable[[str | None], float] | None = None,
+    tests: Sequence[float] = (),
 ) -> list[Verdict]:
     """The verdicts of one rule on all subjects of one source in one window.
 
     ``family`` must hold every subject the rule applies to, whatever the command line filters:
     p-values are adjusted over it (Benjamini & Hochberg 1995) and by ``decision_rules``, the number
-    of `metric:` rules of the schedule. Shift tests are families of their own. ``acts_from`` gives the
-    score from which a label acts alone: blocking below it stops nothing, and is not critical.
+    of `metric:` rules of the schedule. All shift tests of the source in the window, whose p-values are ``tests``, are
+    one family of their own. ``acts_from`` gives the score from which a label acts alone: blocking below it stops
+    nothing, and is not critical.
     """
     tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None and not rule.is_plain]
     rules = 1 if rule.test is not None else decision_rules
-    values = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
-    adjusted = dict(zip(tested, adjust(values, rules), strict=True)) if values else {}
-    shared = {"rate": rate, "family": len(tested), "rules": rules}
+    own = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
+    values = [*tests, *(p for p in own if p not in tests)] if rule.test is not None else own
+    by_p = dict(zip(values, adjust(values, rules), strict=True))
+    adjusted = {place: by_p[p] for place, p in zip(tested, own, strict=True)}
+    shared = {"rate": rate, "family": len(values), "rules": rules}
     return [
         replace(verdict, detail={**verdict.detail, **shared, **_grounds(c, values)})
         for i, c in enumerate(family)

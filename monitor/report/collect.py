@@ -17,6 +17,7 @@ from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEven
 from monitor.core.rejection_words import sentence
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
+from monitor.evaluation.shift.findings import findings
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import gap_matrix
@@ -79,6 +80,7 @@ def collect_report(
     """
     material = _gather(store, config, window, now, history)
     subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
+    shifts = tuple(store.shifts(window.schedule, window.start))
     return ReportData(
         window=window,
         zone=config.timezone,
@@ -89,7 +91,8 @@ def collect_report(
         automation=tuple(report.switch for report in subjects if report.switch is not None),
         automation_now=tuple(report.switch_now for report in subjects if report.switch_now is not None),
         switched_at=material.ran,
-        shifts=tuple(store.shifts(window.schedule, window.start)),
+        shifts=shifts,
+        shifted=findings(shifts, config.evaluation.false_discovery_rate),
         notes=tuple(_notes(material)),
         target=target,
         gaps=gap_matrix(_tables(material, subjects)),

@@ -11,6 +11,7 @@ from monitor.automation.harm import UNITS
 from monitor.automation.state import effective
 from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, SwitchState, Verdict, Where, Window
 from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
+from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.metrics.calibration import GapMatrix
 from monitor.report import words
 from monitor.report.conclusions import Level, level
@@ -201,6 +202,8 @@ class ReportData:
     automation_now: Sequence[SwitchRow] = ()
     switched_at: datetime | None = None
     shifts: tuple[ShiftResult, ...] = ()
+    shifted: tuple[ShiftFinding, ...] = ()
+    """The tests among ``shifts`` that found something, all tests of a source being one family."""
     notes: tuple[str, ...] = ()
     target: float = TARGET_ACCURACY
     gaps: GapMatrix | None = None
@@ -268,6 +271,7 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         automation=tuple(line for line in data.automation if chosen(line.source, line.label)),
         automation_now=tuple(line for line in data.automation_now if chosen(line.source, line.label)),
         shifts=tuple(s for s in data.shifts if chosen(s.subject.source, s.subject.label)),
+        shifted=tuple(f for f in data.shifted if chosen(f.result.subject.source, f.result.subject.label)),
         quality=tuple(q for q in data.quality if source in (None, q.source)),
         gaps=_of(data.gaps, names),
         ranges=_of(data.ranges, names),

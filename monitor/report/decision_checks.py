@@ -9,15 +9,16 @@ and the stored numbers do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
+from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
 from monitor.core.wording import as_judged, title
 from monitor.metrics.registry import METRICS, WHOLE
 
-TESTS = ("ks", "psi", "chi_square", "wasserstein", "jensen_shannon")
+TESTS: tuple[str, ...] = get_args(TestName)
 BINNED = ("ece", "mce")
 _LEAST = 1e-15
 ROWS: Mapping[Where, str] = {"all": "rows", "predicted": "predicted rows", "automated": "automated rows"}

@@ -455,7 +455,8 @@ def _family(known: VerdictContext) -> Step | None:
     step = verdict.p_adjusted / rules
     paid = f"Benjamini-Hochberg makes it {chance(step)}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg adjusts it"
     times = f"times {rules} metric rules of the schedule" if rules > 1 else "and no other rule counts with it"
-    text = f"Family: p is {place} by this rule; {paid}, {times}: adjusted {equals('p', verdict.p_adjusted)}."
+    by = "all shift tests of the source" if "column" in detail else "this rule"
+    text = f"Family: p is {place} by {by}; {paid}, {times}: adjusted {equals('p', verdict.p_adjusted)}."
     return Step("family", text, numbers)
 
 

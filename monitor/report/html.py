@@ -32,6 +32,7 @@ from monitor.report.figures.scale import Scale
 from monitor.report.figures.trend import Trend
 from monitor.report.markdown import finding_text
 from monitor.report.run_document import quality_row
+from monitor.report.shift_words import shift_sentence
 
 RARE = 0.1
 """The share of hits below which the precision-recall curve says more than the ROC."""
@@ -97,6 +98,8 @@ def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
         sections=sections,
         tables=elements.of_selection(data),
         headline=headline(data),
+        shift_sentence=shift_sentence(data.shifts, data.shifted),
+        shifted=[found.result for found in data.shifted],
         at=at_text(data),
         now=now_text(data),
         page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json

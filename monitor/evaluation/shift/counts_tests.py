@@ -1,4 +1,4 @@
-"""Tests of shift on counts: the scores against the baseline's, and the mix of predicted labels.
+"""Tests of shift on counts: the scores against the baseline's, and the mix of labels, predicted and true.
 
 They answer "has the traffic, or the classifier's confidence, changed", never "are the scores still
 right": scores may move and stay calibrated. Each gives an effect size, which is compared with a rule's
@@ -7,9 +7,9 @@ threshold and does not grow with the number of rows, and, where there is one, a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ MIN_EXPECTED = 5.0  # Cochran's rule for a cell of a chi-square test
 PSI_BINS = 10
 
 Rows = tuple[int, int]  # of the window, of the baseline
+MixOf = Literal["label", "actual"]
+"""Of which labels a mix is: those that were predicted, or the true ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,8 @@ def score_jensen_shannon(window: Counts, baseline: Counts, bins: int = PSI_BINS)
     return Effect(distance, p_value, {"bins": len(edges)})
 
 
-def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts]) -> Effect:
-    """Whether the mix of predicted labels has changed: the share of each among all predicted rows.
+def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of: MixOf = "label") -> Effect:
+    """Whether the mix of labels has changed: the share of each among all predicted rows, or among all true ones.
 
     Pearson's chi-square of the two-row table of effective rows; labels expected fewer than five times
     on either side are put together (``detail["merged"]``). The effect size is Cramer's V of that table.
@@ -127,7 +129,7 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts]) -> 
     what it would be with both sides alike; ``detail["moved_most"]`` is the label whose share moved most.
     """
     names = sorted({*window, *baseline})
-    table = np.array([_predicted_rows([side.get(name) for name in names]) for side in (window, baseline)])
+    table = np.array([_MIXES[of]([side.get(name) for name in names]) for side in (window, baseline)])
     if not names or table.sum(axis=1).min() < MIN_ROWS:
         return Effect(None, None, {"reason": "too_few_rows", "needed": MIN_ROWS})
     merged, kept = _merge_rare(table, names)
@@ -155,6 +157,35 @@ def _predicted_rows(labels: Sequence[Counts | None]) -> Floats:
     return weight * (effective / weight.sum()) if weight.sum() > 0 else weight
 
 
+def _true_rows(labels: Sequence[Counts | None]) -> Floats:
+    """The rows of which each label is true, scaled so that they add up to the effective rows of all of them."""
+    weight = np.array([float(_true(counts, counts.w).sum()) if counts is not None else 0.0 for counts in labels])
+    effective = sum(
+        counts.effective_rows * part / float(counts.w.sum())
+        for counts, part in zip(labels, weight, strict=True)
+        if counts is not None and part > 0
+    )
+    return weight * (effective / weight.sum()) if weight.sum() > 0 else weight
+
+
+def _true(counts: Counts, size: Floats | npt.NDArray[np.int64]) -> Floats:
+    """How many of ``size`` (weight or rows of each group) have the label, shape (K,)."""
+    hit = counts.rate
+    if counts.score_is == "confidence_in_prediction":
+        hit = np.where(counts.predicted, hit, 1.0 - hit)
+    return np.asarray(size * hit)
+
+
+def _knows_truth(labels: Mapping[str, Counts]) -> bool:
+    """Whether it is known which label was true where the predicted one was not."""
+    return all(c.score_is == "probability_of_label" for c in labels.values()) or any(
+        not c.predicted.all() for c in labels.values()
+    )
+
+
+_MIXES: Mapping[MixOf, Callable[[Sequence[Counts | None]], Floats]] = {"label": _predicted_rows, "actual": _true_rows}
+
+
 def _merge_rare(table: Floats, names: Sequence[str]) -> tuple[Floats, list[str]]:
     """The table with its rare labels in one column, left out where even that is too rare."""
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
@@ -178,10 +209,10 @@ def source_shifts(
     labels: Mapping[str | None, Counts],
     baselines: Mapping[str | None, Baseline],
 ) -> list[ShiftResult]:
-    """The tests of the scores of every label with a baseline and of the source as a whole, and the label mix.
+    """The tests of the scores of every label with a baseline and of the source as a whole, and of the label mixes.
 
     ``labels`` are the window's counts, None the source as a whole; results come in the order of the
-    labels, the whole last. The label mix is over the labels that have a baseline.
+    labels, the whole last. The mixes are over the labels that have a baseline.
     """
     both = sorted(set(labels) & set(baselines), key=lambda label: (label is None, label or ""))
     results = []
@@ -192,13 +223,23 @@ def source_shifts(
         for test, effect in ((name, compare(now, then)) for name, compare in tests.items()):
             results.append(shift_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
     mix = {label: (labels[label], baselines[label].counts) for label in both if label is not None}
-    if mix:
-        sides = [{label: pair[side] for label, pair in mix.items()} for side in (0, 1)]
-        window_rows, baseline_rows = (sum(counts.where("predicted").rows for counts in side.values()) for side in sides)
-        rows = window_rows, baseline_rows
-        whole = Subject(source, None)
-        results.append(shift_result(whole, window, "chi_square", "label", effect=chi_square(*sides), rows=rows))
-    return results
+    sides = tuple({label: pair[side] for label, pair in mix.items()} for side in (0, 1))
+    return [*results, *_mixes(Subject(source, None), window, (sides[0], sides[1]))]
+
+
+def _mixes(
+    whole: Subject, window: Window, sides: tuple[Mapping[str, Counts], Mapping[str, Counts]]
+) -> Iterator[ShiftResult]:
+    """The tests of the label mix: of the predicted labels, and of the true ones where they are known."""
+    if not sides[0]:
+        return
+    predicted = [sum(counts.where("predicted").rows for counts in side.values()) for side in sides]
+    effect = chi_square(*sides)
+    yield shift_result(whole, window, "chi_square", "label", effect=effect, rows=(predicted[0], predicted[1]))
+    if all(_knows_truth(side) for side in sides):
+        true = [round(sum(float(_true(counts, counts.n).sum()) for counts in side.values())) for side in sides]
+        effect = chi_square(*sides, of="actual")
+        yield shift_result(whole, window, "chi_square", "actual", effect=effect, rows=(true[0], true[1]))
 
 
 def shift_result(

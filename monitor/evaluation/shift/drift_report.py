@@ -57,7 +57,7 @@ def feature_drift(
     Several results a column, in the order of the columns of ``current``:
 
     - ``missing``: the change of the share of missing values, in [-1, 1]; the p-value is that of a
-      chi-square test of the two shares;
+      chi-square test of the two shares; ``empty``: 1 where no value is left, else 0;
     - ``ks`` and ``wasserstein`` (numbers) or ``chi_square`` (the rest), ``psi`` and ``jensen_shannon``: what a rule's
       ``test`` and ``column`` name;
     - ``new_categories`` (not of numbers): the share of values that the reference does not have; ``constant``: where
@@ -79,7 +79,7 @@ def feature_drift(
         sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
         usual = [] if column.problem else [*column_tests(column.now, column.then, column.kind), *_of_values(column)]
         drift = Effect(None, None, {"reason": column.problem}) if column.problem else _distance(column)
-        results.append(_missing(source, window, column))
+        results += [_missing(source, window, column), _empty(source, window, column)]
         for name, effect in (*usual, (f"evidently:{METHODS[column.kind]}", drift)):
             results.append(shift_result(Subject(source, None), window, name, column.name, effect=effect, rows=sizes))
     return results
@@ -136,6 +136,17 @@ def _missing(source: str, window: Window, column: _Column) -> ShiftResult:
         statistic, p_value = shares[0] - shares[1], _two_shares(missing, sizes)
         detail = {"share": shares[0], "share_baseline": shares[1]}  # type: ignore[dict-item]
     return ShiftResult(Subject(source, None), window, MISSING, column.name, statistic, p_value, *sizes, detail)
+
+
+def _empty(source: str, window: Window, column: _Column) -> ShiftResult:
+    """Whether no value is left, with the chance of that if values go missing as often as in the reference."""
+    sizes = (len(column.now), len(column.then))
+    effect = Effect(None, None, {"reason": f"fewer than {MIN_ROWS} rows"})
+    if min(sizes) >= MIN_ROWS:
+        emptied = bool(column.now.isna().all() and column.then.notna().any())
+        share = (int(column.then.isna().sum()) + 1) / (sizes[1] + 1)
+        effect = Effect(float(emptied), float(share ** sizes[0]) if emptied else 1.0)
+    return shift_result(Subject(source, None), window, "empty", column.name, effect=effect, rows=sizes)
 
 
 def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:

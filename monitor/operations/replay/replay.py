@@ -33,7 +33,10 @@ from monitor.operations.replay.results import agreement_of, side_by_side, side_o
 
 _NEEDED = ("blocked", "newest_alone")  # of a verdict's detail, for switches and incidents
 _FROM_COUNTS = frozenset(
-    {*((test, "score") for test in ("ks", "psi", "wasserstein", "jensen_shannon")), ("chi_square", "label")}
+    {
+        *((test, "score") for test in ("ks", "psi", "wasserstein", "jensen_shannon")),
+        *(("chi_square", mix) for mix in ("label", "actual")),
+    }
 )
 
 
@@ -148,16 +151,17 @@ def _verdicts(
 
 
 def _shifts(history: Store, plan: ReplayPlan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
-    """Shift tests: of scores and labels from the counts, of feature columns as they are stored."""
+    """Shift tests: of scores and labels from the counts, of feature columns as they are stored.
+
+    All of them where a rule names any, since they are one family.
+    """
     asked = {tested for _, rule in plan.rules(part) if (tested := _tested(rule)) is not None}
     window = data.current.window
-    found: list[ShiftResult] = []
-    if asked & _FROM_COUNTS:
-        found += source_shifts(part.source, window, data.current.labels, data.baselines)
-    if asked - _FROM_COUNTS:
-        stored = history.shifts(part.schedule, window.start, part.source)
-        found += [each for each in stored if (each.test, each.column) not in _FROM_COUNTS]
-    return tuple(found)
+    if not asked:
+        return ()
+    stored = history.shifts(part.schedule, window.start, part.source)
+    columns = [each for each in stored if (each.test, each.column) not in _FROM_COUNTS]
+    return (*source_shifts(part.source, window, data.current.labels, data.baselines), *columns)
 
 
 def _tested(rule: Rule) -> tuple[str, str] | None:

@@ -206,6 +206,23 @@ def test_a_shift_test_without_a_column_is_of_what_it_can_compare(test: str, colu
     assert (rule.column, rule.scope, rule.measure) == (column, scope, test)
 
 
+@pytest.mark.parametrize("test", ["missing", "new_categories", "constant", "empty"])
+def test_what_happened_to_a_column_is_asked_of_a_feature_only(test: str) -> None:
+    def with_column(column: str) -> str:
+        source = "sources: {tickets: {relation: t, score_is: probability_of_label, features: [language]}}"
+        return re.sub(
+            r"^sources: .*$", source, with_rule(f"{{id: own, test: {test}, {column}threshold: 0.1}}"), flags=re.M
+        )
+
+    (rule,) = parse_config(with_column("column: language, ")).rules
+    assert (rule.column, rule.scope) == ("language", "source")
+    unnamed = f"{test} is of a feature column, and this rule names none"
+    scores = f"unknown column 'score': {test} is of one of the sources' features"
+    for column, expected in (("", unnamed), ("column: score, ", scores)):
+        with pytest.raises(ConfigProblems, match=expected):
+            parse_config(with_column(column))
+
+
 def test_a_longer_run_of_windows_may_be_asked_of_an_increase() -> None:
     (rule,) = parse_config(with_rule("{id: a, metric: ece, condition: increase, for: 3, threshold: 0.02}")).rules
     assert rule.for_windows == 3

@@ -18,7 +18,7 @@ from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_freq
 from monitor.core.records import Reason, ShiftResult, Subject, Window
 from monitor.evaluation.comparisons import RuleInput, compare, pooled
 from monitor.evaluation.estimates import Sample, estimate
-from monitor.evaluation.evaluate import SourceData, WindowCounts, material_of, poolable, windows_needed
+from monitor.evaluation.evaluate import SourceData, WindowCounts, material_of, poolable, verdicts_of, windows_needed
 from monitor.evaluation.verdicts import decide
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
@@ -319,6 +319,24 @@ CONFIG = Config(
     rules=(RISE, two_days()),
     automation=AutomationConfig(when_not_evaluated="keep"),
 )
+
+
+def test_all_shift_tests_of_the_source_are_the_family_of_a_shift_rule() -> None:
+    rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
+    counts, base = rows(5_000), pinned(rows(20_000))
+    source = SourceData("tickets", WindowCounts(window(), {"billing": counts}), baselines={"billing": base})
+    shifts = tuple(
+        ShiftResult(Subject("tickets", label), window(), test, column, 0.2, p, 5_000, 20_000)
+        for label, test, column, p in (
+            ("billing", "ks", "score", 0.004), ("billing", "wasserstein", "score", 0.03),
+            (None, "missing", "language", 0.5), (None, "psi", "language", None),
+        )
+    )  # fmt: skip
+    (alone,) = verdicts_of(rule, source, CONFIG, shifts[:1])
+    assert (alone.outcome, alone.p_adjusted, alone.detail["family"]) == ("breach", 0.004, 1)
+    (found,) = verdicts_of(rule, source, CONFIG, shifts)
+    assert (found.outcome, found.p_adjusted) == ("unconfirmed", pytest.approx(3 * 0.004))
+    assert (found.detail["family"], found.detail["rank"], found.detail["column"]) == (3, 1, "score")
 
 
 def data(*versions: str, current: str = "v2") -> SourceData:

@@ -174,11 +174,38 @@ def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix()
     }
     found = source_shifts("mail", WINDOW, now, then)
     assert [(f.subject.label, f.test, f.column) for f in found] == [
-        *((label, test, "score") for label in ("a", "b", None) for test in OF_SCORES), (None, "chi_square", "label"),
+        *((label, test, "score") for label in ("a", "b", None) for test in OF_SCORES),
+        (None, "chi_square", "label"), (None, "chi_square", "actual"),
     ]  # fmt: skip
     assert {f.subject.source for f in found} == {"mail"}
     assert (found[0].n, found[0].n_baseline) == (600, 6_000)
-    assert (found[-1].n, found[-1].n_baseline) == (500, 5_000)
+    assert (found[-2].n, found[-2].n_baseline) == (500, 5_000)
+
+
+def test_the_mix_of_true_labels_is_tested_like_scipys_contingency_table() -> None:
+    true = {"a": ((300, 0.6), (3_000, 0.3)), "b": ((300, 0.4), (3_000, 0.4)), "c": ((300, 0.2), (3_000, 0.2))}
+    now, then = (
+        {label: counts_from_rows(np.full(n, 0.2), np.arange(n) < n * share) for label, (n, share) in side.items()}
+        for side in ({k: v[0] for k, v in true.items()}, {k: v[1] for k, v in true.items()})
+    )
+    table = np.array([[180, 120, 60], [900, 1_200, 600]])
+    found = chi_square(now, then, of="actual")
+    assert found.statistic == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
+    assert found.detail["moved_most"] == "a"
+    results = source_shifts("mail", WINDOW, dict(now), {name: Reference(each) for name, each in then.items()})
+    actual = results[-1]
+    assert (actual.column, actual.n, actual.n_baseline) == ("actual", 360, 2_700)
+    assert actual.p_value == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9)
+
+
+def test_of_answers_alone_the_mix_of_true_labels_is_not_known() -> None:
+    def answers(n: int) -> Counts:
+        right = np.arange(n) < 0.9 * n
+        return counts_from_rows(np.full(n, 0.9), right, predicted=np.ones(n), score_is="confidence_in_prediction")
+
+    now, then = {"a": answers(300), "b": answers(200)}, {"a": Reference(answers(3_000)), "b": Reference(answers(900))}
+    found = source_shifts("mail", WINDOW, dict(now), dict(then))
+    assert [each.column for each in found if each.test == "chi_square"] == ["label"]
 
 
 def test_a_source_without_a_baseline_gets_no_result() -> None:

@@ -91,6 +91,8 @@ def test_a_column_that_cannot_be_compared_is_named_and_the_others_go_on() -> Non
         "evidently:jensenshannon subject": "more than 200 distinct values",
     }
     assert results["missing vanished"].statistic == pytest.approx(1.0)
+    assert (results["empty vanished"].statistic, results["empty vanished"].p_value) == (1.0, 0.0)
+    assert {results[f"empty {name}"].statistic for name in ("empty", "few", "subject", "language")} == {0.0}
     assert results["evidently:jensenshannon language"].statistic is not None
 
 
