@@ -15,7 +15,7 @@ from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
 from monitor.core.records import SCORE_BAND
-from monitor.metrics.names import ALIASES, CONTRACT, GIVES, NEEDS, TOTALS, WHOLE, can_give, range_of
+from monitor.metrics.names import ALIASES, CONTRACT, EXPECTED, GIVES, NEEDS, TOTALS, WHOLE, can_give, range_of
 
 CANONICAL_COLUMNS = (
     "item", "label", "score", "actual", "resolved_at",
@@ -238,6 +238,29 @@ def _keys_of_whole(document: Document) -> Found:
             yield from _subjects_of_whole(document, path, name)
 
 
+def _keys_of_expected(document: Document) -> Found:
+    """Estimates before the truth are of one window, of sources with waiting rows, and switch nothing."""
+    for path, _ in document.listed("rules"):
+        name, only = str(document.get(*path, "metric")), document.get(*path, "match", "source")
+        if name not in EXPECTED:
+            continue
+        if document.get(*path, "condition") in ("increase", "decrease"):
+            summary = f"{name} is compared with a threshold: no baseline has rows without a truth"
+            yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or condition: below")
+        if document.get(*path, "for") not in (None, 1):
+            summary = f"{name} is of one window alone: rows without a truth are not kept"
+            yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
+        for item, action in document.listed(*path, "actions"):
+            if action in ("disable_automation", "block_scores"):
+                summary = f"{name} is an estimate made before the truth is known, so it switches nothing off"
+                remedy = "actions: [slack], and a rule on accuracy, shortfall or ece that switches"
+                yield document.problem("CAL024", item, summary, remedy)
+        about = [source for source, _ in document.named("sources") if only in (None, source[-1])]
+        if about and all(document.get(*source, "unresolved") in (None, False) for source in about):
+            summary = f"{name} is of rows whose truth is not known yet, and no source of this rule says that it has any"
+            yield document.problem("CAL032", (*path, "metric"), summary, "unresolved: true at the source")
+
+
 def _keys_of_accumulated(document: Document) -> Found:
     """Evidence that accumulates is of what automated, predicted or all rows promise, and has keys of its own."""
     for path, _ in document.listed("rules"):
@@ -266,7 +289,7 @@ def _keys_of_segments(document: Document) -> Found:
                 remedy = "scope: segments beside it, or no segments"
                 yield document.problem("CAL024", (*path, "segments"), summary, remedy, at_key=True)
             continue
-        if measure is None or NEEDS.get(str(measure)) in WHOLE or measure in TOTALS:
+        if measure is None or NEEDS.get(str(measure)) in WHOLE or measure in EXPECTED | TOTALS:
             what = "a shift test" if measure is None else str(measure)
             summary = f"rules on segments are on metrics of the rows of each label, and this rule is on {what}"
             yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or no scope")
@@ -436,7 +459,9 @@ def _falling_metrics(document: Document) -> Found:
     """A fall is tested of metrics of which more is better, and whose laws are exact on both sides."""
     for path, _ in document.listed("rules"):
         metric = document.get(*path, "metric")
-        known = isinstance(metric, str) and NEEDS.get(metric) not in (None, *WHOLE) and metric not in TOTALS
+        known = (
+            isinstance(metric, str) and NEEDS.get(metric) not in (None, "unresolved", *WHOLE) and metric not in TOTALS
+        )
         if document.get(*path, "condition") == "decrease" and known and metric not in _FALLING:
             summary = f"condition: decrease is about {', '.join(_FALLING[:-1])} and {_FALLING[-1]}, not about {metric}"
             yield document.problem("CAL024", (*path, "condition"), summary, "condition: increase, or metric: roc_auc")
@@ -479,7 +504,7 @@ def _blocked_scores(document: Document) -> Found:
     for path, rule in document.listed("rules"):
         measure = (rule.get("metric") or rule.get("test")) if isinstance(rule, dict) else None
         for action, kind in document.listed(*path, "actions"):
-            if kind == "block_scores" and measure is not None and measure not in {"ece", "mce"}:
+            if kind == "block_scores" and measure is not None and measure not in {"ece", "mce", *EXPECTED}:
                 summary = f"block_scores needs score ranges: mce and ece have them, {measure} has none"
                 yield document.problem("CAL026", action, summary, "disable_automation, or metric: mce")
 
@@ -546,6 +571,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _known_metrics,
     _metrics_of_kinds,
     _keys_of_whole,
+    _keys_of_expected,
     _keys_of_accumulated,
     _keys_of_segments,
     _keys_of_small_labels,

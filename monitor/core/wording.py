@@ -20,7 +20,12 @@ LABEL_LENGTH = 80
 SEGMENT_LENGTH = 40
 
 #: Metrics whose numbers are shares, written in per cent or percentage points.
-_SHARES = frozenset({"ece", "mce", "shortfall", "accuracy", "false_negative_rate"})
+_SHARES = frozenset(
+    {
+        "ece", "mce", "shortfall", "accuracy", "false_negative_rate",
+        "expected_accuracy", "expected_shortfall", "expected_ece",
+    }
+)  # fmt: skip
 _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
     "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
@@ -34,7 +39,8 @@ _TITLES = {
     "f1": "F1", "macro_f1": "F1, macro", "weighted_f1": "F1, weighted", "micro_f1": "F1, micro", "aurc": "AURC",
     "e_aurc": "E-AURC", "multiclass_mcc": "MCC", "mse": "MSE", "rmse": "RMSE", "mae": "MAE", "r_squared": "R²",
     "auc_ovo": "ROC AUC, one-vs-one", "auc_ovr_macro": "ROC AUC, one-vs-rest", "kappa": "Cohen's kappa",
-    "imcp_area": "IMCP area",
+    "imcp_area": "IMCP area", "expected_accuracy": "expected accuracy (an estimate)",
+    "expected_shortfall": "expected shortfall (an estimate)", "expected_ece": "expected ECE (an estimate)",
     "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
 #: What the rules' metric ``shortfall`` is; every page says so where it first names it.
@@ -303,9 +309,9 @@ def level(verdict: Verdict, value: float | None) -> str:
     """A value of the verdict's metric as sentences name it: ECE 0.12, ROC AUC 0.74, 12 points, 4.1%."""
     if value is None:
         return "unknown"
-    if verdict.metric == "shortfall":
+    if verdict.metric in ("shortfall", "expected_shortfall"):
         return points(value)
-    if verdict.metric in ("false_negative_rate", "accuracy"):
+    if verdict.metric in ("false_negative_rate", "accuracy", "expected_accuracy"):
         return percent(value)
     return f"{value:.3f}" if verdict.metric in _SHARES else f"{value:.3g}"
 
@@ -528,6 +534,8 @@ def _too_few(verdict: Verdict) -> str:
 
 
 def _no_rows(verdict: Verdict) -> str:
+    if verdict.detail.get("before_truth"):
+        return "was not judged: no item of this window waits for its outcome"
     if verdict.where == "all" or not verdict.n:
         return "was not judged: no item with a known outcome arrived"
     what = {"predicted": "was given this label", "automated": "has a score from automate_at on"}[verdict.where]
@@ -583,6 +591,11 @@ _RANKING = (
 )
 _LOOK = "Read the trend and some of the wrong items, then recalibrate or retrain."
 
+_BEFORE_TRUTH = (
+    "An estimate: the outcomes of these items are not known yet. Have some of them checked by people now, and look at "
+    "the rules on measured values when the outcomes are there."
+)
+
 _LEVEL_ADVICE = {
     "shortfall": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or recalibrate "
     "before automation is turned on again.",
@@ -593,6 +606,7 @@ _LEVEL_ADVICE = {
     "false_negative_rate": "Look through recent items for missed ones and handle them by hand. "
     "Lower the decision threshold or retrain.",
     "accuracy": "Read some of the wrong items: they show whether the threshold or the model is the cause.",
+    **dict.fromkeys(("expected_accuracy", "expected_shortfall", "expected_ece"), _BEFORE_TRUTH),
 }
 
 _ADVICE = {

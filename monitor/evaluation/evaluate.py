@@ -27,6 +27,7 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises
+from monitor.evaluation.before_truth import estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
@@ -39,6 +40,7 @@ from monitor.evaluation.window_segments import compare_segments, segments_of
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import factor_correlations
+from monitor.metrics.names import EXPECTED
 from monitor.recalibration.gain import gains
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
@@ -150,6 +152,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         *extra_estimates(labelled, of_labels, window, evaluation, spec),
         *extra_estimates(whole, every, window, evaluation, spec),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
+        *estimates_before_truth(data.name, data.current.whole.unresolved, data.baselines, evaluation),
         *(_gains_of(labelled, window, evaluation) if few else ()),
         *(_correlations(data) if few else ()),
     ]
@@ -224,7 +227,8 @@ def verdicts_of(
     the reason of an ``ok``, and the interval beside it, may be another.
     """
     source = config.sources[data.name]
-    if not gives(rule, source.kind) or (rule.scope == "segments" and not segments_asked(rule, source)):
+    unresolved = rule.metric in EXPECTED and source.unresolved is None
+    if unresolved or not gives(rule, source.kind) or (rule.scope == "segments" and not segments_asked(rule, source)):
         return []
     labels = [
         label

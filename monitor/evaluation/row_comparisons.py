@@ -20,6 +20,8 @@ from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import Counts, bin_counts, equal_width_edges
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.core.unresolved import UnresolvedRows
+from monitor.evaluation.before_truth import compare_expected
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
@@ -29,7 +31,7 @@ from monitor.inference.registered import largest_allowed
 from monitor.inference.rows_bootstrap import row_spreads
 from monitor.metrics import class_tables, cost
 from monitor.metrics.definition import Metric, Needs
-from monitor.metrics.registry import GIVES, METRICS, TOTALS, WHOLE
+from monitor.metrics.registry import EXPECTED, GIVES, METRICS, TOTALS, WHOLE
 from monitor.metrics.top_k import ON_RANKED
 
 Rows = ProbabilityRows | RegressionRows
@@ -43,12 +45,14 @@ class WholeSource:
     """What a source as a whole gives beside the counts of its labels, in one window.
 
     ``ranked`` are counts of the k highest-scored labels of each item, by k; ``rows`` whole rows of probabilities, or of
-    numbers; ``items`` counts of items, by the metric whose value each has as its outcome.
+    numbers; ``items`` counts of items, by the metric whose value each has as its outcome; ``unresolved`` the rows whose
+    truth is not known, where the source says that it has such rows.
     """
 
     ranked: Mapping[int, Counts] = field(default_factory=dict)
     rows: Rows | None = None
     items: Mapping[str, Counts] = field(default_factory=dict)
+    unresolved: UnresolvedRows | None = None
 
     def of(self, metric: Metric) -> Counts | None:
         """The counts that a metric of ranks or items reads."""
@@ -71,8 +75,8 @@ class WholeSource:
 
 
 def needs_whole_rows(rule: Rule) -> bool:
-    """Whether a rule is about ranks or whole rows, which are kept in no history."""
-    return rule.metric is not None and METRICS[rule.metric].needs in WHOLE
+    """Whether a rule is about ranks, whole rows or rows without a truth, which are kept in no history."""
+    return rule.metric is not None and (METRICS[rule.metric].needs in WHOLE or rule.metric in EXPECTED)
 
 
 def special(
@@ -85,6 +89,7 @@ def special(
     any_costs = any(source.costs_of(material.subject.label) for material in materials)
     ways: tuple[tuple[bool, Callable[[RuleInput], Comparison]], ...] = (
         (metric.needs in COUNTED, lambda m: _of_ranks(rule, m, whole, evaluation)),
+        (metric.name in EXPECTED, lambda m: compare_expected(rule, m, whole.unresolved, evaluation)),
         (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
         (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
         (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),

@@ -22,7 +22,7 @@ from monitor.evaluation.evaluate import DAYS_POOLED, ByLabel
 from monitor.evaluation.row_comparisons import cost_parameters
 from monitor.evaluation.rule_metrics import RuleSample, rows_of, with_detectability
 from monitor.metrics import cost
-from monitor.metrics.registry import METRICS, TOTALS, WHOLE
+from monitor.metrics.registry import EXPECTED, METRICS, TOTALS, WHOLE
 
 Lacks = Literal["", "rows", "baseline"]
 LADDER = (1, 2, 3, 4, 6, 8, 13, 26, 52)
@@ -82,7 +82,7 @@ def _is_measured(rule: Rule, source: SourceConfig, evaluation: EvaluationConfig)
     if metric is None or rule.accumulates or rule.is_plain or not gives(rule, source.kind):
         return False
     special = metric.needs in WHOLE  # of ranks too
-    return not (special or metric.name in TOTALS or metric.name in other_binning(evaluation))
+    return not (special or metric.name in EXPECTED | TOTALS or metric.name in other_binning(evaluation))
 
 
 def _baseline(source: str, label: str | None, counts: Counts, config: Config, typical: Typical) -> Baseline | None:

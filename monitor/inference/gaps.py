@@ -394,6 +394,15 @@ def curves(tables: GapTables, confidence: float) -> Curves:
     )
 
 
+def analytic_points(tables: GapTables) -> Floats:
+    """The point of the ECE of each table in closed form, shape (T,): a quarter of the work of all limits."""
+    size = len(tables.n)
+    no, yes = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
+    asked = Curves(tables, no, np.full(size, 0.5), tables.plug_in, no, yes)
+    rate = hypothetical(tables, asked.analytic())
+    return np.asarray(np.minimum(realised(tables, rate), 1.0))
+
+
 def analytic_limits(tables: GapTables, confidence: float) -> tuple[Floats, Floats, Floats]:
     """(low, point, high) of the ECE of each table in closed form, each of shape (T,)."""
     asked = curves(tables, confidence)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Direction = Literal["lower", "higher", "none"]
-Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "regression"]
+Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "regression", "unresolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class Metric:
     :class:`~monitor.core.counts.Counts` of items with one value each as the outcome (such as 1 where no label acts;
     ``ranked_items``: a value of its ranks, such as its nDCG); ``ranked``: those of the
     ``rank`` highest-scored labels of each item; ``rows``:
-    :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`.
+    :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`;
+    ``unresolved``: :class:`~monitor.metrics.before_truth.ExpectedOutcomes` of rows without a truth.
     ``bands`` come best first; on a border the better one holds.
     """
 

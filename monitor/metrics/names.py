@@ -37,10 +37,14 @@ _NAMES: Mapping[Needs, str] = {
         "mse rmse mae r_squared normal_nll interval_coverage interval_coverage_50 interval_coverage_80 "
         "interval_coverage_90 interval_coverage_99"
     ),
+    "unresolved": ("expected_accuracy expected_shortfall expected_ece"),
 }
 
 NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for name in names.split()}
 """Every metric, and what it needs."""
+
+EXPECTED: frozenset[str] = frozenset(name for name, needs in NEEDS.items() if needs == "unresolved")
+"""Estimates before the truth is known: of the window alone, and of sources with ``unresolved`` only."""
 
 GIVES: Mapping[str, frozenset[Needs]] = {
     "multilabel": frozenset({"counts", "bins", "items"}),
@@ -49,7 +53,7 @@ GIVES: Mapping[str, frozenset[Needs]] = {
     "regression": frozenset({"regression"}),
     "single_label": frozenset({"counts", "bins", "items"}),
 }
-"""Kind of a source -> what its metrics may need."""
+"""Kind of a source -> what its metrics may need. Estimates before the truth any source has but one of numbers."""
 
 OF_OTHER_LABELS: frozenset[str] = frozenset(
     {
@@ -66,6 +70,8 @@ def can_give(kind: str, metric: str) -> bool:
     >>> can_give("multilabel", "recall"), can_give("single_label", "recall"), can_give("regression", "ece")
     (True, False, False)
     """
+    if metric in EXPECTED:
+        return kind != "regression"
     return NEEDS[metric] in GIVES[kind] and not (kind == "single_label" and metric in OF_OTHER_LABELS)
 
 
@@ -102,6 +108,7 @@ _NLL = (0.0, -log(1e-15))
 RANGES: Mapping[str, tuple[float, float]] = {
     "nll": _NLL,
     "shortfall": (-1.0, 1.0),
+    "expected_shortfall": (-1.0, 1.0),
     "mutual_information": (0.0, log(2)),
     "nll_at_1": _NLL,
     "nll_at_3": _NLL,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor.metrics import (
+    before_truth,
     calibration,
     certainty,
     classification,
@@ -22,9 +23,21 @@ from monitor.metrics import (
 )
 from monitor.metrics.definition import Band, Metric
 from monitor.metrics.groups import Core
-from monitor.metrics.names import ALIASES, CONTRACT, GIVES, TOTALS, WHOLE, range_of
+from monitor.metrics.names import ALIASES, CONTRACT, EXPECTED, GIVES, TOTALS, WHOLE, range_of
 
-__all__ = ["ALIASES", "CONTRACT", "GIVES", "METRICS", "ON_GROUPS", "TOTALS", "WHOLE", "Band", "Metric", "range_of"]
+__all__ = [
+    "ALIASES",
+    "CONTRACT",
+    "EXPECTED",
+    "GIVES",
+    "METRICS",
+    "ON_GROUPS",
+    "TOTALS",
+    "WHOLE",
+    "Band",
+    "Metric",
+    "range_of",
+]
 
 _MCE_BANDS = (Band(0.0, 0.15, "acceptable"), Band(0.15, 0.20, "risky"), Band(0.20, 1.0, "critical"))
 
@@ -44,6 +57,7 @@ _CONTRACT = (
 # Modules whose ``REGISTERED`` is joined, in this order.
 _MODULES: tuple[Any, ...] = (
     calibration, discrimination, classification, cost, selective, information, top_k, multiclass, certainty, regression,
+    before_truth,
 )  # fmt: skip
 
 

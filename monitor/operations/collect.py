@@ -150,7 +150,7 @@ def with_whole(reading: Reading) -> WindowCounts:
     if labels:
         labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
     rows = reading.whole if reading.whole is not None else reading.numbers
-    whole = WholeSource(reading.ranked, rows, reading.items)
+    whole = WholeSource(reading.ranked, rows, reading.items, reading.unresolved)
     few = len(labels) <= EVERYTHING_UP_TO + 1
     parts = segment_promises(labels, reading.segments) if few else {}
     counts = by_label(reading.segments) if few else {}

@@ -9,10 +9,21 @@ from zoneinfo import ZoneInfo
 
 from monitor.automation.harm import UNITS
 from monitor.automation.state import effective
-from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, SwitchState, Verdict, Where, Window
+from monitor.core.records import (
+    Estimate,
+    Interval,
+    RejectedRows,
+    ShiftResult,
+    Subject,
+    SwitchState,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.metrics.calibration import GapMatrix
+from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.conclusions import Level, level
 from monitor.report.detail import TARGET_ACCURACY, Detail
@@ -111,6 +122,11 @@ class MetricChange:
     windows: int = 1
 
 
+def _is_of_all_rows(found: Trend | Estimate) -> bool:
+    """Whether it is of all rows with a truth: estimates before the truth are of other rows."""
+    return found.where == "all" and found.metric not in EXPECTED
+
+
 @dataclass(frozen=True, slots=True)
 class SubjectReport:
     """Everything about one subject: trends that end with the report's window, its verdicts, its bins.
@@ -145,8 +161,8 @@ class SubjectReport:
     @property
     def rows(self) -> int:
         """How many rows the report's window has."""
-        seen = [t.last.n for t in self.trends if t.where == "all" and t.last is not None]
-        seen += [] if self.detail is None else [e.n for e in self.detail.estimates if e.where == "all"]
+        seen = [t.last.n for t in self.trends if _is_of_all_rows(t) and t.last is not None]
+        seen += [] if self.detail is None else [e.n for e in self.detail.estimates if _is_of_all_rows(e)]
         return max(seen, default=0)
 
     @property

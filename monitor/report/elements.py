@@ -18,6 +18,7 @@ from monitor.report.conclusions import level_after
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
 from monitor.report.element import Cell, Element
+from monitor.report.expected import before_truth
 from monitor.report.figures.boxes import box_text
 from monitor.report.figures.reliability import ReliabilityPoint
 
@@ -32,7 +33,7 @@ Detailed = tuple[SubjectReport, Detail]
 def of_all(data: ReportData) -> tuple[Element, ...]:
     """The elements that have a line for each label, those first that need somebody; empty ones are left out."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
-    seen = (advice(found), levels(found), calibration(found), decisions(found))
+    seen = (advice(found), levels(found), calibration(found), decisions(found), before_truth(found))
     better = (automation(found, data), thresholds(found, data.target), recalibration(found))
     made = (*seen, *better, boxes(found), gaps(found, data.gaps), ranges_in_lines(found, data.ranges))
     return tuple(element for element in made if element.rows)
@@ -41,7 +42,7 @@ def of_all(data: ReportData) -> tuple[Element, ...]:
 def of_selection(data: ReportData) -> tuple[Element, ...]:
     """Those of all labels that a page shows as tables: what acts alone, which thresholds and maps would be better."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
-    better = (automation(found, data), thresholds(found, data.target), recalibration(found))
+    better = (before_truth(found), automation(found, data), thresholds(found, data.target), recalibration(found))
     made = (*better, ranges(found, data.ranges))
     return tuple(element for element in made if element.rows)
 

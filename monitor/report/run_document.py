@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from monitor.core.records import Action, Estimate, RejectedRows, Verdict, Window
+from monitor.evaluation.before_truth import MARK
 from monitor.evaluation.evaluate import Evaluated
-from monitor.metrics.registry import CONTRACT
+from monitor.metrics.registry import CONTRACT, EXPECTED
 
 _ABOUT = ("metric", "where", "outcome", "reason", "severity")
 _CHANGE = ("value", "baseline", "change", "change_low", "change_high")
@@ -23,9 +24,10 @@ def number(value: float | None) -> float | None:
 def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: Iterable[Action]) -> dict[str, Any]:
     """The whole document of one evaluation.
 
-    The history keeps estimates of every metric; the document has the contract's, and those that a rule names.
+    The history keeps estimates of every metric; the document has the contract's, those before the truth, and those that
+    a rule names.
     """
-    shown = {*CONTRACT, *(v.metric for part in parts for v in part.verdicts)}
+    shown = {*CONTRACT, *EXPECTED, *(v.metric for part in parts for v in part.verdicts)}
     return {
         "run": run,
         "schedule": window.schedule,
@@ -43,16 +45,23 @@ def quality_row(quality: RejectedRows) -> dict[str, Any]:
 
 
 def estimate_row(estimate: Estimate) -> dict[str, Any]:
-    """One estimate; ``segment`` is like {"channel": "web"} or null."""
+    """One estimate; ``segment`` is like {"channel": "web"} or null.
+
+    ``before_truth`` is there of an estimate before the truth only.
+    """
     subject, segment = estimate.subject, estimate.subject.segment
     about = {"source": subject.source, "label": subject.label, "segment": segment and {segment[0]: segment[1]}}
     numbers = {name: number(getattr(estimate.interval, name)) for name in ("value", "plug_in", "low", "high")}
     rows = {"n": estimate.n, "positives": number(estimate.positives)}
-    return {**about, "metric": estimate.metric, "where": estimate.where, **numbers, **rows}
+    marked = {MARK: True} if estimate.detail.get(MARK) else {}
+    return {**about, "metric": estimate.metric, "where": estimate.where, **numbers, **rows, **marked}
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """One verdict with its numbers; that of a rule on segments names the one that they are of."""
+    """One verdict with its numbers; that of a rule on segments names the one that they are of.
+
+    ``before_truth`` is there of a rule on an estimate before the truth only.
+    """
     subject: dict[str, Any] = {"source": verdict.subject.source, "label": verdict.subject.label}
     about = {name: getattr(verdict, name) for name in _ABOUT} | {"reason": verdict.reason.value}
     numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
@@ -60,4 +69,5 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
     segment = verdict.detail.get("segment")
     if segment is not None:
         subject["segment"] = {segment[0]: segment[1]}
-    return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes}
+    marked = {MARK: True} if verdict.detail.get(MARK) else {}
+    return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes, **marked}

@@ -17,9 +17,10 @@ from monitor.core.records import Action, Estimate, Interval, Outcome, Subject, V
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
 from monitor.core.wording import as_judged, clean
+from monitor.evaluation.before_truth import MARK
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
-from monitor.report import words
+from monitor.report import expected, words
 from monitor.report.conclusions import Level
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
@@ -193,7 +194,7 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     """Every verdict with its numbers: breaches first, then what could not be judged, then the rest.
 
     Below the rule is its reason, below the label the verdict's id, for ``calmon explain``; ``p`` is adjusted. Below the
-    value: over how many windows it was pooled.
+    value: over how many windows it was pooled, or that it is an estimate before the truth.
     """
     table = _table("Verdicts", ("rule", "label"), ("value", "change", "limit", "p", "n"), ())
     order: dict[Outcome, int] = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
@@ -201,7 +202,8 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
         rule = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
         label = _name(v.subject).append(f"\n{v.id[:12]}", style="dim")
         judged = as_judged(v)
-        value = f"{words.number(judged.value)}\n{words.pooled(v.windows, UNITS[v.window.schedule])}".rstrip()
+        below = "estimate" if v.detail.get(MARK) else words.pooled(v.windows, UNITS[v.window.schedule])
+        value = f"{words.number(judged.value)}\n{below}".rstrip()
         limits = words.number(judged.change, sign=True), words.number(v.threshold)
         table.add_row(rule, label, value, *limits, words.p_text(v.p_adjusted), f"{v.n:,}")
     return table
@@ -402,6 +404,8 @@ def _source_line(part: Evaluated) -> Text:
     text.append(f". Verdicts: {_verdicts_text(part.verdicts)}", style="not bold")
     if bad := sum(q.rows for q in part.quality):
         text.append(f"; {_count(bad, 'row', 'rows')} set aside", style="not bold")
+    if told := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
+        text.append(f"\n{told}", style="not bold dim")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 

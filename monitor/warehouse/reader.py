@@ -98,6 +98,7 @@ class Reading:
     also: ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows
     of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     ``rejected`` are the rows of the window behind ``quality`` but for duplicates, by label, score and outcome.
+    ``unresolved`` are the rows that were predicted in the window, where the source has rows without a truth.
     """
 
     source: str
@@ -113,6 +114,7 @@ class Reading:
     whole: ProbabilityRows | None = None
     numbers: RegressionRows | None = None
     rejected: tuple[RejectedCell, ...] = ()
+    unresolved: UnresolvedRows | None = None
 
 
 class Warehouse:
@@ -232,13 +234,16 @@ class Warehouse:
     def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True) -> Reading:
         """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
 
-        Without ``whole`` ranks and rows of probabilities are not asked for, whatever the kind of the source.
+        Without ``whole`` ranks, rows of probabilities and rows without a truth are not asked for, whatever the source.
         Raises :class:`RelationError` where the relation is not as the contract wants it, and
         :class:`WarehouseFailed` where the warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
             reader = _Reader(connection, name, statements, whole)
-            return reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
+            found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
+        if not whole or source.unresolved is None:
+            return found
+        return replace(found, unresolved=self.unresolved(name, source, window))
 
     def unresolved(
         self, name: str, source: SourceConfig, window: Window, *, known_at: datetime | None = None

@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from monitor.core.counts import CELLS, Counts
+from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
 from monitor.report.figures.scale import scale_of
@@ -106,7 +107,7 @@ def _inside(at: datetime, x0: float, x1: float) -> float:
 
 
 def _plot(top: float, height: float, x0: float, x1: float, trend: Trend) -> Plot:
-    drawn = [v for p in trend.points for v in (p.value, p.low, p.high)]
+    drawn = [v for p in trend.points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
     scale = scale_of(trend.metric, [*drawn, trend.baseline], [line.level for line in trend.thresholds])
     return Plot(LEFT, top, WIDTH - LEFT - RIGHT, height, x0, x1, scale.low, scale.high)
 
@@ -126,7 +127,13 @@ def _panel(trend: Trend, missing: AbstractSet[str], plot: Plot, half: float, cho
     if trend.baseline is not None:
         yield plot.level(trend.baseline, "base")
     yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
-    yield plot.line([(at[p.window], p.value) for p in trend.points], "value")
+    estimated = trend.metric in EXPECTED
+    yield plot.line([(at[p.window], p.value) for p in trend.points], "estimate" if estimated else "value")
+    yield plot.line([(at[p.window], p.value) for p in trend.expected], "estimate")
+    for point in trend.expected:
+        if point.value is not None:
+            said = f"{point_words(point)} without a truth: an estimate"
+            yield plot.point(at[point.window], point.value, said, "estimated", 2.0)
     for point in trend.points:
         if point.value is not None:
             draw = plot.diamond if point.breach else plot.point

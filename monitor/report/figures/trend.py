@@ -45,13 +45,17 @@ class ThresholdLine:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """One metric of one subject over one population, oldest window first."""
+    """One metric of one subject over one population, oldest window first.
+
+    ``expected`` are estimates before the truth of the same metric, window by window, where there are any.
+    """
 
     metric: str
     where: Where
     points: tuple[TrendPoint, ...]
     baseline: float | None = None
     thresholds: tuple[ThresholdLine, ...] = ()
+    expected: tuple[TrendPoint, ...] = ()
 
     @property
     def values(self) -> tuple[float | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,7 @@ from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.metrics.registry import METRICS
 from monitor.report import words
 from monitor.report.decision_checks import text_of
+from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, VerdictContext, explain
 from monitor.report.figures.evidence import EvidenceLine, evidence_data, evidence_svg
 from monitor.report.figures.panels import (
@@ -110,6 +111,14 @@ class LabelHistory:
         return self.asked.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
 
     @cached_property
+    def estimates(self) -> list[Estimate]:
+        """All of the week shown."""
+        source, label = self.subject.source, self.subject.label
+        return self.asked.store.estimates(
+            schedule="weekly", source=source, label=label, window_start=self.week.start
+        )  # fmt: skip
+
+    @cached_property
     def baselines(self) -> list[Baseline]:
         """Every version, the newest last."""
         return sorted(self.asked.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
@@ -120,8 +129,9 @@ class LabelHistory:
         named = [(rule.metric, rule.where) for rule in self.rules]
         watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
         series = list(dict.fromkeys((*STANDARD, *watched)))
+        beside = [MEASURED[each] for each in series if each in MEASURED]
         found = self.asked.store.grid_numbers(
-            [window.start for window in self.windows], self.subject.source, [self.subject.label], series,
+            [window.start for window in self.windows], self.subject.source, [self.subject.label], [*series, *beside],
             schedule="weekly",
         )  # fmt: skip
         at = {window.start: window for window in self.windows}
@@ -138,7 +148,7 @@ class LabelHistory:
             )
             for each in series
         ]
-        return [trend for trend in trends if not trend.empty]
+        return [_with_expected(trend, estimates, self.windows) for trend in trends if not trend.empty]
 
     def reference(self, series: Series) -> float | None:
         """The baseline's value: of the newest verdict that compared with it, else the baseline's own textbook value."""
@@ -186,6 +196,15 @@ class LabelHistory:
         return effective(own, self.asked.now.astimezone(UTC), whole=whole)
 
 
+def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
+    """The trend with the estimates before the truth that are drawn beside it."""
+    beside = MEASURED.get((trend.metric, trend.where))
+    if beside is None:
+        return trend
+    found = trend_data(*beside, estimates, (), windows=windows)
+    return trend if found.empty else replace(trend, expected=found.points)
+
+
 def make(asked: PageContext) -> PageContent:
     """The page of a label, which says so where nothing is known of it. Raises RequestRefused for an unknown source."""
     subject = Subject(asked.text("source"), asked.text("label") or None)
@@ -213,6 +232,8 @@ def make(asked: PageContext) -> PageContent:
         "drawn_scores": bars and histogram_svg(bars, _automate_at(seen), (seen.week.name, name)),
         "automate_at": _automate_at(seen), "items": f"{label_path(subject.source, subject.label)}",
         "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
+        "expected": any(trend.expected for trend in trends),
+        "before_truth": sentence(e for e in seen.estimates if e.subject == subject),
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),
@@ -231,8 +252,7 @@ def _of_week(seen: LabelHistory) -> list[Explanation]:
     """Every verdict of the week shown with its explanation, the worst first."""
     source, label, start = seen.subject.source, seen.subject.label, seen.week.start
     verdicts = seen.asked.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
-    estimates = seen.asked.store.estimates(schedule="weekly", source=source, label=label, window_start=start)
-    alone = {(e.metric, e.where): e for e in estimates}
+    alone = {(e.metric, e.where): e for e in seen.estimates}
     versions = {baseline.version: baseline for baseline in seen.baselines}
     order = ("breach", "unconfirmed", "not_evaluated", "ok")
     worst_first = sorted(verdicts, key=lambda v: (order.index(v.outcome), SEVERITIES.index(v.severity), v.rule))
@@ -353,8 +373,16 @@ def _trend_table(trends: Sequence[Trend]) -> Table:
     return Table(head, (
         (p.window, p.start, t.metric, t.where, p.value, p.low, p.high, p.n, int(p.breach), t.baseline,
          "; ".join(f"{line.rule} {line.level}" for line in t.thresholds if line.level is not None))
-        for t in trends for p in t.points
+        for t in _with_estimates(trends) for p in t.points
     ))  # fmt: skip
+
+
+def _with_estimates(trends: Sequence[Trend]) -> Iterator[Trend]:
+    """Each trend, then the estimates that are drawn beside it."""
+    for trend in trends:
+        yield trend
+        if trend.expected:
+            yield Trend(*MEASURED[trend.metric, trend.where], trend.expected)
 
 
 def _verdict_table(verdicts: Sequence[Verdict]) -> Table:

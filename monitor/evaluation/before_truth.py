@@ -1,0 +1,166 @@
+"""Estimates of rows whose truth is not known yet, and what rules say of them. They are estimates, not measurements.
+
+Each carries ``detail["before_truth"]``. The map is that of the label's own baseline, so there is none without one, and
+none in the baseline's own time; a rule on one alerts, and never switches (the configuration refuses it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.baseline import Baseline
+from monitor.core.records import WHERES, Comparison, DecisionCheck, Estimate, Interval, Reason, Subject, Where, Window
+from monitor.core.unresolved import ScoreCounts, UnresolvedRows
+from monitor.evaluation.comparisons import RuleInput, gates
+from monitor.evaluation.estimates import generator
+from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
+from monitor.inference.before_truth import (
+    CalibrationMap,
+    Expectation,
+    Law,
+    accuracy_law,
+    calibration_map,
+    ece_laws,
+    expectation,
+    shortfall_law,
+)
+from monitor.inference.memory import kept_with
+from monitor.inference.registered import largest_allowed
+
+MARK = "before_truth"
+"""The key in the detail of an estimate or a verdict that says that it was made before the truth."""
+ORDER = ("expected_accuracy", "expected_shortfall", "expected_ece")
+
+
+def estimates_before_truth(
+    source: str, rows: UnresolvedRows | None, baselines: Mapping[str | None, Baseline], evaluation: EvaluationConfig
+) -> list[Estimate]:
+    """Expected accuracy, shortfall and ECE of the waiting rows of each label and of all labels together."""
+    if rows is None:
+        return []
+    asked = [
+        (Subject(source, label), where, found)
+        for label in (*rows.labels, None)
+        for baseline in [baselines.get(label)]
+        if baseline is not None and not baseline.overlaps(rows.window)
+        for where in WHERES
+        for found in [_expected(rows, label, baseline, where)]
+        if found.outcomes.rows
+    ]
+    laws = _laws([(subject, where, found) for subject, where, found in asked], rows.window, evaluation)
+    return [
+        _estimate(subject, rows, where, name, found, law, baselines[subject.label].version, evaluation)
+        for (subject, where, found), by_name in zip(asked, laws, strict=True)
+        for name, law in by_name.items()
+        if law is not None
+    ]
+
+
+def _expected(rows: UnresolvedRows, label: str | None, baseline: Baseline, where: Where) -> Expectation:
+    waiting: ScoreCounts = rows.waiting_of(label).where(where)
+    return expectation(_map_of(baseline), waiting, baseline.edges[where])
+
+
+def _map_of(baseline: Baseline) -> CalibrationMap:
+    counts = baseline.counts
+    return kept_with(counts, ("calibration map",), lambda: calibration_map(counts))
+
+
+def _laws(
+    asked: Sequence[tuple[Subject, Where, Expectation]], window: Window, evaluation: EvaluationConfig
+) -> list[dict[str, Law | None]]:
+    rngs = [generator(evaluation.seed, subject, f"expected_ece {where}", window.name) for subject, where, _ in asked]
+    eces = ece_laws([found for *_, found in asked], rngs)
+    return [
+        dict(zip(ORDER, (accuracy_law(found), shortfall_law(found), ece), strict=True))
+        for (*_, found), ece in zip(asked, eces, strict=True)
+    ]
+
+
+def _estimate(
+    subject: Subject, rows: UnresolvedRows, where: Where, name: str, found: Expectation, law: Law, version: int,
+    evaluation: EvaluationConfig,
+) -> Estimate:  # fmt: skip
+    interval = _interval(law, evaluation)
+    hits = (found.outcomes.mean(found.outcomes.chance) or 0.0) * found.outcomes.rows
+    detail = _marked(rows, subject.label, where, found, version)
+    return Estimate(subject, rows.window, name, where, interval, found.outcomes.rows, hits, detail)
+
+
+def _interval(law: Law, evaluation: EvaluationConfig) -> Interval:
+    low, high = law.interval(evaluation.confidence)
+    textbook = getattr(law, "plug_in", None)
+    return Interval(law.value, low, high, law.value if textbook is None else textbook)
+
+
+def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, version: int) -> dict[str, Any]:
+    """What an estimate before the truth is made of."""
+    return {
+        MARK: True,
+        "known": rows.resolved_of(label).where(where).rows,
+        "known_at": rows.known_at.isoformat(),
+        "promised": found.outcomes.mean(found.outcomes.score),
+        "expected": found.outcomes.mean(found.outcomes.chance),
+        "map": version,
+    }
+
+
+def compare_expected(
+    rule: Rule, material: RuleInput, rows: UnresolvedRows | None, evaluation: EvaluationConfig
+) -> Comparison:
+    """The evidence of one rule on an estimate before the truth, of the window alone."""
+    subject, baseline = material.subject, material.baseline
+    waiting = 0 if rows is None else rows.waiting_of(subject.label).where(rule.where).rows
+    checks, problem = gates(rule, material, has_rows=waiting > 0)
+    if problem is None:
+        check = DecisionCheck("baseline", baseline is not None, ("baseline_version",))
+        checks, problem = (*checks, check), None if check.passed else Reason.NO_BASELINE
+    version = None if baseline is None else baseline.version
+    found = Comparison(
+        subject, material.window, n=waiting, problem=problem, checks=checks, baseline_version=version,
+        data_digest=_digest(rows, subject.label, baseline), detail={**material.detail, MARK: True},
+    )  # fmt: skip
+    if problem is not None or rows is None or baseline is None:
+        return found
+    return _measured(rule, found, rows, baseline, evaluation)
+
+
+def _measured(
+    rule: Rule, found: Comparison, rows: UnresolvedRows, baseline: Baseline, evaluation: EvaluationConfig
+) -> Comparison:
+    seen = _expected(rows, found.subject.label, baseline, rule.where)
+    law = _laws([(found.subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
+    minimum = rows_needed(rule, evaluation)
+    detail = {
+        "confidence": evaluation.confidence, "rows_needed": minimum,
+        **_marked(rows, found.subject.label, rule.where, seen, baseline.version),
+    }  # fmt: skip
+    if law is None:
+        return replace(found, detail=detail)
+    side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
+    now, allowed = _interval(law, evaluation), largest_allowed(rule.measure, rule.threshold)
+    detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
+    return replace(
+        found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
+        p_value=law.p_value(rule.threshold, side), detectable=detectable,
+        beyond=exceeds_threshold(rule, now, None),
+        adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
+        detail=detail | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
+    )  # fmt: skip
+
+
+def _digest(rows: UnresolvedRows | None, label: str | None, baseline: Baseline | None) -> str:
+    """A hash of the waiting rows and of the map: what the estimate depends on."""
+    if rows is None:
+        return ""
+    waiting = rows.waiting_of(label)
+    hashed = hashlib.sha256(b"" if baseline is None else baseline.digest.encode())
+    for values in (waiting.cell, waiting.predicted, waiting.automated, waiting.n):
+        hashed.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
+    return hashed.hexdigest()[:16]

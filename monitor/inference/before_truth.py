@@ -1,0 +1,233 @@
+"""Expected accuracy, shortfall and ECE of rows whose truth is not known yet, from the calibration map of a baseline.
+
+This is confidence-based performance estimation (Garg et al. 2022, "Leveraging unlabeled data to predict
+out-of-distribution performance", section 3; Humblot-Renaux et al. and NannyML call it CBPE), with the baseline's map in
+place of the scores themselves, and an interval that has the map's own error in it:
+
+* **Map.** The baseline's rows, apart by what was decided, in bins k of equally many rows. A bin with n independent rows
+  (Kish's number over the design effect), mean score c and hit rate y has the gap g = p - c with
+  p = (n y + c) / (n + 1): one row more that keeps its promise. The chance of a row of score s in bin k is s + g_k, cut
+  to [0, 1]: only the *gap* is taken from the baseline, so that scores that moved within a bin move their chances.
+* **Error of the map.** The hit rate of bin k is Beta(n y + 1/2, n (1 - y) + 1/2) (Jeffreys 1946), with mean q_k and
+  variance v_k; bins are independent. A mean over N rows, N_k in bin k, has sum (N_k / N)^2 v_k of it.
+* **Error of the truth to come.** If the map were exact, what N rows show varies by D sum N_k q_k (1 - q_k) / N^2, with
+  D the baseline's design effect.
+
+Both together are the variance V of what will be measured once all truths are there, about what is expected now. A share
+u of rows is then treated as the binomial share of u (1 - u) / V rows (exact limits and p-values); an ECE has its
+spread from draws of the gaps, and its value is debiased for the error of the map.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from monitor.core.counts import BinCounts, Counts, Floats, Ints, bin_counts, equal_frequency_edges
+from monitor.core.records import ScoreIs
+from monitor.core.unresolved import ScoreCounts
+from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, farther, stack
+from monitor.inference.sampling import Proportion
+from monitor.metrics.before_truth import ExpectedOutcomes, expected_accuracy, expected_ece
+
+BINS = 30
+ROWS_A_BIN = 50
+"""Independent rows that a bin of the map has at least; a baseline with few rows has fewer bins."""
+RESAMPLES = 100
+"""Draws of the ECE to come: its deviation is then known to 7%."""
+Law = Proportion | Spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationMap:
+    """How often each score came true in a baseline, apart by what was decided.
+
+    ``upper`` are the upper edges of the bins, in cells, of what was not decided (0) and of what was (1); the other
+    arrays have one entry a bin, first those of 0, then those of 1, shape (K,): the ``gap`` (chance minus score), the
+    mean ``rate`` and the ``variance`` of the hit rate. ``design_effect`` is the baseline's.
+    """
+
+    upper: tuple[tuple[int, ...], tuple[int, ...]]
+    gap: Floats
+    rate: Floats
+    variance: Floats
+    design_effect: float
+    score_is: ScoreIs
+
+    def bins_of(self, scores: ScoreCounts) -> Ints:
+        """The bin of the map in which each group of scores is, shape (K,)."""
+        first, second = (np.searchsorted(np.asarray(upper), scores.cell, side="left") for upper in self.upper)
+        return np.where(scores.predicted, len(self.upper[0]) + second, first)
+
+
+def calibration_map(baseline: Counts) -> CalibrationMap:
+    """The map of a baseline's rows."""
+    sides = [_side(baseline.take(baseline.predicted == decided)) for decided in (False, True)]
+    edges = tuple(upper for upper, _ in sides)
+    gap, rate, variance = (np.concatenate(parts) for parts in zip(*(numbers for _, numbers in sides), strict=True))
+    return CalibrationMap((edges[0], edges[1]), gap, rate, variance, baseline.design_effect, baseline.score_is)
+
+
+def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, Floats, Floats]]:
+    """Upper edges, and gap, mean and variance of the hit rate of each bin, shape (K,)."""
+    bins = int(np.clip(rows.effective_rows // ROWS_A_BIN, 1, BINS))
+    edges = equal_frequency_edges(rows, bins)
+    table = bin_counts(rows, edges)
+    n, hits = table.n_eff, table.n_eff * np.clip(table.rate, 0.0, 1.0)
+    score = np.where(table.n > 0, np.clip(table.score, 0.0, 1.0), 0.5)
+    gap = (hits + score) / (n + 1) - score
+    a, b = hits + 0.5, n - hits + 0.5
+    return edges, (gap, a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation:
+    """Rows without a truth as a map sees them, with what their mean outcome may differ by.
+
+    ``outcomes`` are the groups of rows, ``key`` the bin of the map of each, shape (K,); ``edges`` are those of an ECE.
+    """
+
+    outcomes: ExpectedOutcomes
+    key: Ints
+    edges: tuple[int, ...]
+    by: CalibrationMap = field(repr=False)
+
+    @property
+    def _in_bins(self) -> Floats:
+        """The rows in each bin of the map, shape (bins,)."""
+        return np.bincount(self.key, weights=self.outcomes.n, minlength=len(self.by.gap)).astype(np.float64)
+
+    @property
+    def error_of_map(self) -> float:
+        """The variance of the mean outcome that comes from the map."""
+        return float((self._in_bins**2 * self.by.variance).sum()) / self.outcomes.rows**2
+
+    @property
+    def error_of_truth(self) -> float:
+        """The variance of the mean outcome of these very rows, were the map exact."""
+        noise = float((self._in_bins * self.by.rate * (1 - self.by.rate)).sum())
+        return self.by.design_effect * noise / self.outcomes.rows**2
+
+    @property
+    def independent_rows(self) -> float:
+        """Of how many independent rows a share with the mean chance would vary as much."""
+        rate = self.outcomes.mean(self.by.rate[self.key]) or 0.0
+        variance = self.error_of_map + self.error_of_truth
+        return rate * (1 - rate) / variance if variance > 0 else float(self.outcomes.rows)
+
+
+def expectation(by: CalibrationMap, scores: ScoreCounts, edges: Sequence[int]) -> Expectation:
+    """What the rows of ``scores`` are expected to show; ``edges`` are the bins of an ECE, upper ones, in cells."""
+    key = by.bins_of(scores)
+    score = np.clip(scores.s / np.maximum(scores.n, 1), 0.0, 1.0)
+    chance = np.clip(score + by.gap[key], 0.0, 1.0)
+    seen = np.minimum(np.searchsorted(np.asarray(edges), scores.cell, side="left"), len(edges) - 1)
+    outcomes = ExpectedOutcomes(scores.n, score, chance, scores.predicted, seen, by.score_is)
+    return Expectation(outcomes, key, tuple(edges), by)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareToCome(Proportion):
+    """A share that ``total`` rows will have: its limits are shares that so many rows can have."""
+
+    total: int = 1
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Limits, outwards to the next share of ``total`` rows."""
+        low, high = Proportion(self.share, self.rows).interval(confidence)
+        low, high = math.floor(low * self.total) / self.total, math.ceil(high * self.total) / self.total
+        ends = self.offset + self.scale * low, self.offset + self.scale * high
+        return min(ends), max(ends)
+
+
+def accuracy_law(found: Expectation) -> Proportion | None:
+    """The law of the accuracy that will be measured; None without rows."""
+    value = expected_accuracy(found.outcomes)
+    if value is None:
+        return None
+    right = np.where(found.outcomes.predicted | (found.by.score_is == "confidence_in_prediction"), 1.0, -1.0)
+    rate = found.by.rate[found.key]
+    mean = found.outcomes.mean(np.where(right > 0, rate, 1 - rate)) or 0.0
+    variance = found.error_of_map + found.error_of_truth
+    rows = mean * (1 - mean) / variance if variance > 0 else float(found.outcomes.rows)
+    return ShareToCome(value, rows, total=found.outcomes.rows)
+
+
+def shortfall_law(found: Expectation) -> Proportion | None:
+    """The law of the shortfall that will be measured; None without rows."""
+    promised, kept = found.outcomes.mean(found.outcomes.score), found.outcomes.mean(found.outcomes.chance)
+    if promised is None or kept is None:
+        return None
+    return ShareToCome(kept, found.independent_rows, promised, -1.0, found.outcomes.rows)
+
+
+def ece_laws(asked: Sequence[Expectation], rngs: Sequence[np.random.Generator]) -> list[Spread | None]:
+    """The law of each ECE that will be measured, worked out together; None without rows.
+
+    ``rngs`` has one generator for each.
+    """
+    filled = [place for place, found in enumerate(asked) if found.outcomes.rows]
+    tables = stack([_ece_table(asked[place]) for place in filled])
+    values = analytic_points(tables)
+    laws: list[Spread | None] = [None] * len(asked)
+    drawn = [_later(asked[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
+    if not drawn:
+        return laws
+    together = GapTables(*(np.concatenate([getattr(part, f.name) for part in drawn]) for f in fields(GapTables)))
+    later = analytic_points(together).reshape(len(filled), RESAMPLES)
+    errors = np.sqrt(((later - values[:, None]) ** 2).mean(axis=1))
+    for place, value, error in zip(filled, values.tolist(), errors.tolist(), strict=True):
+        laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(asked[place].outcomes))
+    return laws
+
+
+def _later(found: Expectation, table: GapTables, value: float, rng: np.random.Generator) -> GapTables:
+    """What may be measured once all truths are there: draws of the gaps, about gaps that add up to ``value``."""
+    size = float(table.plug_in[0])
+    gap = table.gap[0] * (value / size if size > 0 else 1.0)
+    rows = np.zeros(len(gap))
+    n, rate = (_by_bin(found, each) for each in (np.ones(len(found.key)), found.by.rate[found.key]))
+    rows[: len(n)] = n
+    mean = np.divide(rate, n, out=np.zeros_like(n), where=n > 0)
+    held = n > 0
+    noise, width = np.zeros(len(gap)), len(n)
+    of_truth = found.by.design_effect * mean * (1 - mean) / np.maximum(n, 1.0)
+    noise[:width] = np.where(held, _map_variance(found) + of_truth, 0.0)
+    drawn = gap + np.sqrt(noise) * rng.standard_normal((RESAMPLES, len(gap)))
+    score = np.broadcast_to(table.score, drawn.shape)
+    drawn = np.clip(drawn, -score, 1 - score)
+    independent = np.maximum(rows / found.by.design_effect, 1.0)
+    sign = np.where(np.abs(drawn) < ROUNDING, farther(score), np.sign(drawn))
+    same = (np.broadcast_to(part, drawn.shape) for part in (independent, table.score, table.share))
+    n_eff, score, share = same
+    return GapTables(n_eff, score, drawn, share, sign)
+
+
+def _by_bin(found: Expectation, values: Floats) -> Floats:
+    """The sum over rows of a value of each group, shape (K,), by bin of the ECE."""
+    sums = np.bincount(found.outcomes.bin, weights=found.outcomes.n * values, minlength=len(found.edges))
+    return sums.astype(np.float64)
+
+
+def _map_variance(found: Expectation) -> Floats:
+    """The variance of each ECE bin's mean chance that comes from the map, shape (len(edges),); 0 where empty."""
+    width = len(found.by.gap)
+    pairs = found.outcomes.bin * width + found.key
+    shared = np.bincount(pairs, weights=found.outcomes.n, minlength=len(found.edges) * width).reshape(-1, width)
+    rows = np.maximum(shared.sum(axis=1), 1.0)
+    return np.asarray((shared**2 * found.by.variance).sum(axis=1) / rows**2)
+
+
+def _ece_table(found: Expectation) -> BinCounts:
+    """The bins of the ECE with expected hits; as many independent rows as the map's error is worth."""
+    one = np.ones(len(found.key))
+    n, ws, wy = (_by_bin(found, each) for each in (one, found.outcomes.score, found.outcomes.chance))
+    rate = _by_bin(found, found.by.rate[found.key]) / np.maximum(n, 1.0)
+    variance = _map_variance(found)
+    worth = np.divide(rate * (1 - rate), variance, out=np.zeros_like(rate), where=variance > 0)
+    upper = np.asarray(found.edges, dtype=np.int64)
+    return BinCounts(upper, np.rint(n).astype(np.int64), n, ws, wy, np.where(n > 0, np.maximum(worth, 1.0), 0.0))

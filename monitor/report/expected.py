@@ -1,0 +1,58 @@
+"""Estimates before the truth in words and as a table: each place that shows one says that it is an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from monitor.core.records import Estimate, Interval, Where
+from monitor.core.wording import count_of, percent
+from monitor.metrics.names import EXPECTED
+from monitor.report import words
+from monitor.report.data import SubjectReport
+from monitor.report.detail import Detail
+from monitor.report.element import Cell, Element
+
+SHOWN: Mapping[tuple[str, Where], str] = {
+    ("expected_accuracy", "all"): "accuracy",
+    ("expected_shortfall", "automated"): "shortfall (automated)",
+    ("expected_ece", "all"): "ECE",
+}
+"""The estimates that people see first, and what each is an estimate of."""
+MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
+    ("ece", "all"): ("expected_ece", "all"), ("shortfall", "automated"): ("expected_shortfall", "automated"),
+}  # fmt: skip
+"""Measured series, and the estimate that is drawn beside each."""
+
+
+def sentence(estimates: Iterable[Estimate]) -> str:
+    """What is expected of the rows of one subject that wait for their truth; "" where there is no estimate."""
+    found = {(e.metric, e.where): e for e in estimates if e.metric in EXPECTED}
+    first = found.get(("expected_accuracy", "all"))
+    if first is None:
+        return ""
+    told = [f"{name} {_told(found[key].interval, key[0])}" for key, name in SHOWN.items() if key in found]
+    waiting = f"{count_of(first.n, 'row')} {'waits' if first.n == 1 else 'wait'} for the truth"
+    return f"{waiting}; expected, an estimate: {', '.join(told)}"
+
+
+def _told(found: Interval, metric: str) -> str:
+    if metric != "expected_accuracy":
+        return words.measured(found)
+    return f"{percent(found.value)} ({percent(found.low)} to {percent(found.high)})"
+
+
+def before_truth(found: Sequence[tuple[SubjectReport, Detail]]) -> Element:
+    """The rows of each label whose truth is not known, and what is expected of them."""
+    rows: list[tuple[Cell, ...]] = []
+    for report, detail in found:
+        first = next((e for e in detail.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)
+        if first is not None:
+            known = first.detail.get("known")
+            counts = f"{first.n:,}", "–" if known is None else f"{known:,}"
+            rows.append((report.subject, *counts, *(detail.interval(*key) or "–" for key in SHOWN)))
+    head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
+    note = (
+        "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
+        "window and had no truth at its end. They hold while scores mean what they meant in the baseline."
+    )
+    return Element("Before the truth (estimates)", head, tuple(rows), frozenset({1, 2}), note=note)

@@ -1,0 +1,150 @@
+"""Runs with rows that wait for their truth: estimates that are called estimates, everywhere, and never switch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from rich.console import Console
+
+from monitor.core.records import Estimate, Subject, Verdict
+from monitor.core.windows import day, week
+from monitor.core.wording import advice, plain_words
+from monitor.metrics.names import EXPECTED
+from monitor.metrics.registry import METRICS
+from monitor.report.collect import collect_report
+from monitor.report.data import ReportData
+from monitor.report.elements import of_all
+from monitor.report.terminal import run_summary
+from monitor.run import RunResult, run_window
+from tests.fakes.in_process import in_process
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+
+# what is resolved within 60 hours after a week's end waits at its end
+RELATION = "SELECT *, resolved_at - INTERVAL 60 HOUR AS predicted_at FROM tickets"
+RULES = """\
+  - {id: expected-accuracy, metric: expected_accuracy, condition: below, threshold: 0.95,
+     min_samples: 50, severity: warning, actions: [slack]}
+  - {id: expected-shortfall, metric: expected_shortfall, where: automated, threshold: 0.2,
+     min_samples: 50, severity: warning, actions: [slack]}
+  - {id: expected-ece, metric: expected_ece, threshold: 0.3,
+     min_samples: 50, severity: warning, actions: [slack]}
+automation:"""
+WAITING = CONFIG.replace("relation: tickets\n", f'relation: "{RELATION}"\n    unresolved: true\n').replace(
+    "automation:", RULES, 1
+)
+WEEK = WEEKS[8]
+NOW = datetime(2026, 9, 2, tzinfo=UTC)
+ZONE = ZoneInfo("UTC")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return pinned_world(tmp_path_factory.mktemp("waiting"), config=WAITING)
+
+
+@pytest.fixture(scope="module")
+def run(world: World) -> RunResult:
+    with world.opened(lambda: NOW) as monitor:
+        return run_window(monitor, week(WEEK, monitor.config.zone))
+
+
+def expected(run: RunResult) -> list[Estimate]:
+    return [e for part in run.evaluated for e in part.estimates if e.metric in EXPECTED]
+
+
+def verdicts(run: RunResult) -> list[Verdict]:
+    return [v for part in run.evaluated for v in part.verdicts if v.metric in EXPECTED]
+
+
+def test_each_label_has_its_estimates_and_they_say_that_they_are_estimates(run: RunResult) -> None:
+    found = expected(run)
+    assert {(e.subject.label, e.metric, e.where) for e in found} == {
+        (label, metric, where)
+        for label in ("rare", "slipping", "steady", None)
+        for metric in EXPECTED
+        for where in ("all", "predicted", "automated")
+    }
+    assert all(e.detail["before_truth"] for e in found)
+    rows = [row for row in run.document["estimates"] if row["metric"] in EXPECTED]
+    assert len(rows) == len(found)
+    assert {row.get("before_truth") for row in run.document["estimates"] if row["metric"] not in EXPECTED} == {None}
+    assert {row["before_truth"] for row in rows} == {True}
+    assert {row.get("before_truth") for row in run.document["verdicts"]} == {True, None}
+    assert json.dumps(run.document)
+
+
+def test_the_later_truth_lies_within_the_limits(world: World, run: RunResult) -> None:
+    end = week(WEEK, ZONE).end
+    with world.opened() as monitor:
+        where = f"{RELATION} WHERE resolved_at >= TIMESTAMPTZ '{end}' AND predicted_at < TIMESTAMPTZ '{end}'"
+        settings = {"relation": where, "window_on": "predicted_at", "unresolved": None, "segments": ()}
+        later = monitor.config.sources["tickets"].model_copy(update=settings)
+        truths = monitor.warehouse.read("tickets", later, week(WEEK, ZONE), now=NOW).labels
+    found = [e for e in expected(run) if e.subject.label is not None and e.metric != "expected_ece"]
+    assert found
+    for e in found:
+        rows = truths[e.subject.label or ""].where(e.where)
+        truth = METRICS[e.metric.removeprefix("expected_")].point(rows)
+        assert rows.rows == e.n
+        assert truth is not None
+        assert (e.interval.low or 0.0) - 1e-9 <= truth <= (e.interval.high or 0.0) + 1e-9
+
+
+def test_a_rule_alerts_on_an_estimate_and_says_that_it_is_one(run: RunResult) -> None:
+    by_rule = {(v.rule, v.subject.label): v for v in verdicts(run)}
+    breach = by_rule["expected-accuracy", "steady"]
+    assert (breach.outcome, breach.reason.value, breach.actions) == ("breach", "below_threshold", ("slack",))
+    assert "expected accuracy (an estimate)" in plain_words(breach)
+    assert "outcomes of these items are not known yet" in advice(breach)
+    estimate = next(
+        e for e in expected(run) if (e.subject, e.metric, e.where) == (breach.subject, breach.metric, "all")
+    )
+    assert (breach.value, breach.low, breach.high, breach.n) == (
+        estimate.interval.value, estimate.interval.low, estimate.interval.high, estimate.n
+    )  # fmt: skip
+    assert by_rule["expected-ece", "steady"].outcome == "ok"
+    assert by_rule["expected-shortfall", "steady"].outcome == "ok"
+    assert not [a for a in run.actions if a.kind != "slack"]
+
+
+def test_the_same_window_gives_the_same_estimates_and_verdicts_after_the_truths_came(
+    world: World, run: RunResult
+) -> None:
+    with world.opened(lambda: NOW + timedelta(days=60)) as monitor:
+        again = run_window(monitor, week(WEEK, monitor.config.zone), dry_run=True)
+    assert expected(again) == expected(run)
+    assert [v.id for v in verdicts(again)] == [v.id for v in verdicts(run)]
+
+
+def test_days_have_estimates_too_and_the_time_of_the_baseline_none(world: World) -> None:
+    with world.opened(lambda: NOW) as monitor:
+        daily = run_window(monitor, day("2026-08-20", monitor.config.zone), dry_run=True)
+        early = run_window(monitor, week(WEEKS[2], monitor.config.zone), dry_run=True)
+    assert {e.subject.label for e in expected(daily)} == {"rare", "slipping", "steady", None}
+    assert expected(early) == []
+    assert {v.reason.value for v in verdicts(early)} == {"in_baseline"}
+
+
+def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult) -> None:
+    with world.opened(lambda: NOW) as monitor:
+        console = Console(width=160, record=True, file=io.StringIO())
+        console.print(run_summary(run.evaluated, run.actions, monitor.config))
+        printed = console.export_text()
+        data: ReportData = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), NOW)
+    assert "wait for the truth; expected, an estimate: accuracy" in printed
+    table = next(element for element in of_all(data) if element.title == "Before the truth (estimates)")
+    assert {row[0] for row in table.rows} == {
+        Subject("tickets", label) for label in ("rare", "slipping", "steady", None)
+    }
+    with in_process(world.settings(), world.folder / "none", clock=lambda: NOW) as asked:
+        page = asked.get(f"/label/tickets/steady?week={WEEK}").text
+        lines = list(csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={WEEK}&csv=trend").text)))
+    assert 'class="estimate"' in page
+    assert "estimate of rows without a truth" in page
+    assert "wait for the truth; expected, an estimate" in page
+    assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_shortfall", "expected_accuracy"}

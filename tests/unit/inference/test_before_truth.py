@@ -1,0 +1,137 @@
+"""Expected accuracy, shortfall and ECE before the truth: plain sums, unbiased, and limits that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.unresolved import NO_SCORES, ScoreCounts, pool_scores, score_counts
+from monitor.inference.before_truth import accuracy_law, calibration_map, ece_laws, expectation, shortfall_law
+from monitor.inference.gaps import analytic_points, stack
+from monitor.metrics.registry import METRICS
+
+Rng = np.random.Generator
+
+
+def rows(rng: Rng, n: int, center: float = 1.0, design_effect: float = 1.0) -> Counts:
+    """Overconfident scores about ``center``; chances depend on the score alone."""
+    logit = rng.normal(center, 2.0, n)
+    outcome = rng.random(n) < 1 / (1 + np.exp(0.2 - 0.8 * logit))
+    return counts_from_rows(1 / (1 + np.exp(-logit)), outcome, automate_at=0.8, design_effect=design_effect)
+
+
+def scores_of(counts: Counts) -> ScoreCounts:
+    names = ("cell", "predicted", "automated", "n")
+    return score_counts({**{name: getattr(counts, name) for name in names}, "s": counts.ws})
+
+
+def test_expected_numbers_are_the_plain_sums_of_chances() -> None:
+    baseline = counts_from_rows([0.2] * 100 + [0.9] * 100, [1] * 30 + [0] * 70 + [1] * 80 + [0] * 20)
+    waiting = counts_from_rows([0.2] * 10 + [0.9] * 30, [0] * 40)
+    low, high = (30 + 0.2) / 101, (80 + 0.9) / 101
+    found = expectation(calibration_map(baseline), scores_of(waiting), (5_000, 10_000))
+    accuracy, shortfall = accuracy_law(found), shortfall_law(found)
+    (ece,) = ece_laws([found], [np.random.default_rng(1)])
+    assert accuracy is not None
+    assert shortfall is not None
+    assert ece is not None
+    assert accuracy.value == pytest.approx((10 * (1 - low) + 30 * high) / 40)
+    assert shortfall.value == pytest.approx((10 * 0.2 + 30 * 0.9 - 10 * low - 30 * high) / 40)
+    assert ece.plug_in == pytest.approx((10 * (low - 0.2) + 30 * (0.9 - high)) / 40)
+    assert 0 <= ece.value <= ece.plug_in
+
+
+def test_scores_that_move_within_a_bin_move_their_chances() -> None:
+    baseline = counts_from_rows([0.6] * 20 + [0.7] * 20, [1] * 10 + [0] * 30)  # one bin of the map
+    by = calibration_map(baseline)
+    lower, higher = (
+        accuracy_law(expectation(by, scores_of(counts_from_rows([s] * 9, [0] * 9)), (10_000,))) for s in (0.6, 0.7)
+    )
+    assert lower is not None
+    assert higher is not None
+    assert higher.value - lower.value == pytest.approx(0.1)
+
+
+def test_where_scores_are_confidences_a_decision_is_right_as_often_as_they_come_true() -> None:
+    baseline = counts_from_rows([0.3] * 100, [1] * 30 + [0] * 70, score_is="confidence_in_prediction")
+    found = expectation(calibration_map(baseline), scores_of(baseline), (10_000,))
+    assert accuracy_law(found).value == pytest.approx(0.3)  # type: ignore[union-attr]
+
+
+def test_no_rows_have_no_expectation() -> None:
+    by = calibration_map(rows(np.random.default_rng(1), 100))
+    found = expectation(by, NO_SCORES, (10_000,))
+    assert (accuracy_law(found), shortfall_law(found)) == (None, None)
+    assert ece_laws([found], [np.random.default_rng(1)]) == [None]
+    assert pool_scores({}).rows == 0
+
+
+def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_says_how_little_it_knows() -> None:
+    baseline = counts_from_rows([0.2] * 100, [1] * 20 + [0] * 80)
+    waiting = scores_of(counts_from_rows([0.9] * 50, [0] * 50))
+    law = accuracy_law(expectation(calibration_map(baseline), waiting, (10_000,)))
+    assert law is not None
+    assert law.value == pytest.approx(0.9)
+    low, high = law.interval(0.95)
+    assert low < 0.2
+    assert high == 1.0
+
+
+@pytest.mark.parametrize("rows_waiting", [1, 3, 10])
+def test_limits_are_shares_that_so_few_rows_can_have(rows_waiting: int) -> None:
+    rng = np.random.default_rng(2)
+    by, waiting = calibration_map(rows(rng, 4_000)), scores_of(rows(rng, rows_waiting))
+    law = accuracy_law(expectation(by, waiting, (10_000,)))
+    assert law is not None
+    for limit in law.interval(0.9):
+        assert limit * rows_waiting == pytest.approx(round(limit * rows_waiting), abs=1e-9)
+
+
+@pytest.mark.parametrize("baseline_rows", [1_500, 12_000])
+@pytest.mark.parametrize("center", [1.0, 0.0], ids=["same scores", "other scores"])
+def test_limits_hold_the_later_truth_and_there_is_no_bias(baseline_rows: int, center: float) -> None:
+    rng = np.random.default_rng(baseline_rows)
+    held: list[bool] = []
+    errors = []
+    for _ in range(150):
+        by, later = calibration_map(rows(rng, baseline_rows)), rows(rng, 800, center)
+        law = accuracy_law(expectation(by, scores_of(later), (10_000,)))
+        truth = METRICS["accuracy"].point(later)
+        assert law is not None
+        assert truth is not None
+        low, high = law.interval(0.95)
+        held.append(low <= truth <= high)
+        errors.append(law.value - truth)
+    assert np.mean(held) >= 0.90
+    assert abs(np.mean(errors)) < 0.005
+
+
+def test_limits_of_an_expected_ece_hold_the_debiased_one_that_is_measured_later() -> None:
+    rng = np.random.default_rng(6)
+    baselines, later = [rows(rng, 8_000) for _ in range(80)], [rows(rng, 1_000) for _ in range(80)]
+    edges = [equal_frequency_edges(baseline, 15) for baseline in baselines]
+    asked = [
+        expectation(calibration_map(baseline), scores_of(counts), own)
+        for baseline, counts, own in zip(baselines, later, edges, strict=True)
+    ]
+    laws = ece_laws(asked, [np.random.default_rng(seed) for seed in range(80)])
+    truths = analytic_points(stack([bin_counts(counts, own) for counts, own in zip(later, edges, strict=True)]))
+    limits = [law.interval(0.95) for law in laws if law is not None]
+    assert np.mean([low <= truth <= high for (low, high), truth in zip(limits, truths, strict=True)]) >= 0.88
+
+
+@pytest.mark.parametrize("law_of", [accuracy_law, shortfall_law])
+def test_dependent_rows_and_a_small_baseline_make_limits_wider(law_of: Callable[..., object]) -> None:
+    rng = np.random.default_rng(3)
+    waiting = scores_of(rows(rng, 2_000))
+
+    def width(n: int, effect: float) -> float:
+        by = calibration_map(rows(np.random.default_rng(4), n, design_effect=effect))
+        low, high = law_of(expectation(by, waiting, (10_000,))).interval(0.95)  # type: ignore[attr-defined]
+        return float(high - low)
+
+    assert width(20_000, 1.0) < width(1_000, 1.0)
+    assert width(20_000, 1.0) < width(20_000, 4.0)
