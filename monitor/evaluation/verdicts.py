@@ -42,7 +42,7 @@ def decide(
     rules = 1 if rule.test is not None else decision_rules
     own = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
     values = [*tests, *(p for p in own if p not in tests)] if rule.test is not None else own
-    by_p = dict(zip(values, adjust(values, rules), strict=True))
+    by_p = dict(zip(values, adjust(values, rules), strict=True)) if values else {}
     adjusted = {place: by_p[p] for place, p in zip(tested, own, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
     return [
