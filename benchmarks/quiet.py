@@ -36,7 +36,7 @@ from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
 from monitor.core.records import SCORE_BAND
 from monitor.evaluation.comparisons import pooled
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
-from monitor.evaluation.rule_metrics import rows_of
+from monitor.evaluation.rule_metrics import rows_needed, rows_of
 from monitor.inference.alignment import align, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
@@ -97,18 +97,35 @@ class World:
     effects: Mapping[str, Floats]
     late: bool = False
     _counts: dict[tuple[str, int, bool], Counts] = field(default_factory=dict)
+    _spans: dict[tuple[str, int, int], Counts] = field(default_factory=dict)
     _promised: dict[tuple[str, bool], Mapping[Segment | None, Sequence[Promise]]] = field(default_factory=dict)
 
     def counts(self, label: str, index: int, *, now: bool) -> Counts:
         """The counts of one window, as it is judged (``now``) or as it is known a week later."""
         key = (label, index, now and self.late)
         if key not in self._counts:
-            rows, (whole, *acting) = self.rows[label], self.effects[label][index].tolist()
-            start, end = rows.starts[index], rows.starts[index + 1]
-            part = slice(start, start + (end - start) // 2 if now and self.late else end)
-            found = counted(rows.cells[part], rows.outcomes[part], rows.population.automate_at)
+            whole, *acting = self.effects[label][index].tolist()
+            found = self._of_rows(label, index, index, half=key[2])
             self._counts[key] = replace(found, design_effect=whole, acting_effects=(acting[0], acting[1]))
         return self._counts[key]
+
+    @property
+    def independent(self) -> bool:
+        """Whether no row is a copy of another."""
+        return all(bool((each == 1).all()) for each in self.effects.values())
+
+    def span(self, label: str, first: int, index: int) -> Counts:
+        """Independent rows of some windows as one sample, the last of them as it is judged."""
+        key = (label, first, index)
+        if key not in self._spans:
+            self._spans[key] = self._of_rows(label, first, index, half=self.late)
+        return self._spans[key]
+
+    def _of_rows(self, label: str, first: int, last: int, *, half: bool) -> Counts:
+        rows = self.rows[label]
+        start, end = rows.starts[last], rows.starts[last + 1]
+        part = slice(rows.starts[first], start + (end - start) // 2 if half else end)
+        return counted(rows.cells[part], rows.outcomes[part], rows.population.automate_at)
 
     def promises(self, label: str, *, now: bool) -> Mapping[Segment | None, Sequence[Promise]]:
         """What the rows that act alone promised and kept in each window: of the label (None) and of each segment."""
@@ -212,9 +229,12 @@ class Played:
         """The numbers of the windows that are judged."""
         return range(self.first, len(self.place.windows))
 
-    def chain(self, label: str, index: int, depth: int) -> list[Counts]:
-        """The counts of a window and those before it, newest first."""
-        return [self.world.counts(label, index - back, now=back == 0) for back in range(depth)]
+    def together(self, label: str, index: int, depth: int) -> Counts:
+        """The counts of so many windows up to one, as a run pools them."""
+        if depth == 1 or not self.world.independent:
+            chain = [self.world.counts(label, index - back, now=back == 0) for back in range(depth)]
+            return pooled(chain)
+        return self.world.span(label, index - depth + 1, index)
 
     def data(self, index: int) -> SourceData:
         """What a run of one window sees."""
@@ -248,16 +268,22 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
 
     1 where the value is not beyond the threshold, since that is no breach either.
     """
-    source = played.place.config.sources[SOURCE]
+    config = played.place.config
+    source = config.sources[SOURCE]
     names = [name for name in played.world.rows if rule.applies_to(SOURCE, name, critical=source.is_critical(name))]
     found: Floats = np.ones((len(names), len(played.judged)))
-    for depth in range(1, played.place.config.evaluation.pool_weeks + 1):
-        asked = [
-            (rows_of(rule, pooled(played.chain(name, index, depth))), played.place.baselines[name])
-            for name in names
-            for index in played.judged
-        ]
-        found = np.minimum(found, np.array(p_values(rule, asked, played.place.config)).reshape(found.shape))
+    deepest, least = config.evaluation.pool_weeks, rows_needed(rule, config.evaluation)
+    for depth in range(1, deepest + 1):
+        samples = {
+            (place, column): rows_of(rule, played.together(name, index, depth))
+            for place, name in enumerate(names)
+            for column, index in enumerate(played.judged)
+        }
+        # a run measures fewer rows than are needed only where no more of them can be had
+        asked = {at: counts for at, counts in samples.items() if depth == deepest or counts.rows >= least}
+        ps = p_values(rule, [(counts, played.place.baselines[names[at[0]]]) for at, counts in asked.items()], config)
+        for at, p in zip(asked, ps, strict=True):
+            found[at] = min(found[at], p)
     return found
 
 

@@ -26,7 +26,7 @@ def troubled(world: str, precision: float, n: int, weeks: int) -> Played:
         for each, rows in before.world.rows.items()
     }
     assert not np.array_equal(mixed[name].outcomes, before.world.rows[name].outcomes)
-    return replace(before, world=replace(before.world, rows=mixed, _counts={}, _promised={}))
+    return replace(before, world=replace(before.world, rows=mixed, _counts={}, _spans={}, _promised={}))
 
 
 @pytest.mark.parametrize("world", WORLDS)
