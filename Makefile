@@ -35,12 +35,12 @@ demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; 
 # Three workers for two cores: some tests wait. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 # In the order of tests/conftest.py, which has the longest files first: at the end neither core waits for the other.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
-STUDIES := tests/statistical tests/truth tests/unit/benchmarks
+STUDIES := tests/statistical tests/system tests/truth tests/unit/benchmarks
 
 test: install ## all tests but the statistical and scale suites
 	$(PYTEST) $(addprefix --ignore=,$(STUDIES) tests/engines)
 
-studies: install ## those suites at their small size: the study, seeded histories without a false claim, the benchmarks
+studies: install ## those suites at their small size (the study, seeded histories, benchmarks), and what compose starts, by hand
 	$(PYTEST) $(STUDIES)
 
 # Their drivers are large, so `make install` leaves them out. The tests of the warehouse run once more, on these engines.

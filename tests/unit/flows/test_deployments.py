@@ -6,10 +6,12 @@ import importlib
 import re
 import subprocess
 from datetime import date, datetime, time, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -135,6 +137,7 @@ def test_compose_gives_only_variables_that_calmon_or_prefect_know() -> None:
 NEEDS = {
     "postgres": {"postgres_password"},
     "prefect-server": {"prefect_database_url"},
+    "migrate": {"calmon_store_url"},
     "deploy": set(),
     "worker": {
         "calmon_store_url",
@@ -220,3 +223,82 @@ def test_everything_the_image_copies_is_there() -> None:
     assert [source for source in sorted(copied) if not (ROOT / source).exists()] == []
     builds = {"pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "docs", "monitor", "flows"}
     assert builds | {"alerts.yaml", "deployments"} <= copied  # what a wheel is made from
+
+
+def test_every_container_has_limits_and_waits_for_the_schema_of_the_history() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert {"mem_limit", "cpus", "pids_limit"} <= set(service), name
+        if "calmon_store_url" in service.get("secrets", ()) and name != "migrate":
+            assert service["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}, name
+    lasting = {name for name, service in COMPOSE["services"].items() if service["restart"] != "no"}
+    assert lasting == {name for name, service in COMPOSE["services"].items() if "healthcheck" in service}
+
+
+# --- deployments/kubernetes.yaml: the same containers
+
+MANIFESTS: list[dict[str, Any]] = list(
+    yaml.safe_load_all((ROOT / "deployments" / "kubernetes.yaml").read_text("utf-8"))
+)
+PODS = {m["metadata"]["name"]: m["spec"]["template"]["spec"] for m in MANIFESTS if "template" in m.get("spec", {})}
+CONTAINERS = [
+    pytest.param(pod, container, id=f"{name}-{container['name']}")
+    for name, pod in PODS.items()
+    for container in (*pod.get("initContainers", ()), *pod["containers"])
+]
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda m: f"{m['kind']}-{m['metadata']['name']}")
+def test_each_object_is_as_the_schema_of_kubernetes_wants_it(manifest: dict[str, Any]) -> None:
+    kubernetes_validate.validate(manifest, "1.33", strict=True)
+    namespace = None if manifest["kind"] == "Namespace" else "calmon"
+    assert manifest["metadata"].get("namespace") == namespace
+
+
+def test_kubernetes_runs_what_compose_runs() -> None:
+    assert set(PODS) == set(COMPOSE["services"])
+    for name, service in COMPOSE["services"].items():
+        (container,) = PODS[name]["containers"]
+        command = [word.replace("$$", "$") for word in service.get("command", [])]
+        assert container.get("command", []) == command, name
+
+
+@pytest.mark.parametrize(("pod", "container"), CONTAINERS)
+def test_a_container_of_kubernetes_is_not_root_has_limits_and_cannot_write_its_root(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {
+        "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert set(container["resources"]["limits"]) == {"cpu", "memory"}
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted <= {volume["name"] for volume in pod["volumes"]}
+
+
+@pytest.mark.parametrize(("pod", "container"), CONTAINERS)
+def test_a_container_of_kubernetes_gets_the_secrets_it_needs_as_files(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    environment = {one["name"]: one["value"] for one in container.get("env", ())}
+    assert {name for name in environment if name.startswith("CALMON_")} <= set(variables())
+    assert not {variable(field) for field in SECRETS} & set(environment)
+    files = {value for name, value in environment.items() if name.endswith("_FILE")}
+    volume = next((v["secret"] for v in pod["volumes"] if v["name"] == "secrets"), {"items": ()})
+    given = {f"/run/secrets/{item['path']}" for item in volume["items"] if "prefect" not in item["path"]}
+    assert files <= given
+    if container in pod["containers"]:
+        assert files == given
+    names = {item["path"] for item in volume["items"]}
+    assert names <= NEEDS[pod["containers"][0]["name"]]
+
+
+def test_what_lasts_in_kubernetes_is_probed_and_its_image_is_this_version() -> None:
+    jobs = {m["metadata"]["name"] for m in MANIFESTS if m["kind"] == "Job"}
+    assert jobs == {"migrate", "deploy"}
+    assert all("readinessProbe" in pod["containers"][0] for name, pod in PODS.items() if name not in jobs)
+    images = {
+        one["image"] for pod in PODS.values() for one in (*pod.get("initContainers", ()), *pod["containers"])
+    }  # fmt: skip
+    assert images == {f"calmon:{version('calibration-monitor')}", COMPOSE["services"]["postgres"]["image"]}

@@ -1,0 +1,1 @@
+"""The whole system as it is deployed."""
