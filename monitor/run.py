@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.operations import act as acting
-from monitor.operations import collect, incident_actions, publish_thresholds
+from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.attribute import with_causes
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
@@ -193,10 +193,15 @@ def judge(
     parts = []
     for source in data:
         progress(f"judging {source.data.name}")
-        shifts = collect.feature_shifts(monitor, source, keep=keep)
-        found = evaluate(source.data, monitor.config, shifts)
-        parts.append(with_causes(monitor, source, found) if keep else found)
+        restated = tuple(_judged(monitor, past, keep) for past in source.restated)
+        parts.append(replace(_judged(monitor, source, keep), restated=restated))
     return tuple(parts)
+
+
+def _judged(monitor: Monitor, source: collect.Collected, keep: bool) -> Evaluated:
+    shifts = collect.feature_shifts(monitor, source, keep=keep)
+    found = evaluate(source.data, monitor.config, shifts)
+    return with_causes(monitor, source, found) if keep else found
 
 
 def record_and_act(
@@ -210,6 +215,7 @@ def record_and_act(
     may = acting.may_act(monitor, window, sources, mode)
     record(monitor, window, evaluated)
     progress("acting")
+    restate.act(monitor, evaluated, may)
     pending = acting.act(monitor, window, evaluated, may, requested=mode == "always")
     if mode != "never":
         deliver(monitor)
@@ -223,6 +229,7 @@ def record_and_act(
 
 def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
     """Store estimates and verdicts, before anything acts on them."""
+    restate.record(monitor, evaluated)
     monitor.store.save_evaluation(
         window,
         [part.source for part in evaluated],
@@ -231,6 +238,7 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
         [s for part in evaluated for s in part.shifts],
         monitor.clock(),
     )
+    monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
 
 
 def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:

@@ -357,7 +357,8 @@ class _Composer:
             before = last_reported(incident, self.monitor.store.incident_events(incident.id))
             weekly = step.decision.reason == IncidentReason.UNCONFIRMED_OPEN and incident.schedule == "weekly"
             return not weekly and before is not None and before.reason == step.decision.reason
-        return kind == "wake" or (kind == "continue" and incident is not None and incident.schedule == "daily")
+        goes_on = kind == "continue" and step.decision.reason is not IncidentReason.CORRECTED
+        return kind == "wake" or (goes_on and incident is not None and incident.schedule == "daily")
 
     def _is_graver(self, step: IncidentStep) -> bool:
         """Whether what goes on has become graver than its message was written for: its route may call others."""

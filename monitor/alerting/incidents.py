@@ -169,6 +169,8 @@ def _not_judged(verdict: Verdict, incident: Incident) -> IncidentDecision:
         return IncidentDecision("nothing", _R.UNCONFIRMED if unconfirmed else _R.NOT_EVALUATED, incident)
     if unconfirmed:
         return IncidentDecision("nothing", _R.UNCONFIRMED_OPEN, incident)
+    if verdict.reason is Reason.NOT_MATURE:
+        return IncidentDecision("nothing", _R.WAITS_OPEN, incident)
     gone = verdict.reason == Reason.NO_ROWS and verdict.n == 0
     return IncidentDecision("nothing", _R.DISAPPEARED if gone else _R.NOT_EVALUATED_OPEN, incident)
 
@@ -208,6 +210,24 @@ def _after_breach(verdict: Verdict, incident: Incident, now: datetime) -> Incide
         return IncidentDecision("reopen", _R.REOPENED_SILENCED if again.silenced_until else _R.REOPENED, again)
     told = {"silenced": _R.STILL_SILENCED, "acknowledged": _R.STILL_ACKNOWLEDGED}
     return IncidentDecision("continue", told.get(incident.state, _R.STILL_BREACHING), subject_now)
+
+
+def corrected(step: IncidentStep) -> IncidentStep:
+    """The same, or the news that late truths gave the window that an open incident counted last other numbers.
+
+    To be asked where all truths of the window are known, so that it is said once.
+    """
+    decision, verdict = step.decision, step.verdict
+    incident = decision.incident
+    if verdict is None or incident is None or decision.reason is not _R.ALREADY_COUNTED:
+        return step
+    if verdict.outcome != "breach" or incident.state == "resolved" or verdict.id == incident.last_verdict:
+        return step
+    after = replace(
+        incident, last_verdict=verdict.id, severity=verdict.severity, reason=verdict.reason.value,
+        version=incident.version + 1,
+    )  # fmt: skip
+    return replace(step, decision=IncidentDecision("continue", _R.CORRECTED, after))
 
 
 def resolved(incident: Incident, now: datetime, *, window: str | None = None, by: str | None = None) -> Incident:

@@ -457,6 +457,8 @@ def _turn_on(change: _Change, why: str) -> SwitchDecision:
 
 def _after_silence(change: _Change) -> SwitchDecision:
     """Nothing could be evaluated: no renewal; off at once where the configuration says so."""
+    if all(verdict.reason is Reason.NOT_MATURE for verdict in change.evidence.verdicts):
+        return change.nothing("waits for truths: the lease is not renewed")
     if change.automation.when_not_evaluated == "keep":
         return change.nothing("not evaluated: the lease is not renewed")
     acts = change.before.state == "on" or (change.before.state == "never_set" and change.before.label is None)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +16,7 @@ from monitor.cli import common as cli
 from monitor.context import Monitor
 from monitor.core.records import Estimate, Schedule, Verdict, Where
 from monitor.core.windows import WindowError, first_day, nominal
+from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
@@ -52,6 +53,9 @@ def history(
         str | None, typer.Option("--from", help="The first window: 2026-W30, or 2026-07-20 with --schedule daily.")
     ] = None,
     last_window: Annotated[str | None, typer.Option("--to", help="The last window, included.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help="As it was known then, before later truths; a date or a time.")
+    ] = None,
     format: Annotated[HistoryFormat, typer.Option("--format", help="How to print it.")] = "table",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file (on a terminal, parquet needs one).")
@@ -68,6 +72,8 @@ def history(
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
         found = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
+        at = cli.moment(as_of, cli.configuration()) if as_of is not None else None
+        found = found if at is None else known_at(store, found, at)
         found = within([e for e in found if label is None or e.subject.label == label], span)
         verdicts = store.verdicts(schedule=schedule, source=source)
     if format == "parquet":
@@ -114,6 +120,22 @@ def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int
     if begins is not None and ends is not None and begins > ends:
         raise WindowError(f"--from {first} is later than --to {last}; give the earlier one first")
     return Span(begins, ends, newest)
+
+
+def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Estimate]:
+    """The estimates of windows that were over then, as they were before truths that came later."""
+    if not found:
+        return []
+    first = found[0]
+    former = store.former_estimates(first.window.schedule, at)
+    kept = [e for e in found if (e.window.start, e.subject.source) not in former]
+    before = [
+        e for each in former.values() for e in each
+        if (e.metric, e.where, e.subject.segment) == (first.metric, first.where, None)
+    ]  # fmt: skip
+    asked = {e.subject for e in found}
+    known = [e for e in (*kept, *before) if e.window.end <= at and e.subject in asked]
+    return sorted(known, key=lambda e: (e.window.start, e.subject.source, e.subject.label or ""))
 
 
 def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:

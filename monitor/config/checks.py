@@ -476,6 +476,23 @@ def _mutable_rules(document: Document) -> Found:
             yield document.problem("CAL024", (*path, "mute"), summary, "no mute", at_key=True)
 
 
+def _maturing_rules(document: Document) -> Found:
+    """A rule waits for truths where windows hold what was predicted in them, and rows without a truth are counted."""
+    for path, _ in document.listed("rules"):
+        if document.get(*path, "mature") is None:
+            continue
+        only = document.get(*path, "match", "source")
+        sources = [source for source, _ in document.named("sources") if only in (None, source[-1])]
+        fit = [
+            document.get(*source, "window_on") == "predicted_at" and document.get(*source, "unresolved")
+            for source in sources
+        ]
+        if sources and not any(fit):
+            summary = "mature waits for truths, and no source of this rule says which rows have none yet"
+            remedy = "window_on: predicted_at and unresolved at the source, or no mature"
+            yield document.problem("CAL024", (*path, "mature"), summary, remedy, at_key=True)
+
+
 def _thresholds(document: Document) -> Found:
     for path, rule in document.listed("rules"):
         threshold = document.get(*path, "threshold")
@@ -578,6 +595,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _keys_of_plain,
     _falling_metrics,
     _mutable_rules,
+    _maturing_rules,
     _repeated_entries,
     _rule_ids,
     _measures,

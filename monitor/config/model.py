@@ -165,6 +165,11 @@ class SourceConfig(Later, Strict):
         return self.costs if special is None or special.costs is None else special.costs
 
     @property
+    def matures(self) -> bool:
+        """Whether windows hold what was predicted in them, truths come later, and the source says which still wait."""
+        return self.window_on == "predicted_at" and self.unresolved is not None
+
+    @property
     def relations(self) -> tuple[str, ...]:
         """All that is read of the warehouse for this source."""
         more = (None if self.truth is None else self.truth.relation, self.unresolved)
@@ -223,10 +228,10 @@ class Rule(Later, Strict):
     all labels of a source together. ``certainty`` "none" asks for no p-value, ``value`` "plug_in" compares the textbook
     value with the threshold: both together are the decision of textbooks. ``segments`` names the columns of a rule of
     ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores. What has a reason in
-    ``mute`` is no breach, but unconfirmed.
+    ``mute`` is no breach, but unconfirmed. ``mature`` is the share of the expected truths for which it waits.
     """
 
-    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments", "mute"})
+    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments", "mute", "mature"})
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -247,6 +252,7 @@ class Rule(Later, Strict):
     certainty: Certainty = "significant"
     value: JudgedValue = "debiased"
     mute: tuple[Mutable, ...] = ()
+    mature: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
 
     @property
     def is_plain(self) -> bool:

@@ -46,6 +46,7 @@ class Reason(StrEnum):
     SCORES_MOVED = "scores_moved"
     NO_ROWS = "no_rows"
     REJECTED_ROWS = "rejected_rows"
+    NOT_MATURE = "not_mature"
     RELATION_ERROR = "relation_error"
     WAREHOUSE_FAILED = "warehouse_failed"
 
@@ -636,6 +637,8 @@ class IncidentReason(StrEnum):
     REOPENED = "came back: reopened"
     REOPENED_SILENCED = "came back while silenced"
     ALREADY_COUNTED = "already counted"
+    CORRECTED = "still breaching: late truths gave other numbers"
+    WAITS_OPEN = "waits for truths: stays open"
     OLDER_WINDOW = "older window"
     NOT_EVALUATED_OPEN = "not evaluated: stays open"
     DISAPPEARED = "label disappeared: not evaluated, stays open"

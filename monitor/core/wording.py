@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from monitor.core import windows
+from monitor.core.maturity import Maturity
 from monitor.core.records import SCORE_BAND, Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
@@ -178,6 +179,7 @@ def news(incident: Incident, last: IncidentEvent | None) -> str:
     known = {
         _R.FIRST_BREACH: "new",
         _R.STILL_BREACHING: "still in breach",
+        _R.CORRECTED: f"late truths of {window}: still in breach, with other numbers",
         _R.STILL_ACKNOWLEDGED: f"still in breach, acknowledged by {clean(incident.acknowledged_by or 'somebody')}",
         _R.STILL_SILENCED: "still in breach, silenced",
         _R.REOPENED: "back in breach: reopened",
@@ -547,6 +549,44 @@ def _rejected(verdict: Verdict) -> str:
     return fact(from_detail(found)) if found else "too many of its rows were rejected"
 
 
+def maturity_words(maturity: Maturity) -> str:
+    """How many items of a window have their truth, and which share is expected in the end.
+
+    >>> from datetime import UTC, datetime
+    >>> week = windows.containing("weekly", datetime(2026, 11, 16, tzinfo=UTC), windows.ZoneInfo("UTC"))
+    >>> maturity_words(Maturity(Subject("tickets", None), week, 1000, 620, 0.93, 0.913, 0.951))
+    '62% of 1,000 items have their truth; 91% to 95% are expected in the end: provisional'
+    """
+    state = "final" if maturity.is_final else "provisional"
+    return f"{maturity.share:.0%} of {maturity.items:,} items have their truth; {expected_words(maturity)}: {state}"
+
+
+def expected_words(maturity: Maturity) -> str:
+    """Which share of the items is expected to have a truth in the end."""
+    if maturity.low is None or maturity.high is None:
+        return "how many will is not known"
+    low, high = f"{maturity.low:.0%}", f"{maturity.high:.0%}"
+    return f"{low if low == high else f'{low} to {high}'} are expected in the end"
+
+
+def waits_for(maturity: Mapping[str, Any]) -> str:
+    """Why a rule waits for truths, by what its verdict keeps.
+
+    >>> waits_for({"items": 1000, "known": 620, "of_expected": 0.652, "least": 0.9})
+    '62% of 1,000 items have their truth, 65% of those expected at most; the rule waits for 90%'
+    """
+    share = maturity["known"] / maturity["items"] if maturity["items"] else 1.0
+    what = f"{share:.0%} of {maturity['items']:,} items have their truth"
+    return (
+        f"{what}, {maturity['of_expected']:.0%} of those expected at most; the rule waits for {maturity['least']:.0%}"
+    )
+
+
+def _waiting(verdict: Verdict) -> str:
+    found = verdict.detail.get("maturity")
+    return waits_for(found) if found else "too few truths are known yet"
+
+
 _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NO_BASELINE: lambda _: "was not judged: there is no baseline to compare with yet",
     Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
@@ -554,6 +594,7 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.SCORES_MOVED: lambda _: "was not judged: its scores moved, too few are comparable with the baseline",
     Reason.NO_ROWS: _no_rows,
     Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
+    Reason.NOT_MATURE: lambda v: f"was not judged: {_waiting(v)}",
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }
@@ -632,6 +673,7 @@ _ADVICE = {
     Reason.SCORES_MOVED: "If the new scores are meant (a new model version), pin a new baseline.",
     Reason.NO_ROWS: "Check whether outcomes still reach the warehouse for this label.",
     Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
+    Reason.NOT_MATURE: "Nothing to do: it is judged by the run that finds enough truths.",
     Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
     Reason.WAREHOUSE_FAILED: "Check that the warehouse is up, then run the same command again.",
 }

@@ -148,9 +148,11 @@ def gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> tuple[tuple[Dec
 
 def _gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> Iterator[tuple[DecisionCheck, Reason | None]]:
     problem, version = material.problem, ("baseline_version",)
-    yield DecisionCheck("readable", problem in (None, Reason.REJECTED_ROWS)), problem
-    if problem is not None:
+    yield DecisionCheck("readable", problem in (None, Reason.REJECTED_ROWS, Reason.NOT_MATURE)), problem
+    if problem is Reason.REJECTED_ROWS:
         yield DecisionCheck("accepted", False, ("rejected",)), problem
+    if problem is not None:
+        yield DecisionCheck("mature", False, ("maturity",)), problem
     yield DecisionCheck("rows", has_rows, ("n",)), Reason.NO_ROWS
     yield DecisionCheck("outside_baseline", not material.in_baseline, version), Reason.IN_BASELINE
     # Only comparisons need a baseline: a level rule goes on protecting people without one.

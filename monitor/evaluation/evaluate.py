@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import isfinite
 
@@ -12,6 +12,7 @@ from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.switching import gives
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
+from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, SegmentPromises
 from monitor.core.records import (
     Comparison,
@@ -55,7 +56,8 @@ class WindowCounts:
 
     ``whole`` is what its kind gives beside the counts of labels: known of the judged window only. ``rejected`` says
     which subjects are not judged, since too many of their rows were set aside; ``segments`` what labels promised in
-    each part of their rows, ``segment_counts`` the counts of these, where a rule asks for them.
+    each part of their rows, ``segment_counts`` the counts of these, where a rule asks for them; ``maturity`` how many
+    items of each label have their truth, where the source says so.
     """
 
     window: Window
@@ -65,6 +67,7 @@ class WindowCounts:
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     segment_counts: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
+    maturity: Mapping[str | None, Maturity] = field(default_factory=dict)
 
     @property
     def main_version(self) -> str | None:
@@ -98,7 +101,7 @@ class SourceData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """The results of one source in one window."""
+    """The results of one source in one window; ``restated`` are those of windows before whose truths came late."""
 
     source: str
     window: Window
@@ -109,6 +112,8 @@ class Evaluated:
     problem: Reason | None = None
     error: str = ""
     rejected: Rejections = field(default_factory=Rejections)
+    maturity: tuple[Maturity, ...] = ()
+    restated: tuple[Evaluated, ...] = ()
 
 
 def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, ...] = ()) -> Evaluated:
@@ -126,7 +131,7 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
     ]
     return Evaluated(
         data.name, window, estimates, tuple(verdicts), shifts, data.quality, data.problem, data.error,
-        data.current.rejected,
+        data.current.rejected, tuple(data.current.maturity.values()),
     )  # fmt: skip
 
 
@@ -212,7 +217,8 @@ def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
 
     Without the last, automation of a label that vanished would go on with no verdict saying so.
     """
-    known = {*data.current.labels, *data.current.rejected.labels, *data.baselines, *source.labels, *data.switched, None}
+    read = {*data.current.labels, *data.current.rejected.labels, *data.current.maturity}
+    known = {*read, *data.baselines, *source.labels, *data.switched, None}
     return sorted(known, key=lambda label: (label is None, label or ""))
 
 
@@ -235,7 +241,7 @@ def verdicts_of(
         for label in subjects(data, source)
         if rule.applies_to(data.name, label, critical=source.is_critical(label))
     ]
-    materials = [material_of(data, config, label, shifts) for label in labels]
+    materials = [waiting(rule, material_of(data, config, label, shifts), data.current) for label in labels]
     family = None
     if rule.scope != "segments":
         family = special(rule, materials, data.current.whole, source, config.evaluation)
@@ -318,6 +324,14 @@ def _chain(data: SourceData, config: Config, label: str | None) -> list[WindowCo
     before = poolable(data, data.baselines.get(label), config)
     earlier = takewhile(lambda part: part.rejected.of(label) is None, before)
     return [data.current, *earlier] if label in data.current.labels else []
+
+
+def waiting(rule: Rule, material: RuleInput, current: WindowCounts) -> RuleInput:
+    """The same, or with the reason that too few truths are known for a rule that waits for them."""
+    maturity = current.maturity.get(material.subject.label)
+    if rule.mature is None or maturity is None or material.problem or maturity.of_expected >= rule.mature:
+        return material
+    return replace(material, problem=Reason.NOT_MATURE, detail={"maturity": maturity.detail(rule.mature)})
 
 
 def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:

@@ -184,6 +184,17 @@ def outcomes_before(
     ]
 
 
+def judged_after(
+    connection: Connection, schedule: Schedule, source: str, start: datetime
+) -> set[tuple[str, str | None]]:
+    """(rule, label) of which a window that begins after ``start`` was evaluated."""
+    table = tables.verdicts
+    evaluated = table.c.outcome.in_(("ok", "unconfirmed", "breach"))
+    mine = and_(table.c.schedule == schedule, table.c.source == source, table.c.window_start > start)
+    statement = select(table.c.rule, table.c.label).where(mine, evaluated, table.c.current).distinct()
+    return {(rule, label_of(label)) for rule, label in connection.execute(statement)}
+
+
 def verdict(connection: Connection, prefix: str) -> Verdict:
     """The one verdict whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
     return _verdict(row_by_id(connection, tables.verdicts, "verdict", prefix))
@@ -211,7 +222,7 @@ def estimates(
         table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.segment, table.c.metric,
         table.c.population,
     )  # fmt: skip
-    return [_estimate(row) for row in connection.execute(ordered).mappings()]
+    return [estimate_of(row) for row in connection.execute(ordered).mappings()]
 
 
 def shifts(
@@ -265,7 +276,7 @@ def _with_window_end(table: Table) -> Select[Any]:
     return select(table, runs.c.window_end).select_from(table.outerjoin(runs, same))
 
 
-def _window(row: RowMapping) -> Window:
+def _window(row: Mapping[str, Any] | RowMapping) -> Window:
     start: datetime = row["window_start"]
     end = row["window_end"] or start + _LENGTH[row["schedule"]]  # stored without a run: the usual length
     return Window(start, end, row["window_name"], row["schedule"])
@@ -278,7 +289,8 @@ def _estimate_row(estimate: Estimate) -> Row:
     return row_of(tables.estimates, estimate, **_about(estimate), **segment, **interval, **counted)
 
 
-def _estimate(row: RowMapping) -> Estimate:
+def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
+    """The estimate of a row, with the end of its window (None: the usual length)."""
     return Estimate(
         subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
         window=_window(row), metric=row["metric"], where=row["population"],

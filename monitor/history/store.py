@@ -33,6 +33,7 @@ from monitor.history import (
     incident_rows,
     labels,
     readings,
+    restatements,
     rule_counts,
     schema,
 )
@@ -292,6 +293,7 @@ class Store:
     save_evaluation = _writing(evaluations.save)
     replace_estimates = _writing(evaluations.replace_estimates)
     newest_evaluated = _reading(evaluations.newest_evaluated)
+    judged_after = _reading(evaluations.judged_after)
     judged = _reading(evaluations.judged)
     not_judged = _reading(evaluations.not_judged)
     verdicts = _reading(evaluations.verdicts)
@@ -301,6 +303,13 @@ class Store:
     shifts = _reading(evaluations.shifts)
     rule_outcomes = _reading(rule_counts.outcomes)
     rule_breaches = _reading(rule_counts.breaches_of_labels)
+
+    # Late truths
+
+    save_maturities = _writing(restatements.save_maturities)
+    maturities = _reading(restatements.maturities)
+    keep_former = _writing(restatements.keep_former)
+    former_estimates = _reading(restatements.former_estimates)
 
     # What was read, and baselines
 

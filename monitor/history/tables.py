@@ -275,6 +275,22 @@ annotation_table = Table(  # not "annotations": that is what `from __future__` h
 
 Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
 
+# How many items of a window had their truth, and which share is expected to have one, whenever that changed.
+maturities = Table(
+    "maturities", metadata,
+    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("known_at", _WHEN),
+    _required("window_end", _WHEN), _required("window_name", String(32)), _required("items", Integer),
+    _required("known", Integer), *(Column(name, Float(53)) for name in ("expected", "low", "high")),
+    _required("windows", Integer), _required("over", Boolean),
+)  # fmt: skip
+
+# The estimates of a source in a window as they were until late truths gave others: compressed JSON of their rows.
+restatements = Table(
+    "restatements", metadata,
+    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("restated_at", _WHEN),
+    _required("estimates", LargeBinary),
+)  # fmt: skip
+
 # What the flows leave for the watch: when the watchdog last looked, which runs wait, which flow failed last.
 notes = Table(
     "notes", metadata,

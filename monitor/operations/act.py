@@ -6,7 +6,7 @@ The switch acts before Slack, so that a slow Slack never keeps automation on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerting import compose
@@ -73,7 +73,7 @@ def act(
     allowed = [part for part in evaluated if not may[part.source]]
     for part in evaluated:
         if may[part.source]:
-            _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
+            take_evidence(monitor, part)
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, requested).items()}
     incidents = _incidents(monitor, window, allowed)
     return [
@@ -81,6 +81,11 @@ def act(
         for verdict in asked(evaluated)
         for kind in verdict.actions
     ]
+
+
+def take_evidence(monitor: Monitor, part: Evaluated) -> None:
+    """Store what a window found that may move no switch: it may hold the last evaluated outcome of a rule."""
+    _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
 
 
 def _pending(
@@ -187,15 +192,27 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
 
 
 def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> dict[str, Incident]:
+    """Verdict id -> its incident."""
+    verdicts = [verdict for part in parts for verdict in part.verdicts]
+
+    def decided(known: Sequence[Incident]) -> list[IncidentStep]:
+        steps = steps_of(verdicts, newest(known), monitor.clock())
+        return [*steps, *_retired(monitor, window, parts, known)]
+
+    return apply_steps(monitor, window, decided)
+
+
+def apply_steps(
+    monitor: Monitor, window: Window, decided: Callable[[Sequence[Incident]], Sequence[IncidentStep]]
+) -> dict[str, Incident]:
     """Verdict id -> its incident. Decisions, their events and their messages are one transaction.
 
-    Where a person or another run changed one of them in between, all is decided again.
+    ``decided`` makes them of the incidents that are known. Where a person or another run changed one of them in
+    between, all is decided again. Raises RuntimeError where that goes on and on.
     """
-    verdicts = [verdict for part in parts for verdict in part.verdicts]
     for _ in range(INCIDENT_RETRIES):
         with monitor.store.one_moment():
-            known = monitor.store.unresolved_incidents(since=recalled_from(window))
-            steps = [*steps_of(verdicts, newest(known), monitor.clock()), *_retired(monitor, window, parts, known)]
+            steps = decided(monitor.store.unresolved_incidents(since=recalled_from(window)))
             made = compose.compose(monitor, steps, window=window)
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
             placed = {each.id: each for each in (*made.opened, *made.updated)}  # these know their message

@@ -28,6 +28,7 @@ from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.readings import StoredReading
 from monitor.inference.sequential import LONGEST
+from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
 SAMPLE_ROWS = 5_000
@@ -37,11 +38,15 @@ Baselines = Mapping[str | None, Baseline]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """One source as it was read; ``timed_out``: it took too long, so trying again at once is of no use."""
+    """One source as it was read; ``timed_out``: it took too long, so trying again at once is of no use.
+
+    ``restated`` are windows before whose truths came late, oldest first.
+    """
 
     data: SourceData
     reading: Reading | None
     timed_out: bool = False
+    restated: tuple[Collected, ...] = ()
 
 
 def collect(
@@ -73,7 +78,11 @@ def collect(
 def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, reread: bool) -> Collected:
     baselines = monitor.store.latest_baselines(name)
     switched = _followed(monitor, name)
+    restated: list[Collected] = []
     try:
+        known = known_truths(monitor, window, name)
+        if store and reread:
+            restated = _restated(monitor, window, name, baselines, known)
         reading, current = read(monitor, window, name, baselines, store=store, whole=True)
         earlier = _earlier(monitor, window, name, baselines, store=store, reread=reread)
     except (RelationError, WarehouseFailed) as error:
@@ -86,11 +95,34 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
         )
         return Collected(data, None, timed_out=isinstance(error, WarehouseTimeout))
     data = SourceData(
-        name, current, tuple(earlier), reading.segments, baselines, reading.quality, reading.rows,
-        switched=switched, past=_past(monitor, window, name),
+        name, replace(current, maturity=known.get(window, {})), tuple(earlier), reading.segments, baselines,
+        reading.quality, reading.rows, switched=switched, past=_past(monitor, window, name),
         baseline_segments=segments_of_baselines(monitor, window, baselines),
     )  # fmt: skip
-    return Collected(data, reading)
+    return Collected(data, reading, restated=tuple(restated))
+
+
+def _restated(monitor: Monitor, window: Window, name: str, baselines: Baselines, known: ByWindow) -> list[Collected]:
+    """The windows before whose truths came late, oldest first: all are read again before any is put together."""
+    past = to_restate(monitor, window, name, known)
+    again = [(each, *read(monitor, each, name, baselines, store=True, whole=True)) for each in past]
+    return [
+        Collected(_again(monitor, each, name, baselines, known, counts, reading), reading)
+        for each, reading, counts in again
+    ]
+
+
+def _again(
+    monitor: Monitor, past: Window, name: str, baselines: Baselines, known: ByWindow, counts: WindowCounts,
+    reading: Reading,
+) -> SourceData:  # fmt: skip
+    """What is known of a window that was read again, as a run of that window would find it now."""
+    earlier = _earlier(monitor, past, name, baselines, store=True, reread=False)
+    return SourceData(
+        name, replace(counts, maturity=known[past]), tuple(earlier), reading.segments, baselines, reading.quality,
+        reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
+        baseline_segments=segments_of_baselines(monitor, past, baselines),
+    )  # fmt: skip
 
 
 def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines) -> Mapping[str | None, SegmentCounts]:

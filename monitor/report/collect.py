@@ -13,6 +13,7 @@ from monitor.config.model import Config, Rule
 from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
+from monitor.core.maturity import Maturity
 from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
 from monitor.evaluation.estimates import Sample, estimate
@@ -61,6 +62,7 @@ class _Material:
     events: Mapping[Key, Sequence[SwitchEvent]]
     ran: datetime | None
     now: datetime
+    maturity: Mapping[Subject, Maturity]
 
 
 def collect_report(
@@ -133,7 +135,12 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         events=by_switch(store.switch_events(since=window.start if ran is None else min(window.start, ran))),
         ran=ran,
         now=now,
+        maturity={m.subject: m for name in config.sources for m in _maturities(store, window, name)},
     )
+
+
+def _maturities(store: Store, window: Window, source: str) -> Iterable[Maturity]:
+    return store.maturities(window.schedule, source, since=window.start, until=window.start).values()
 
 
 def _of_baselines(
@@ -198,6 +205,7 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
         switch=_switch_then(material, subject),
         switch_now=_switch_now(material, subject),
         segments=tuple(_segments(material, subject)),
+        maturity=material.maturity.get(subject),
     )
     mine, known = material.current.get(subject, ()), _known(material, report)
     return replace(report, detail=detail_of(_counts(material, subject), mine, known, target))

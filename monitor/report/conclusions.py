@@ -224,6 +224,7 @@ ADVICE: tuple[AdviceRow, ...] = (
     _row("not_confirmed", "unconfirmed", "wait", "wait for the next window", lambda _, __: True),
     _row("few_rows", "not_evaluated", "collect_more", "wait for more rows, or pool more windows (`pool_weeks`)",
          _by_reason(Reason.TOO_FEW_ROWS)),
+    _row("not_mature", "not_evaluated", "wait", "wait: too few truths are known yet", _by_reason(Reason.NOT_MATURE)),
     _row("in_baseline", "not_evaluated", "nothing", "nothing to do: this window is part of the baseline",
          _by_reason(Reason.IN_BASELINE)),
 )  # fmt: skip

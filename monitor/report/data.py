@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.automation.harm import UNITS
 from monitor.automation.state import effective
+from monitor.core.maturity import Maturity
 from monitor.core.records import (
     Estimate,
     Interval,
@@ -131,7 +132,8 @@ def _is_of_all_rows(found: Trend | Estimate) -> bool:
 class SubjectReport:
     """Everything about one subject: trends that end with the report's window, its verdicts, its bins.
 
-    ``switch`` is its switch as of the window's run, ``switch_now`` when the report was made.
+    ``switch`` is its switch as of the window's run, ``switch_now`` when the report was made; ``maturity`` is how many
+    items have their truth, where the source says so.
     """
 
     subject: Subject
@@ -143,6 +145,7 @@ class SubjectReport:
     switch_now: SwitchRow | None = None
     segments: tuple[SegmentLine, ...] = ()
     detail: Detail | None = None
+    maturity: Maturity | None = None
 
     def trend(self, metric: str, where: Where = "all") -> Trend | None:
         """The trend of one metric over one population, or None."""

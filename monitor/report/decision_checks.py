@@ -15,7 +15,7 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, title
+from monitor.core.wording import as_judged, title, waits_for
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS: tuple[str, ...] = get_args(TestName)
@@ -43,10 +43,14 @@ def text_of(verdict: Verdict, check: DecisionCheck) -> str:
     return f"{question} {said}: {answer}."
 
 
+_RECORDS = {"accepted": "rejected", "mature": "maturity"}
+"""Checks whose numbers are kept as one record."""
+
+
 def numbers_of(verdict: Verdict, check: DecisionCheck) -> dict[str, Any]:
     """The numbers that a check used, under the names that ``calmon explain --json`` has for them."""
-    if check.name == "accepted":
-        return dict(verdict.detail.get("rejected") or {})
+    if check.name in _RECORDS:
+        return dict(verdict.detail.get(_RECORDS[check.name]) or {})
     names = {"baseline_version": "version"}
     if check.name == "beyond":
         names |= {"value": "measured", "change": "measured"}
@@ -164,6 +168,11 @@ def _accepted(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     found = verdict.detail.get("rejected")
     told = f": {fact(from_detail(found))}" if found else ""
     return "Were the rows accepted?", f"what is left of {verdict.window.name} says nothing about the rest{told}"
+
+
+def _mature(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
+    found = verdict.detail.get("maturity")
+    return "Are enough truths known?", waits_for(found) if found else "too few are"
 
 
 def _rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
@@ -295,7 +304,7 @@ def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     return "Are there enough rows?", answer if measured(verdict) is not None else f"{answer}, and it is undefined"
 
 
-_GATES = (_readable, _accepted, _rows, _outside_baseline, _baseline, _comparable, _test_result)
+_GATES = (_readable, _accepted, _mature, _rows, _outside_baseline, _baseline, _comparable, _test_result)
 _DECISIONS = (_enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _class_mix, _could_be_seen)
 _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
     words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
@@ -309,6 +318,7 @@ _STOPPED_BY = {
     Reason.RELATION_ERROR: "readable",
     Reason.WAREHOUSE_FAILED: "readable",
     Reason.REJECTED_ROWS: "accepted",
+    Reason.NOT_MATURE: "mature",
     Reason.NO_ROWS: "rows",
     Reason.IN_BASELINE: "outside_baseline",
     Reason.NO_BASELINE: "baseline",
@@ -323,6 +333,7 @@ def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
     gates = {
         "readable": (),
         **({"accepted": ("rejected",)} if stopped == "accepted" else {}),
+        **({"mature": ("maturity",)} if stopped == "mature" else {}),
         "rows": ("n",),
         "outside_baseline": ("baseline_version",),
         **({"baseline": ("baseline_version",)} if test or compares(verdict) else {}),

@@ -16,7 +16,7 @@ from monitor.metrics.class_tables import ClassTables
 from monitor.report.data import ReportData, SubjectReport, headline
 from monitor.report.detail import Detail
 from monitor.report.figures.curves import Curve
-from monitor.report.run_document import estimate_row, quality_row, verdict_row
+from monitor.report.run_document import estimate_row, maturity_row, quality_row, verdict_row
 
 
 def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str, Any]:
@@ -64,7 +64,8 @@ def label_document(report: SubjectReport) -> dict[str, Any]:
         "reliability": [] if report.reliability is None else [asdict(p) for p in report.reliability.points],
     }
     detail = {} if report.detail is None else detail_document(report.detail)
-    return about | state | switches | parts | detail
+    known = {} if report.maturity is None else {"maturity": maturity_row(report.maturity)}
+    return about | state | switches | parts | detail | known
 
 
 def state_document(found: LabelState) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import isnan
 
 from monitor.core.records import Estimate, Subject
+from monitor.core.wording import expected_words
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.registry import METRICS, range_of
@@ -35,15 +36,27 @@ def of_all(data: ReportData) -> tuple[Element, ...]:
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
     seen = (advice(found), levels(found), calibration(found), decisions(found), before_truth(found))
     better = (automation(found, data), thresholds(found, data.target), recalibration(found))
-    made = (*seen, *better, boxes(found), gaps(found, data.gaps), ranges_in_lines(found, data.ranges))
+    made = (maturity(data), *seen, *better, boxes(found), gaps(found, data.gaps), ranges_in_lines(found, data.ranges))
     return tuple(element for element in made if element.rows)
+
+
+def maturity(data: ReportData) -> Element:
+    """How many items of each label have their truth, of sources that count what has none yet."""
+    known = [report.maturity for report in data.by_attention if report.maturity is not None]
+    rows = [
+        (m.subject, f"{m.items:,}", f"{m.share:.0%}", expected_words(m), "final" if m.is_final else "provisional")
+        for m in known
+    ]
+    head = ("label", "items", "with a truth", "in the end", "state")
+    note = "What is provisional is judged again when truths come: docs/maturity.md"
+    return Element("Label maturity", head, tuple(rows), frozenset({1, 2}), note=note)
 
 
 def of_selection(data: ReportData) -> tuple[Element, ...]:
     """Those of all labels that a page shows as tables: what acts alone, which thresholds and maps would be better."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
     better = (before_truth(found), automation(found, data), thresholds(found, data.target), recalibration(found))
-    made = (*better, ranges(found, data.ranges))
+    made = (maturity(data), *better, ranges(found, data.ranges))
     return tuple(element for element in made if element.rows)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from monitor.core.maturity import Maturity
 from monitor.core.records import Action, Estimate, RejectedRows, Verdict, Window
 from monitor.evaluation.before_truth import MARK
 from monitor.evaluation.evaluate import Evaluated
@@ -35,8 +36,24 @@ def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: 
         "quality": [quality_row(q) for part in parts for q in part.quality],
         "estimates": [estimate_row(e) for part in parts for e in part.estimates if e.metric in shown],
         "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
+        **_truths(parts),
         "actions": [{"kind": a.kind, "source": a.source, "label": a.label, "state": a.state} for a in actions],
     }
+
+
+def _truths(parts: Sequence[Evaluated]) -> dict[str, Any]:
+    """How far truths are known, and which windows were judged again: only of sources that count what has none."""
+    known = [maturity_row(m) for part in parts for m in part.maturity]
+    again = [{"source": past.source, "window": past.window.name} for part in parts for past in part.restated]
+    return {**({"maturity": known} if known else {}), **({"restated": again} if again else {})}
+
+
+def maturity_row(maturity: Maturity) -> dict[str, Any]:
+    """How many items of a label have their truth, and which share is expected in the end."""
+    about = {"source": maturity.subject.source, "label": maturity.subject.label}
+    shares = {name: number(getattr(maturity, name)) for name in ("share", "expected", "low", "high")}
+    state = "final" if maturity.is_final else "provisional"
+    return {**about, "items": maturity.items, "known": maturity.known, **shares, "state": state}
 
 
 def quality_row(quality: RejectedRows) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -16,7 +16,7 @@ from monitor.config.model import Config
 from monitor.core.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
-from monitor.core.wording import as_judged, clean
+from monitor.core.wording import as_judged, clean, maturity_words
 from monitor.evaluation.before_truth import MARK
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
@@ -404,10 +404,21 @@ def _source_line(part: Evaluated) -> Text:
     text.append(f". Verdicts: {_verdicts_text(part.verdicts)}", style="not bold")
     if bad := sum(q.rows for q in part.quality):
         text.append(f"; {_count(bad, 'row', 'rows')} set aside", style="not bold")
+    for line in _truth_lines(part):
+        text.append(f"\n{line}", style="not bold")
     if told := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
         text.append(f"\n{told}", style="not bold dim")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
+
+
+def _truth_lines(part: Evaluated) -> Iterator[str]:
+    """How far the truths of a source are known, and which windows were judged again since truths came late."""
+    whole = next((m for m in part.maturity if m.subject.label is None), None)
+    if whole is not None:
+        yield f"{maturity_words(whole)}."
+    if part.restated:
+        yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
 
 
 def _verdicts_text(verdicts: Sequence[Verdict]) -> str:

@@ -15,7 +15,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.dialects import FIXED_POINT, Dialect, Expression, Kind, everything
+from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Dialect, Expression, Kind, everything
 from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
@@ -62,6 +62,13 @@ class ClickHouse(Dialect):
         """An instant with its microseconds, which the driver would drop from a date."""
         return _instant(sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text))
 
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds; of what lies before the moment."""
+        passed: Expression = _whole_microseconds(self.moment(moment, "timestamp")) - _whole_microseconds(
+            _instant(instant)
+        )
+        return sa.func.intDiv(passed, sa.literal_column(str(DAY_S * 1_000_000)))
+
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """As everywhere, in whole numbers of 128 bits, or 256: those of 64 bits would wrap around unnoticed."""
         # what is NULL may hold NaN beneath, which no whole number can be made of
@@ -94,6 +101,10 @@ class ClickHouse(Dialect):
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the relation is at fault, which trying again would not change."""
         return getattr(error.orig, "code", None) in _OF_THE_RELATION
+
+
+def _whole_microseconds(instant: Expression) -> Expression:
+    return sa.func.toUnixTimestamp64Micro(instant)
 
 
 def _instant(value: Expression) -> Expression:

@@ -27,6 +27,7 @@ Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
+DAY_S = 86_400
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -107,6 +108,13 @@ class Dialect:
         """Whether start <= value < end."""
         instant = self.instant(column, kind)
         return sa.and_(instant >= self.moment(start, kind), instant < self.moment(end, kind))
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """How many full days an instant lies before a moment, as a whole number."""
+        seconds: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - sa.cast(
+            sa.extract("epoch", instant), sa.Double
+        )
+        return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """The sum of a column of doubles, the same whatever the order in which rows are added.
@@ -280,6 +288,11 @@ class SQLite(Embedded):
     def aware(self, instant: Any) -> datetime | None:
         """From microseconds since 1970."""
         return None if instant is None else _1970 + int(instant) * _MICROSECOND
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds; of what lies before the moment."""
+        passed: Expression = sa.literal(_since_1970(moment), sa.BigInteger) - instant
+        return passed // sa.literal_column(str(DAY_S * 1_000_000), sa.BigInteger)
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """Microseconds since 1970, as :meth:`instant` has them."""

@@ -24,6 +24,7 @@ from sqlalchemy import exc
 from monitor.config.model import SourceConfig
 from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool
 from monitor.core.counts_by_segment import CountsBySegment
+from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
     TOO_MANY_VALUES,
     WHERES,
@@ -40,6 +41,7 @@ from monitor.core.time_limit import TimeLimit, in_words
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.checks import Layout, parsed
+from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
@@ -266,6 +268,24 @@ class Warehouse:
                 return _unresolved(connection, name, statements)
             with localised(connection, statements) as (local, copied):
                 return _unresolved(local, name, copied)
+
+    def delays(
+        self, name: str, source: SourceConfig, windows: Sequence[Window], *, now: datetime
+    ) -> Mapping[str | None, tuple[TruthDelays, ...]]:
+        """When the truths of the items predicted in some adjacent windows became known, as of ``now``.
+
+        By label, and of all labels together under None; in the order of ``windows``. Raises as :meth:`unresolved` does.
+        """
+        if source.unresolved is None:
+            raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
+        span = Window(windows[0].start, windows[-1].end, "", windows[0].schedule)
+        dated = source.model_copy(update={"window_on": "predicted_at"})
+        self._relations.update(source.relations)
+        with self._session(name) as connection:
+            layout = self._layout(connection, name, dated, every=True)
+            more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
+            asked = DelayStatements(dated, layout, self._dialect, span, now, now, more, tuple(windows))
+            return delays_of(asked.dialect.fetch(connection.execute(asked.delays())), windows, now)
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """Sums by pair of the ``most`` most frequent labels (``Statements.pairs``). Raises as :meth:`read` does."""

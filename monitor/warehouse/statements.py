@@ -270,12 +270,12 @@ class Statements:
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
         """Where the score of a rejected row is, whether its truth can be read, and the outcome where it can."""
         score, actual = rows.c.score, rows.c.actual
-        tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), _whole(k)) for k in range(9, 0, -1))
+        tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), whole_number(k)) for k in range(9, 0, -1))
         outside = (
             (score.is_(None), sa.null()),
-            (score < ZERO, _whole(ScorePlace.BELOW_0)),
-            (self.dialect.above(score, sa.literal_column("100")), _whole(ScorePlace.ABOVE_100)),
-            (score > ONE, _whole(ScorePlace.ABOVE_1)),
+            (score < ZERO, whole_number(ScorePlace.BELOW_0)),
+            (self.dialect.above(score, sa.literal_column("100")), whole_number(ScorePlace.ABOVE_100)),
+            (score > ONE, whole_number(ScorePlace.ABOVE_1)),
         )
         usable: Expression = actual.between(ZERO, ONE)
         if self.source.score_is == "confidence_in_prediction":
@@ -523,11 +523,12 @@ class Statements:
 def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
     """The least of some upper edges that a cell does not pass."""
     *first, last = uppers
-    cases = [(cell <= _whole(upper), _whole(upper)) for upper in first]
-    return sa.case(*cases, else_=_whole(last)) if cases else _whole(last)
+    cases = [(cell <= whole_number(upper), whole_number(upper)) for upper in first]
+    return sa.case(*cases, else_=whole_number(last)) if cases else whole_number(last)
 
 
-def _whole(number: int) -> Expression:
+def whole_number(number: int) -> Expression:
+    """A whole number as it is written."""
     return sa.literal_column(str(int(number)))
 
 

@@ -276,6 +276,7 @@ CHECKED = {
     "Were few enough rows rejected?": lambda r: r["reason"] != "rejected_rows",
     "Were the rows accepted?": lambda r: r["reason"] != "rejected_rows",
     "Were enough rows accepted?": lambda r: r["reason"] != "rejected_rows",
+    "Are enough truths known?": lambda r: r["reason"] != "not_mature",
     "Is it beyond the threshold?": lambda r: bool(r["detail"].get("beyond")),
     "Is it confirmed?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
     "Is there enough evidence?": lambda r: r["detail"]["evidence"] >= r["detail"]["needed"],

@@ -34,7 +34,7 @@ REASONS = (
     "within_threshold", "not_significant_in_family", "streak_incomplete", "increased", "traffic_mix", "class_mix",
     "above_threshold",
     "below_threshold", "distribution_shifted", "no_baseline", "in_baseline", "too_few_rows", "scores_moved", "no_rows",
-    "rejected_rows", "relation_error", "warehouse_failed",
+    "rejected_rows", "not_mature", "relation_error", "warehouse_failed",
 )  # fmt: skip
 
 
@@ -256,6 +256,7 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"pin a baseline.*", _SILENT, lambda v: v["reason"] == "no_baseline"),
     (r"wait for the next window", ("unconfirmed", "above the limit, not confirmed", "below the limit, not confirmed"), lambda v: True),
     (r"wait for more rows.*", _SILENT, lambda v: v["reason"] == "too_few_rows"),
+    (r"wait: too few truths are known yet", _SILENT, lambda v: v["reason"] == "not_mature"),
     (r"nothing to do: this window is part of the baseline", _SILENT, lambda v: v["reason"] == "in_baseline"),
 )  # fmt: skip
 

@@ -271,6 +271,20 @@ _REASONS = {
 }  # fmt: skip
 
 
+_WAITS = re.compile(
+    rf"(?P<share>{NUMBER})% of (?P<items>{NUMBER}) items have their truth, (?P<of>{NUMBER})% of those expected at most;"
+    rf" the rule waits for (?P<least>{NUMBER})%"
+)
+
+
+def _waiting(reader: Reader, text: str, found: re.Match[str], known: Row) -> None:
+    """Items, those with their truth, and what the rule waits for are those of the verdict."""
+    reader.number("items", text, found["items"], known["items"])
+    reader.number("share with a truth", text, found["share"], known["known"] / known["items"], scale=100)
+    reader.number("of the expected", text, found["of"], known["of_expected"], scale=100)
+    reader.number("waits for", text, found["least"], known["least"], scale=100)
+
+
 @VERDICT.add(rf"{_WHO}was not judged: (?P<why>.+)")
 def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None:
     _begins(reader, text, row, who, "not_evaluated")
@@ -281,6 +295,9 @@ def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None
     known = next((reason for words, reason in _REASONS.items() if why.startswith(words)), None)
     if known is not None:
         reader.equal("reason", text, known, row["reason"])
+    elif (waits := _WAITS.fullmatch(why)) is not None:
+        reader.equal("reason", text, "not_mature", row["reason"])
+        _waiting(reader, text, waits, row["detail"]["maturity"])
     elif few is not None:
         reader.equal("reason", text, "too_few_rows", row["reason"])
         reader.number("rows", text, few["rows"], row["n"])

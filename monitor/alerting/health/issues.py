@@ -78,8 +78,11 @@ UNJUDGED = frozenset({
 """What keeps labels from being judged: ``calmon health`` ends with 1 for these, whatever their severity."""
 
 
-_REPORTED_ELSEWHERE = {Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS}
-"""What is reported of the reading or by label already; and a baseline's own windows are judged by nothing."""
+_REPORTED_ELSEWHERE = {
+    Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS, Reason.NOT_MATURE,
+}  # fmt: skip
+"""What is reported of the reading or by label already; a baseline's own windows are judged by nothing, and what waits
+for truths by a later run."""
 
 
 @dataclass(frozen=True, slots=True)

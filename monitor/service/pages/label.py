@@ -28,7 +28,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.core.wording import advice, plain_words
+from monitor.core.wording import advice, maturity_words, plain_words
 from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.metrics.registry import METRICS
 from monitor.report import words
@@ -234,6 +234,7 @@ def make(asked: PageContext) -> PageContent:
         "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
         "expected": any(trend.expected for trend in trends),
         "before_truth": sentence(e for e in seen.estimates if e.subject == subject),
+        "truths": _truths(seen),
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),
@@ -242,6 +243,13 @@ def make(asked: PageContext) -> PageContent:
         "evidence": lambda: _evidence_table(evidence),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, tables)
+
+
+def _truths(seen: LabelHistory) -> str:
+    """How far the truths of the week shown are known; "" where the source does not say which items have none."""
+    start, (source, label) = seen.week.start, (seen.subject.source, seen.subject.label)
+    found = seen.asked.store.maturities("weekly", source, since=start, until=start).get((start, label))
+    return "" if found is None else maturity_words(found)
 
 
 def _automate_at(seen: LabelHistory) -> float:

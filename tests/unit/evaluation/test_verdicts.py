@@ -50,6 +50,7 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
         (RISE, evidence(streak=False), 1e-9, "unconfirmed", Reason.STREAK_INCOMPLETE),
         (RISE, evidence(adequate=False, streak=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(problem=Reason.REJECTED_ROWS), 1e-9, "not_evaluated", Reason.REJECTED_ROWS),
+        (RISE, evidence(problem=Reason.NOT_MATURE), 1e-9, "not_evaluated", Reason.NOT_MATURE),
         (RISE, evidence(adequate=False), 0.2, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(adequate=False, beyond=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(problem=Reason.NO_BASELINE), None, "not_evaluated", Reason.NO_BASELINE),

@@ -202,6 +202,7 @@ def test_more_rows_are_asked_for_by_a_verdict_and_never_beside_a_confirmed_breac
         (verdict("not_evaluated", reason=Reason.NO_ROWS), "no_outcomes"),
         (verdict("not_evaluated", reason=Reason.NO_BASELINE), "no_baseline"),
         (verdict("not_evaluated", reason=Reason.IN_BASELINE), "in_baseline"),
+        (verdict("not_evaluated", reason=Reason.NOT_MATURE), "not_mature"),
     ],
 )
 def test_each_verdict_asks_for_one_thing(one: Verdict, reason: str) -> None:

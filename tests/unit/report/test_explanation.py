@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.maturity import Maturity
 from monitor.core.records import Comparison, DecisionCheck, Estimate, Interval, Reason, Subject, Verdict, Window
 from monitor.core.rejection_records import Rejection, RejectionCause, Why
 from monitor.evaluation.comparisons import RuleInput, compare, gates
@@ -106,10 +107,14 @@ def judged(rule: Rule, evidence: Comparison, *, others: tuple[float, ...] = (0.3
     return decide(rule, family, rate=0.01, decision_rules=6, revision=REVISION)[0]
 
 
+UNREAD = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS, Reason.NOT_MATURE)
+YOUNG = Maturity(BILLING, WEEK, items=1_000, known=620, expected=0.93, low=0.913, high=0.951, windows=22)
+
+
 def asked(rule: Rule, evidence: Comparison) -> tuple[DecisionCheck, ...]:
     """What comparisons ask before anything is measured, where it leads to the problem of this evidence."""
     problem = evidence.problem
-    unread = problem if problem in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS) else None
+    unread = problem if problem in UNREAD else None
     baseline = None if problem is Reason.NO_BASELINE else BASELINE
     window = replace(WEEK, start=BASELINE.start) if problem is Reason.IN_BASELINE else WEEK
     material = RuleInput(BILLING, window, baseline=baseline, problem=unread)
@@ -260,6 +265,9 @@ KNOWN: dict[str, VerdictContext] = {
     "rejected_rows": known(
         SHORTFALL, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected": MINUS_ONE.detail})
     ),
+    "not_mature": known(
+        SHORTFALL, nothing(Reason.NOT_MATURE, n=620, baseline_version=3, detail={"maturity": YOUNG.detail(0.9)})
+    ),
     "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
     "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
@@ -391,7 +399,7 @@ SMALL = st.floats(1e-9, 1.0)
 def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
     rule = draw(st.sampled_from(RULES))
     problems: list[Reason | None] = [
-        Reason.NO_ROWS, Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS
+        Reason.NO_ROWS, Reason.IN_BASELINE, *UNREAD
     ]  # fmt: skip
     if rule.compares:
         problems += [Reason.NO_BASELINE, *([Reason.SCORES_MOVED] if rule.condition == "increase" else [])]
@@ -416,6 +424,7 @@ def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
 
 STOPS = {
     "accepted": Reason.REJECTED_ROWS,
+    "mature": Reason.NOT_MATURE,
     "rows": Reason.NO_ROWS,
     "outside_baseline": Reason.IN_BASELINE,
     "baseline": Reason.NO_BASELINE,

@@ -1,0 +1,68 @@
+"""Windows that were judged again since truths came late: what is stored of them, and what they may change.
+
+A rule with ``mature`` acts on such a window as on a new one, unless it has judged a newer one of the label. Any other
+rule has acted on the window before, so that it only corrects an open incident of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from monitor.alerting.incidents import IncidentStep, corrected, newest, steps_of
+from monitor.context import Monitor
+from monitor.core.records import Incident, Reason, Verdict
+from monitor.evaluation.evaluate import Evaluated
+from monitor.operations import act as acting
+
+
+def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
+    """Store the new estimates and verdicts of restated windows; those of before stay readable."""
+    for past in chain.from_iterable(part.restated for part in evaluated):
+        now = monitor.clock()
+        monitor.store.keep_former(past.window, past.source, now)
+        monitor.store.save_evaluation(past.window, [past.source], past.estimates, past.verdicts, past.shifts, now)
+        monitor.store.save_maturities(past.maturity, now)
+
+
+def act(monitor: Monitor, evaluated: Sequence[Evaluated], may: Mapping[str, str]) -> None:
+    """Let restated windows change evidence, switches and incidents, oldest first, where the run may act."""
+    for part in evaluated:
+        for past in () if may[part.source] else part.restated:
+            _act_on(monitor, past)
+
+
+def _act_on(monitor: Monitor, past: Evaluated) -> None:
+    waited = {rule.id for rule in monitor.config.rules if rule.mature is not None}
+    later = monitor.store.judged_after(past.window.schedule, past.source, past.window.start)
+    acts = [
+        v for v in past.verdicts
+        if v.rule in waited and v.reason is not Reason.NOT_MATURE and (v.rule, v.subject.label) not in later
+    ]  # fmt: skip
+    ids = {verdict.id for verdict in acts}
+    others = [v for v in past.verdicts if v.id not in ids]
+    acting.take_evidence(monitor, replace(past, verdicts=tuple(others)))
+    acting.switch_source(monitor, past.window, replace(past, verdicts=tuple(acts)), requested=False)
+    _change_incidents(monitor, past, acts, others)
+
+
+def _change_incidents(monitor: Monitor, past: Evaluated, acts: Sequence[Verdict], others: Sequence[Verdict]) -> None:
+    """Open, go on with and resolve by the rules that waited; correct what the others had said of this window."""
+    final = {maturity.subject.label for maturity in past.maturity if maturity.is_final}
+
+    def decided(known: Sequence[Incident]) -> list[IncidentStep]:
+        by_key = newest(known)
+        corrects = [v for v in others if v.outcome in ("ok", "breach") and _counted_last(by_key, v)]
+        steps = steps_of([*acts, *corrects], by_key, monitor.clock())
+        return [corrected(s) if s.verdict is not None and s.verdict.subject.label in final else s for s in steps]
+
+    acting.apply_steps(monitor, past.window, decided)
+
+
+def _counted_last(known: Mapping[str, Incident], verdict: Verdict) -> bool:
+    """Whether an open incident counted the window of a verdict as its last one."""
+    subject = verdict.subject
+    incident = known.get(f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}")
+    open_ = incident is not None and incident.state != "resolved"
+    return open_ and incident is not None and incident.last_window_start == verdict.window.start

@@ -1,0 +1,228 @@
+"""Truths that come late: what a young window says, which rules wait, and what late truths restate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli import app
+from monitor.context import Monitor, Sent
+from monitor.core.records import Delivery, Estimate, Reason, Window
+from monitor.core.windows import SETTLE
+from monitor.core.wording import plain_words
+from monitor.operations.pin_baseline import pin
+from monitor.operations.write_report import report_of
+from monitor.report.document import report_document
+from monitor.report.explanation import VerdictContext, explain, sentences
+from monitor.run import RunResult, run_window
+from tests.fakes.late_truths import LateTruths, late_truths
+from tests.truth.claims import Reader
+from tests.truth.explained import EXPLAINED
+from tests.truth.sentences import VERDICT
+
+YOUNG, NEXT, LAST = 14, 15, 21
+"""The weeks that are judged: two after each other, and one after all their truths have come."""
+MATURE = 0.9
+
+
+class Nowhere:
+    """Slack: every message is there at once."""
+
+    def send(self, delivery: Delivery, _root: Sent | None = None, /) -> Sent:
+        return Sent("C1", delivery.id)
+
+    def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None: ...
+
+    def check(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One way to judge the world, and what each run gave."""
+
+    world: LateTruths
+    way: str
+    mature: float | None
+    results: dict[int, RunResult]
+
+    @contextmanager
+    def opened(self) -> Iterator[Monitor]:
+        with self.world.judged_by(self.way, mature=self.mature) as monitor:
+            yield replace(monitor, sender=Nowhere())
+
+    def run(self, number: int) -> RunResult:
+        self.world.at(self.world.weeks[number].end + SETTLE)
+        with self.opened() as monitor:
+            if not self.results:
+                pin(monitor, self.world.weeks[0], self.world.weeks[7], by="test", reason="test")
+            self.results[number] = run_window(monitor, self.world.weeks[number])
+        return self.results[number]
+
+    def estimates(self) -> list[Estimate]:
+        weeks = {self.world.weeks[number].name for number in (YOUNG, NEXT)}
+        with self.opened() as monitor:
+            found = monitor.store.estimates(schedule="weekly", segments=True)
+        return [e for e in found if e.window.name in weeks]
+
+    def replies(self) -> list[str]:
+        with self.opened() as monitor:
+            found = monitor.store.deliveries()
+        return [str(each.payload) for each in found if each.operation == "reply"]
+
+
+def ece_of(estimates: Iterable[Estimate]) -> dict[str | None, float | None]:
+    return {e.subject.label: e.interval.value for e in estimates if (e.metric, e.where) == ("ece", "all")}
+
+
+def week_of(judged: Judged, number: int) -> Window:
+    return judged.world.weeks[number]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> LateTruths:
+    faults = [0.0] * NEXT + [0.3] * 10
+    return late_truths(tmp_path_factory.mktemp("late"), weeks=LAST + 1, size=500, seed=3, faults=faults)
+
+
+def judged_by(world: LateTruths, way: str, mature: float | None) -> Judged:
+    judged = Judged(world, way, mature, {})
+    for number in (YOUNG, NEXT, LAST):
+        judged.run(number)
+    return judged
+
+
+@pytest.fixture(scope="module")
+def waiting(world: LateTruths) -> Judged:
+    return judged_by(world, "waiting", MATURE)
+
+
+@pytest.fixture(scope="module")
+def hasty(world: LateTruths) -> Judged:
+    return judged_by(world, "hasty", None)
+
+
+def test_a_young_window_says_how_many_truths_are_known_and_rules_wait_for_them(waiting: Judged) -> None:
+    """The share that is expected holds what came in the end."""
+    young = waiting.results[YOUNG]
+    assert {v.reason for part in young.evaluated for v in part.verdicts if v.subject.label} == {Reason.NOT_MATURE}
+    assert not young.actions
+    with waiting.opened() as monitor:
+        start = week_of(waiting, YOUNG).start
+        ends = monitor.store.maturities("weekly", "tickets", since=start, until=start)
+    known = {m.subject.label: m for part in young.evaluated for m in part.maturity}
+    assert set(known) == {None, "access", "billing", "refund"}
+    for label, then in known.items():
+        final = ends[start, label]
+        assert 0.5 < then.share < 0.8
+        assert not then.is_final
+        assert then.low is not None
+        assert then.high is not None
+        assert then.low - 0.01 <= final.share <= then.high + 0.01
+        assert final.is_final
+        assert final.items == then.items
+    (row,) = (row for row in young.document["maturity"] if row["label"] is None)
+    assert (row["items"], row["known"], row["state"]) == (1500, known[None].known, "provisional")
+
+
+def test_what_a_waiting_verdict_says_is_true(waiting: Judged) -> None:
+    reader = Reader(facts=None)
+    for verdict in waiting.results[YOUNG].evaluated[0].verdicts:
+        row = {name: getattr(verdict, name) for name in verdict.__dataclass_fields__}
+        row |= {"source": verdict.subject.source, "label": verdict.subject.label, "population": verdict.where}
+        row |= {"window_name": verdict.window.name, "schedule": "weekly", "reason": verdict.reason.value}
+        VERDICT.read(reader, plain_words(verdict), row)
+        for sentence in list(sentences(explain(VerdictContext(verdict, verdict.rules_revision))))[1:]:
+            EXPLAINED.read(reader, re.sub(r"^  \d+\. ", "", sentence), row)
+    assert [str(claim) for claim in reader.false] == []
+    assert reader.claims["waits for"] >= 6
+
+
+def test_late_truths_restate_a_window_and_what_was_said_before_stays(waiting: Judged) -> None:
+    """The rule that waited finds the fault of the week that has matured, and opens its incident."""
+    assert waiting.results[LAST].document["restated"] == [
+        {"source": "tickets", "window": week_of(waiting, number).name} for number in (YOUNG, NEXT)
+    ]
+    with waiting.opened() as monitor:
+        for number in (YOUNG, NEXT):
+            start = week_of(waiting, number).start
+            now = monitor.store.verdicts(schedule="weekly", window_start=start, rule="shortfall", label="access")
+            ever = monitor.store.verdicts(
+                schedule="weekly", window_start=start, rule="shortfall", label="access", current_only=False
+            )
+            assert [v.outcome for v in now] == [["ok", "breach"][number == NEXT]]
+            assert {v.reason for v in ever} > {Reason.NOT_MATURE}
+            assert all(monitor.store.verdict(v.id).id == v.id for v in ever)
+        opened = [i for i in monitor.store.incidents() if i.rule == "shortfall"]
+        switch = monitor.store.switch("tickets", "access")
+    assert [(i.label, i.opened_window) for i in opened] == [("access", week_of(waiting, NEXT).name)]
+    assert switch.state != "on"
+
+
+@pytest.mark.parametrize("way", ["waiting", "hasty"])
+def test_final_estimates_are_those_of_a_run_with_all_truths(
+    way: str, world: LateTruths, request: pytest.FixtureRequest
+) -> None:
+    judged: Judged = request.getfixturevalue(way)
+    late = Judged(world, "late", None, {})
+    world.at(world.weeks[LAST].end + SETTLE)
+    with late.opened() as monitor:
+        if not monitor.store.baselines():
+            pin(monitor, world.weeks[0], world.weeks[7], by="test", reason="test")
+            for number in (YOUNG, NEXT):
+                run_window(monitor, world.weeks[number], act="never")
+    assert judged.estimates() == late.estimates()
+    assert len(late.estimates()) > 400
+
+
+def test_the_estimates_of_before_can_be_read(hasty: Judged) -> None:
+    young = hasty.results[YOUNG]
+    then = {
+        e.subject.label: e.interval.value
+        for p in young.evaluated
+        for e in p.estimates
+        if (e.metric, e.where) == ("ece", "all")
+    }
+    at = (week_of(hasty, YOUNG).end + timedelta(days=1)).isoformat()
+    arguments = ["history", "--as-of", at, "--format", "json"]
+    found = CliRunner().invoke(app, arguments, env=hasty.world.environment("hasty", None))
+    assert found.exit_code == 0, found.output
+    with hasty.opened() as monitor:
+        former = monitor.store.former_estimates("weekly", week_of(hasty, YOUNG).end + timedelta(days=1))
+    rows = former[week_of(hasty, YOUNG).start, "tickets"]
+    assert ece_of(rows) == then
+    for value in then.values():
+        assert f"{value}" in found.output
+    assert week_of(hasty, NEXT).name not in found.output, "that week was not over then"
+
+
+def test_an_open_incident_is_corrected_by_one_reply(hasty: Judged) -> None:
+    """Rules that do not wait found the fault at once; its numbers are said again when all truths are there."""
+    name = week_of(hasty, NEXT).name
+    corrected = [text for text in hasty.replies() if f"late truths of {name}: still in breach" in text]
+    assert len(corrected) == 1
+    with hasty.opened() as monitor:
+        (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("shortfall", "access"))
+        events = [e.reason for e in monitor.store.incident_events(incident.id)]
+    assert incident.opened_window == name
+    assert events.count("still breaching: late truths gave other numbers") == 1
+    hasty.run(LAST)
+    assert [text for text in hasty.replies() if f"late truths of {name}" in text] == corrected
+
+
+def test_report_and_terminal_show_it(waiting: Judged) -> None:
+    window = week_of(waiting, LAST)
+    with waiting.opened() as monitor:
+        data = report_of(monitor, window)
+        document = report_document(data, [])
+    assert all(label["maturity"]["state"] == "provisional" for label in document["labels"])
+    arguments = ["report", "--week", window.name]
+    shown = CliRunner().invoke(app, arguments, env=waiting.world.environment("waiting", MATURE)).output
+    assert "Label maturity" in shown
+    assert "provisional" in shown
