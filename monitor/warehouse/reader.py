@@ -274,7 +274,8 @@ class Warehouse:
     ) -> Mapping[str | None, tuple[TruthDelays, ...]]:
         """When the truths of the items predicted in some adjacent windows became known, as of ``now``.
 
-        By label, and of all labels together under None; in the order of ``windows``. Raises as :meth:`unresolved` does.
+        By label, and of all labels together under None; in the order of ``windows``. Raises as :meth:`read` does, and
+        ValueError for a source that does not say where rows without a truth are.
         """
         if source.unresolved is None:
             raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
