@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-from benchmarks import costs, gate, growth, labels, race, replay, scan
+from benchmarks import costs, evidently_scale, gate, growth, labels, race, replay, scan
 from benchmarks.checkout import ROOT, commit_of
 from benchmarks.peers import PEERS
 from benchmarks.size import QUICK, Size
@@ -22,7 +22,7 @@ from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh, timed
 
 DOCS = ROOT / "docs" / "scale.md"
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb", "evidently")
 PARTS = {
     "intervals beside peers": race.tables,
     "more rows": growth.tables,
@@ -30,6 +30,7 @@ PARTS = {
     "judging and runs": costs.tables,
     "replay": replay.tables,
     "queries": scan.tables,
+    "drift beside Evidently": evidently_scale.tables,
 }
 
 

@@ -14,6 +14,7 @@ class Size:
     others); ``memory`` too, in processes of their own. Growth: ``grown`` rows a label. Many labels: in ``items``
     items; ``estimated`` of them get every metric. The query: a table of ``table_rows``, asked ``scans`` times. Weeks:
     ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label. Replay: ``replayed`` weeks and their days.
+    Drift: ``drift_rows`` items in the window, and as many in the baseline.
     """
 
     labels: int = 20
@@ -34,6 +35,7 @@ class Size:
     weeks: int = 6
     run_rows: int = 100_000
     replayed: int = 52
+    drift_rows: int = 1_000_000
 
 
 QUICK = Size(
@@ -54,5 +56,6 @@ QUICK = Size(
     weeks=2,
     run_rows=1_000,
     replayed=4,
+    drift_rows=20_000,
 )
 """Small data: does it run, not how fast it is."""

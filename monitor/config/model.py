@@ -118,7 +118,7 @@ class SourceConfig(Later, Strict):
     SHAPE: ClassVar[frozenset[str]] = frozenset(
         {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types", "unresolved"}
     )
-    _ADDED = SHAPE | {"kind", "score", "costs"}
+    _ADDED = SHAPE | {"kind", "score", "costs", "sample_size"}
     OWN_RELATION: ClassVar[str] = ""
     has_truth: ClassVar[bool] = True
     """Whether the relation says what came true; not that of ``unresolved``."""
@@ -141,6 +141,7 @@ class SourceConfig(Later, Strict):
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
     features: tuple[Name, ...] = ()
+    sample_size: Annotated[int, Field(ge=500, le=200_000)] = 5_000
     automate_at: Probability = 0.8
     labels: Mapping[str, LabelConfig] = Field(default_factory=dict)
 

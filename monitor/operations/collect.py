@@ -12,6 +12,7 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, pool
+from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, segment_promises
 from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
 from monitor.core.segment_bytes import SegmentCounts
@@ -31,8 +32,6 @@ from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
-SAMPLE_ROWS = 5_000
-FILE_NAME_BYTES, SHORTENED = 200, 40
 Baselines = Mapping[str | None, Baseline]
 
 
@@ -263,10 +262,15 @@ def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[
         return ()
     if whole.overlaps(window) or not source.reading.rows:
         return ()
+    pinned = {label: baseline.counts for label, baseline in source.data.baselines.items()}
     reference = Window(whole.start, whole.end, f"{whole.first_window}..{whole.last_window}", "weekly")
     try:
-        now = monitor.warehouse.feature_sample(source.data.name, config, window, limit=SAMPLE_ROWS)
-        then = monitor.warehouse.feature_sample(source.data.name, config, reference, limit=SAMPLE_ROWS)
+        now, then = (
+            monitor.warehouse.feature_sample(
+                source.data.name, config, span, limit=config.sample_size, at_least=_most_rows(labels)
+            )
+            for span, labels in ((window, source.data.current.labels), (reference, pinned))
+        )
     except (RelationError, WarehouseFailed) as error:
         # the counts have been read: labels are judged all the same, and the report says what is missing
         return (ShiftResult(Subject(source.data.name, None), window, "features", "*", None, None, 0, 0,
@@ -275,12 +279,14 @@ def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[
     return tuple(feature_drift(source.data.name, window, now, then, html=path))
 
 
+def _most_rows(labels: ByLabel) -> int:
+    """The rows of the largest label: each is another item, but for those that repeat."""
+    return max((counts.rows for label, counts in labels.items() if label is not None), default=0)
+
+
 def report_path(monitor: Monitor, window: Window, source: str) -> Path:
     """Where the drift report of one source and window is kept."""
-    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in source)
-    if len(safe.encode()) > FILE_NAME_BYTES:
-        safe = f"{safe[:SHORTENED]}-{hashlib.sha256(source.encode()).hexdigest()[:8]}"
-    return monitor.settings.report_dir / window.schedule / window.name / f"drift-{safe}.html"
+    return monitor.settings.report_dir / window.schedule / window.name / drift_file(source)
 
 
 def counts_of(

@@ -59,6 +59,10 @@ _WORDS = rf"^[^{_NO_CONTROL}]*[^\s{_NO_CONTROL}][^{_NO_CONTROL}]*$"
 _DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 )
+_DRIFT_POLICY = (  # Evidently's own page: its scripts run in a place of their own, and reach nothing
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _R = ProblemReason
 _SENT = (_R.PATH_INVALID, _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE)
 _ANY = (*_SENT, _R.INTERNAL_ERROR, _R.TOO_BUSY)
@@ -130,6 +134,9 @@ class Backend(Protocol):
 
     def report(self, week: str) -> str:
         """The report of one week as HTML."""
+
+    def drift(self, source: str, week: str) -> str:
+        """The page about a source's feature columns that a run kept. Raises :class:`RequestRefused` where none is."""
 
     def metrics(self) -> str:
         """The newest numbers in Prometheus' text format."""
@@ -710,6 +717,13 @@ async def get_report(request: Request, week: str) -> Response:
     """The report of one week; its own policy is in the page."""
     text = await _made(request, lambda: _backend(request).report(week))
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/drift", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
+async def get_drift(request: Request, source: str, week: str) -> Response:
+    """Evidently's page about the feature columns of a source in one week."""
+    text = await _made(request, lambda: _backend(request).drift(source, week))
+    return HTMLResponse(text, headers={"Cache-Control": "no-store", "Content-Security-Policy": _DRIFT_POLICY})
 
 
 @router.get("/docs", include_in_schema=False, openapi_extra={_SCOPE: _OPEN})

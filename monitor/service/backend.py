@@ -29,7 +29,7 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
-from monitor.core.page_paths import label_path
+from monitor.core.page_paths import drift_file, label_path
 from monitor.core.records import Annotation, Subject, Window
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, last_ready
 from monitor.history.connect import database_file, store_url
@@ -296,6 +296,17 @@ class Service:
                 del self._reports[next(iter(self._reports))]
             self._reports[week] = (monotonic(), text)
         return self._reports[week][1]
+
+    def drift(self, source: str, week: str) -> str:
+        """What a run of the week kept beside its report. Raises RequestRefused where there is none."""
+        window = next((window for window in self._windows() if window.name == week), None)
+        if window is None:
+            raise RequestRefused(_R.UNKNOWN_WEEK)
+        try:
+            folder = self._settings.report_dir / window.schedule / window.name
+            return (folder / drift_file(source)).read_text(encoding="utf-8")
+        except OSError:
+            raise RequestRefused(_R.NOT_FOUND) from None
 
     def metrics(self) -> str:
         """The newest numbers for Prometheus."""

@@ -80,6 +80,8 @@ SEGMENT_VALUES = 200
 """Values of a segment column in one window above which it is left out."""
 COMBINED_VALUES = 40
 """The same where the values of several columns are combined."""
+CANDIDATES = 8
+"""Items by each of the sample's from which it is drawn, or more."""
 SHOWN_LENGTH = 200
 """Characters of a value that stay of an example: enough to find the row, whatever was taken for a label."""
 
@@ -311,19 +313,25 @@ class Warehouse:
             reader = _Reader(connection, name, replace(statements, source=combined), whole=False)
             return reader.by_segment(edges)
 
-    def feature_sample(self, name: str, source: SourceConfig, window: Window, *, limit: int) -> pd.DataFrame:
+    def feature_sample(
+        self, name: str, source: SourceConfig, window: Window, *, limit: int, at_least: int = 0
+    ) -> pd.DataFrame:
         """The ``features`` of at most ``limit`` items of the window, one row an item, the same every time.
 
-        Items are ordered by their md5, computed in the database; of an item's rows the first label's
-        is taken. Columns have the names that the configuration gives them; numbers are floats.
-        Raises as :meth:`read` does.
+        A sample stratified by the label that was predicted, drawn in the database by the md5 of the items; of an
+        item's rows the first label's is taken. ``at_least``: how many items there are at least, where that is known;
+        of very many, only some :data:`CANDIDATES` times the sample are sorted. Columns have the names that the
+        configuration gives them; numbers are floats. Raises as :meth:`read` does.
         """
         import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
         with self._statements(name, source, window, window.end) as (connection, statements):
             if not source.features:
                 return pd.DataFrame()
-            rows = connection.execute(statements.feature_sample(limit)).all()
+            halvings = max(0, (at_least // (CANDIDATES * limit)).bit_length() - 1)
+            rows = connection.execute(statements.feature_sample(limit, halvings)).all()
+            if halvings and len(rows) < limit:  # rows that repeat were taken for items
+                rows = connection.execute(statements.feature_sample(limit)).all()
             frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
         columns = statements.layout.columns
         numbers = [feature for feature in source.features if columns[feature].kind == "number"]

@@ -34,6 +34,7 @@ _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation")
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 _EMPTY: Expression = sa.literal_column("''")
+_HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared
 _LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
@@ -206,15 +207,17 @@ class Statements:
         joined = a.join(b, a.c.item == b.c.item)
         return sa.select(*named, sa.func.count().label("n"), *sums).select_from(joined).group_by(a.c.label, b.c.label)
 
-    def feature_sample(self, limit: int) -> sa.Select[Any]:
-        """The features of at most ``limit`` items, one row each, in the order of the items' md5.
+    def feature_sample(self, limit: int, halvings: int = 0) -> sa.Select[Any]:
+        """The features of ``limit`` items, or of all where there are fewer, one row each, in the order of their md5.
 
-        Of an item's rows the one of the first label is taken, and its latest.
+        They are drawn (:meth:`_stratified`) among the 2 ** -``halvings`` of the items with the smallest md5, so that
+        few are sorted where there are many. Of an item's rows the one of the first label is taken, and its latest.
         """
         rows, by_bytes = self._sound(latest=False, features=True), self.dialect.ordered
-        items = sa.select(rows.c.item).group_by(rows.c.item)
-        order = (by_bytes(self.dialect.md5(rows.c.item)), by_bytes(rows.c.item))
-        chosen = items.order_by(*order).limit(limit).subquery("chosen")
+        if halvings:
+            least = sa.literal(f"{2 ** (_HASH_BITS - halvings):0{_HASH_BITS // 4}x}", sa.Text)
+            rows = sa.select(rows).where(by_bytes(self.dialect.md5(rows.c.item)) < least).subquery("candidates")
+        chosen = self._stratified(rows, limit).subquery("chosen")
         features = [rows.c[_feature_key(index)] for index in range(len(self.source.features))]
         place = self._place(rows, [rows.c.item], [by_bytes(rows.c.label)])
         # IN, not a join: SQLite would scan the rows once per chosen item
@@ -223,6 +226,22 @@ class Statements:
         shown = [ranked.c[_feature_key(index)] for index in range(len(self.source.features))]
         order = (by_bytes(self.dialect.md5(ranked.c.item)), by_bytes(ranked.c.item))
         return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
+
+    def _stratified(self, rows: Subquery, limit: int) -> sa.Select[Any]:
+        """At most ``limit`` of the items of ``rows``, by their md5.
+
+        Each label that was predicted (an item's first one, or none) has the share of them that it has of the items.
+        """
+        by_bytes = self.dialect.ordered
+        label = sa.case((rows.c.predicted == ONE, by_bytes(rows.c.label)))
+        stratum = sa.func.coalesce(sa.func.min(label), _EMPTY).label("stratum")
+        items = sa.select(rows.c.item, stratum).group_by(rows.c.item).subquery("items")
+        order = (by_bytes(items.c.stratum), by_bytes(self.dialect.md5(items.c.item)), by_bytes(items.c.item))
+        place, size = sa.func.row_number().over(order_by=order).label("place"), sa.func.count().over().label("n")
+        placed = sa.select(items.c.item, place, size).subquery("placed")
+        # every (n / limit)-th of them, by whole numbers: those at which place * limit / n reaches the next one
+        few, reached = placed.c.n <= limit, (placed.c.place * limit) % placed.c.n < limit
+        return sa.select(placed.c.item).where(sa.or_(few, reached))
 
     def behind(self, wanted: ExampleQuery, *, latest: bool) -> sa.Select[Any]:
         """(item, label, score, actual, predicted, resolved, segment_0 ...) of rows behind a finding.

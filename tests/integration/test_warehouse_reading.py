@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import md5
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -553,6 +554,27 @@ def test_a_sample_of_features_has_one_row_an_item_and_is_the_same_on_every_engin
     assert samples[0]["body_length"].dtype == np.float64
     assert len(samples) == 2 * len(ENGINES)
     assert all(sample.equals(samples[0]) for sample in samples)
+
+
+def test_a_sample_is_stratified_by_the_predicted_label_and_drawn_among_fewer_where_there_are_many(load: Loader) -> None:
+    rows = [
+        row(f"t{item}", label, score=0.9 if (label == "spam") == (item % 4 > 0) and item % 10 else 0.1)
+        for item in range(400)
+        for label in ("spam", "billing")
+    ]
+    config, samples = source(features=("item",)), []
+    for engine, warehouse in load(rows).items():
+        taken = [int(item[1:]) for item in warehouse.feature_sample("tickets", config, WEEK, limit=40)["item"]]
+        found = Counter("" if item % 10 == 0 else "spam" if item % 4 else "billing" for item in taken)
+        assert found == {"": 4, "billing": 8, "spam": 28}, engine  # a tenth of each
+        few = warehouse.feature_sample("tickets", config, WEEK, limit=5, at_least=400)["item"].tolist()
+        hashes = [md5(item.encode(), usedforsecurity=False).hexdigest() for item in few]
+        assert (len(few), hashes, max(hashes) < "2") == (5, sorted(hashes), True), engine
+        # rows that repeat looked like items: then all items are candidates
+        many = warehouse.feature_sample("tickets", config, WEEK, limit=40, at_least=10**6)["item"]
+        assert many.tolist() == [f"t{item}" for item in taken], engine
+        samples.append((taken, few))
+    assert all(each == samples[0] for each in samples)
 
 
 def test_a_sample_takes_the_features_of_the_first_label_and_of_sound_rows_only(load: Loader) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -213,6 +215,28 @@ def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: Asked) -> No
     assert "0 incidents, 1 under the present threshold of 0.05" in page
     (row,) = rows(asked, f"{address}&csv=replay")
     assert (row["label"], row["present"], row["proposed"]) == ("slipping", "True", "False")
+
+
+def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_page_of_the_columns(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    week_, link = WEEKS[11], f"drift?source=tickets&amp;week={WEEKS[11]}"
+    page = asked.get(f"/label/tickets/steady?week={week_}").text
+    assert re.search(r"(No shift found in|Shift found in \d of) 3 tests", page)
+    assert link not in page
+    assert asked.get(f"/drift?source=tickets&week={week_}").status_code == 404
+    rows = csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={week_}&csv=shifts").text))
+    assert [row["test"] for row in rows] == ["jensen_shannon", "ks", "psi", "wasserstein"]
+    kept = tmp_path / "var" / "reports" / "weekly" / week_ / "drift-tickets.html"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("<p>columns</p>", encoding="utf-8")
+    assert link in asked.get(f"/label/tickets/steady?week={week_}").text
+    found = asked.get(f"/drift?source=tickets&week={week_}")
+    assert (found.status_code, found.text) == (200, "<p>columns</p>")
+    assert found.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
+    for source, name in (("../tickets", week_), ("tickets", "../2026-W30"), ("..", week_)):
+        assert asked.get("/drift?" + urlencode({"source": source, "week": name})).status_code == 404
 
 
 def test_labels_put_together_add_up_and_an_unknown_accuracy_is_left_out() -> None:

@@ -16,11 +16,12 @@ from monitor.config.model import Rule, SourceConfig
 from monitor.core import documents
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts
-from monitor.core.page_paths import label_path
+from monitor.core.page_paths import drift_file, drift_path, label_path
 from monitor.core.records import (
     Estimate,
     Incident,
     Interval,
+    ShiftResult,
     Subject,
     SwitchEvent,
     TimelineEvent,
@@ -30,6 +31,7 @@ from monitor.core.records import (
 )
 from monitor.core.wording import advice, maturity_words, plain_words
 from monitor.evaluation.label_state import SEVERITIES, state_of
+from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.metrics.registry import METRICS
 from monitor.report import words
 from monitor.report.decision_checks import text_of
@@ -48,6 +50,7 @@ from monitor.report.figures.panels import (
 )
 from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend, trend_data
+from monitor.report.shift_words import shift_sentence
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.problems import ProblemReason, RequestRefused
 
@@ -187,6 +190,22 @@ class LabelHistory:
         newest = self.baselines[-1]
         return f"baseline {newest.version} ({newest.first_window} to {newest.last_window})", newest.counts
 
+    @cached_property
+    def shifts(self) -> tuple[list[ShiftResult], list[ShiftFinding]]:
+        """Its shift tests of the week shown, and those that found something in the family of all of its source."""
+        every = self.asked.store.shifts("weekly", self.week.start, self.subject.source)
+        found = findings(every, self.asked.config.evaluation.false_discovery_rate)
+        return (
+            [shift for shift in every if shift.subject == self.subject],
+            [each for each in found if each.result.subject == self.subject],
+        )
+
+    @property
+    def drift(self) -> str:
+        """Where the page about the feature columns of its source is; "" where no run of the week shown kept one."""
+        kept = self.asked.settings.report_dir / "weekly" / self.week.name / drift_file(self.subject.source)
+        return drift_path(self.subject.source, self.week.name) if kept.is_file() else ""
+
     @property
     def automation(self) -> Allowed:
         """Whether it may act now."""
@@ -231,6 +250,8 @@ def make(asked: PageContext) -> PageContent:
         "drawn_reliability": reliability and reliability_svg(reliability, (seen.week.name, name)),
         "drawn_scores": bars and histogram_svg(bars, _automate_at(seen), (seen.week.name, name)),
         "automate_at": _automate_at(seen), "items": f"{label_path(subject.source, subject.label)}",
+        "shifts": seen.shifts[0], "shifted": [found.result for found in seen.shifts[1]],
+        "shift_sentence": shift_sentence(*seen.shifts), "drift": seen.drift,
         "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
         "expected": any(trend.expected for trend in trends),
         "before_truth": sentence(e for e in seen.estimates if e.subject == subject),
@@ -240,7 +261,7 @@ def make(asked: PageContext) -> PageContent:
         "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),
         "reliability": lambda: _bin_table(reliability), "scores": lambda: _bar_table(bars),
         "segments": lambda: _segment_table(seen), "events": lambda: _event_table(events),
-        "evidence": lambda: _evidence_table(evidence),
+        "evidence": lambda: _evidence_table(evidence), "shifts": lambda: _shift_table(seen),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, tables)
 
@@ -418,6 +439,17 @@ def _bar_table(bars: Sequence[ScoreBar]) -> Table:
     return Table(
         ("low", "high", "rows", "hits", "share_in_other"), ((b.low, b.high, b.rows, b.hits, b.other) for b in bars)
     )
+
+
+def _shift_table(seen: LabelHistory) -> Table:
+    head = ("week", "test", "column", "statistic", "p_value", "found", "p_adjusted", "n", "n_baseline")
+    shifts, found = seen.shifts
+    adjusted = {(f.result.test, f.result.column): f.p_adjusted for f in found}
+    rows = ((s, adjusted.get((s.test, s.column))) for s in shifts)
+    return Table(head, (
+        (seen.week.name, s.test, s.column, s.statistic, s.p_value, int(p is not None), p, s.n, s.n_baseline)
+        for s, p in rows
+    ))  # fmt: skip
 
 
 def _segment_table(seen: LabelHistory) -> Table:
