@@ -14,34 +14,35 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.checkout import DOCS, ROOT, commit_of
 from benchmarks.plan import Notebook, gathered, key_of
-from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population, counted
-from benchmarks.sampling import COPIES, Clustered
+from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population
+from benchmarks.sampling import COPIES
 from benchmarks.segments import IN_SEGMENTS, LASTING
 from benchmarks.simulate import durations, measured
 from benchmarks.tables import Table, console, write_between
 from benchmarks.tally import Tally
-from benchmarks.weeks import SOURCE, ByLabel, Open, Rows, Setting, drawn, opened, setting, shipped
+from benchmarks.weeks import SOURCE, Open, Setting, opened, setting, shipped
 from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import CELLS, Counts
+from monitor.core.counts import CELLS, BinCounts, Counts, pool
 from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
 from monitor.core.records import SCORE_BAND
-from monitor.evaluation.comparisons import pooled
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
-from monitor.evaluation.rule_metrics import rows_needed, rows_of
-from monitor.inference.alignment import align, binned
+from monitor.evaluation.rule_metrics import rows_needed
+from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
+from monitor.inference.gaps import stack, with_gaps
 from monitor.inference.levels import decrease_test, law_of
-from monitor.inference.memory import kept_with
+from monitor.inference.maximum import stays_within
+from monitor.inference.maximum_change import Pair
 from monitor.inference.merging import merge_thin
 from monitor.inference.sequential import LONGEST, SIZES, evidence_needed, log_e_values
 from monitor.metrics.registry import METRICS
@@ -57,7 +58,13 @@ MARGIN = 1.5
 NEARLY = math.log(1.5)
 """The same of evidence: a family of fewer labels needs less."""
 COLUMNS = {"channel": 4, "model_version": 2}
+PARTS = math.prod(COLUMNS.values())
+POINTS = 256
+"""Scores that a label has: fewer rows by score to count, and as good a population as any."""
 CLUSTERED = 0.3
+NEARLY_HALF = 0.52
+"""Half, with what rounding may come to."""
+PromisesOf = Mapping[Segment | None, Sequence[Promise]]
 AUC_DECREASE = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
 NOTEBOOK = ROOT / "var" / "quiet.jsonl"
 EFFECTS = ("all", "predicted", "automated")
@@ -86,134 +93,167 @@ def keeping(population: Population) -> Population:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
-    """The rows of some windows: their clusters' ``effects`` (windows, 3) and ``segments`` (codes of rows) by label.
+class Label:
+    """A population by kinds of rows, each a score, and for those that act alone a segment: arrays of shape (K,).
 
-    ``late``: half of a window's truths are known only when the next window is judged.
+    ``cell`` are at most :data:`POINTS` scores, ``part`` numbers the combinations of segments (-1: none known, since
+    nobody asks for it), ``chance`` is the share of a kind in the rows and ``worth`` that of it that comes true.
+    ``cells`` (C,) are the distinct scores, and ``starts`` (C,) the first kind of each.
     """
 
-    rows: ByLabel
-    segments: Mapping[str, Mapping[str, Ints]]
-    effects: Mapping[str, Floats]
-    late: bool = False
-    _counts: dict[tuple[str, int, bool], Counts] = field(default_factory=dict)
-    _spans: dict[tuple[str, int, int], Counts] = field(default_factory=dict)
-    _promised: dict[tuple[str, bool], Mapping[Segment | None, Sequence[Promise]]] = field(default_factory=dict)
-
-    def counts(self, label: str, index: int, *, now: bool) -> Counts:
-        """The counts of one window, as it is judged (``now``) or as it is known a week later."""
-        key = (label, index, now and self.late)
-        if key not in self._counts:
-            whole, *acting = self.effects[label][index].tolist()
-            found = self._of_rows(label, index, index, half=key[2])
-            self._counts[key] = replace(found, design_effect=whole, acting_effects=(acting[0], acting[1]))
-        return self._counts[key]
+    name: str
+    automate_at: float
+    cell: Ints
+    part: Ints
+    chance: Floats
+    worth: Floats
+    cells: Ints
+    starts: Ints
 
     @property
-    def independent(self) -> bool:
-        """Whether no row is a copy of another."""
-        return all(bool((each == 1).all()) for each in self.effects.values())
+    def acts(self) -> Bools:
+        """Which kinds act alone."""
+        return self.part >= 0
 
-    def span(self, label: str, first: int, index: int) -> Counts:
-        """Independent rows of some windows as one sample, the last of them as it is judged."""
-        key = (label, first, index)
-        if key not in self._spans:
-            self._spans[key] = self._of_rows(label, first, index, half=self.late)
-        return self._spans[key]
 
-    def _of_rows(self, label: str, first: int, last: int, *, half: bool) -> Counts:
-        rows = self.rows[label]
-        start, end = rows.starts[last], rows.starts[last + 1]
-        part = slice(rows.starts[first], start + (end - start) // 2 if half else end)
-        return counted(rows.cells[part], rows.outcomes[part], rows.population.automate_at)
+@cache
+def kinds_of(population: Population) -> Label:
+    """The population with only so many scores: the means of equally many of its points."""
+    points = np.array([part.mean() for part in np.array_split(np.sort(population.scores.points()), POINTS)])
+    cells, count = np.unique(np.rint(points * CELLS).astype(np.int64), return_counts=True)
+    acts = cells >= round(population.automate_at * CELLS)
+    repeats = np.where(acts, PARTS, 1)
+    starts = np.cumsum(repeats) - repeats
+    cell = np.repeat(cells, repeats)
+    part = np.where(np.repeat(acts, repeats), np.arange(len(cell)) - np.repeat(starts, repeats), -1)
+    chance = np.repeat(count / repeats, repeats) / POINTS
+    return Label(
+        population.name, population.automate_at, cell, part, chance, population.curve.worth(cell / CELLS), cells, starts
+    )
 
-    def promises(self, label: str, *, now: bool) -> Mapping[Segment | None, Sequence[Promise]]:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Rows and hits of one label by window and kind, both (T, K), and the design effects of its windows (T, 3)."""
+
+    n: Ints
+    hits: Floats
+    effects: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """The labels and, by name, what is known of each window a week later, and ``now``, when it is judged."""
+
+    labels: Mapping[str, Label]
+    whole: Mapping[str, Sums]
+    now: Mapping[str, Sums]
+
+    def of(self, label: str, *, now: bool) -> Sums:
+        """One of both."""
+        return (self.now if now else self.whole)[label]
+
+    def counts(self, label: str, index: int, *, now: bool) -> Counts:
+        """The counts of one window."""
+        sums, made = self.of(label, now=now), self.labels[label]
+        return counts_of(made, sums.n[index], sums.hits[index], sums.effects[index])
+
+    def promises(self, label: str, *, now: bool) -> dict[Segment | None, list[Promise]]:
         """What the rows that act alone promised and kept in each window: of the label (None) and of each segment."""
-        key = (label, now and self.late)
-        if key not in self._promised:
-            self._promised[key] = self._made(label, half=key[1])
-        return self._promised[key]
-
-    def _made(self, label: str, *, half: bool) -> dict[Segment | None, list[Promise]]:
-        rows, windows = self.rows[label], len(self.rows[label].starts) - 1
-        size = np.diff(rows.starts)
-        window = np.repeat(np.arange(windows), size)
-        acts = rows.cells >= round(rows.population.automate_at * CELLS)
-        if half:
-            acts &= np.arange(len(window)) - rows.starts[window] < size[window] // 2
-        effect = np.maximum(self.effects[label][:, 0], self.effects[label][:, 2])
-        own = {column: codes[acts] for column, codes in self.segments[label].items()}
-        window, cells, outcomes = window[acts], rows.cells[acts], rows.outcomes[acts]
-        masks: dict[Segment | None, Bools] = {None: np.ones(len(cells), dtype=bool)}
-        masks |= {(c, str(v)): own[c] == v for c, count in COLUMNS.items() for v in range(count)}
-        masks |= {
-            (SCORE_BAND, name): (cells >= round(low * CELLS)) & ((cells < round(high * CELLS)) | (high >= 1))
-            for name, (low, high) in BANDS.items()
-        }
+        sums, made = self.of(label, now=now), self.labels[label]
+        segments = masks_of(tuple(made.cell.tolist()), tuple(made.part.tolist()))
+        chosen = np.array(list(segments.values()), dtype=np.float64).T
+        n, kept = sums.n @ chosen, sums.hits @ chosen
+        claimed = (sums.n * (made.cell / CELLS)) @ chosen
+        effect = np.maximum(sums.effects[:, 0], sums.effects[:, 2])
+        rows = np.maximum(n, 1.0)
+        found = np.stack([n / effect[:, None], claimed / rows, kept / rows], axis=2)
         return {
-            segment: _promises(window[mask], cells[mask] / CELLS, outcomes[mask], windows, effect)
-            for segment, mask in masks.items()
-            if mask.any()
+            segment: [
+                Promise(round(k), *each) for k, each in zip(n[:, at].tolist(), found[:, at].tolist(), strict=True)
+            ]
+            for at, segment in enumerate(segments)
         }
 
 
-def _promises(window: Ints, score: Floats, outcome: Bools, windows: int, effect: Floats) -> list[Promise]:
-    n = np.bincount(window, minlength=windows)
-    total = np.maximum(n, 1)
-    claimed = np.bincount(window, weights=score, minlength=windows) / total
-    kept = np.bincount(window, weights=outcome, minlength=windows) / total
-    each = zip(n.tolist(), (n / effect).tolist(), claimed.tolist(), kept.tolist(), strict=True)
-    return [Promise(*numbers) for numbers in each]
+@cache
+def masks_of(cell: tuple[int, ...], part: tuple[int, ...]) -> dict[Segment | None, Bools]:
+    """Which kinds of a label each segment has, those that act alone only."""
+    cells, parts = np.array(cell), np.array(part)
+    acts = parts >= 0
+    masks: dict[Segment | None, Bools] = {None: acts}
+    own = dict(zip(COLUMNS, np.unravel_index(np.maximum(parts, 0), tuple(COLUMNS.values())), strict=True))
+    masks |= {(c, str(v)): acts & (own[c] == v) for c, count in COLUMNS.items() for v in range(count)}
+    for name, (low, high) in BANDS.items():
+        band = (cells >= round(low * CELLS)) & ((cells < round(high * CELLS)) | (high >= 1))
+        masks |= {(SCORE_BAND, name): acts & band} if (acts & band).any() else {}
+    return masks
 
 
-Made = Callable[[Sequence[Population], int, int, np.random.Generator], World]
+def counts_of(label: Label, n: Ints, hits: Floats, effects: Floats) -> Counts:
+    """Rows and hits by kind, both (K,), as the warehouse would give them; the classifier says yes from .5 on."""
+    rows, kept = np.add.reduceat(n, label.starts), np.add.reduceat(hits, label.starts)
+    there = rows > 0
+    cell, n, wy = label.cells[there], rows[there], kept[there]
+    score, w = cell / CELLS, n.astype(np.float64)
+    predicted, (whole, *acting) = score >= 0.5, effects.tolist()
+    return Counts(
+        cell=cell, predicted=predicted, automated=predicted & (score >= label.automate_at), n=n, w=w, w2=w,
+        ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score, design_effect=whole,
+        acting_effects=(acting[0], acting[1]),
+    )  # fmt: skip
 
 
-def _as_they_come(labels: Sequence[Population], windows: int, n: int, rng: np.random.Generator) -> World:
-    rows = drawn(labels, windows, n, rng)
-    none = np.ones((windows, len(EFFECTS)))
-    return World(rows, {name: _segments(rng, windows * n) for name in rows}, dict.fromkeys(rows, none))
+def drawn_rows(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Rows and hits of ``n`` rows a window by kind, both of shape (windows, K)."""
+    rows = rng.multinomial(n, label.chance / label.chance.sum(), size=windows)
+    return rows, rng.binomial(rows, label.worth).astype(np.float64)
 
 
-def _late(labels: Sequence[Population], windows: int, n: int, rng: np.random.Generator) -> World:
-    return replace(_as_they_come(labels, windows, n, rng), late=True)
+def _independent(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    found = Sums(*drawn_rows(label, windows, n, rng), np.ones((windows, len(EFFECTS))))
+    return found, found
 
 
-def _clustered(labels: Sequence[Population], windows: int, n: int, rng: np.random.Generator) -> World:
+def _late(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    now, _ = _independent(label, windows, n // 2, rng)
+    later, _ = _independent(label, windows, n - n // 2, rng)
+    return replace(now, n=now.n + later.n, hits=now.hits + later.hits), now
+
+
+def _clustered(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
     """Three rows in ten in clusters of five copies, which have one segment and are known by their cluster."""
     copied = round(CLUSTERED * n / COPIES)
-    single = n - copied * (COPIES - 1)
-    copies = np.tile(np.where(np.arange(single) < copied, COPIES, 1), windows)
-    rows, segments, effects = {}, {}, {}
-    for name, once in drawn(labels, windows, single, rng).items():
-        codes = _segments(rng, windows * single)
-        segments[name] = {column: np.repeat(each, copies) for column, each in codes.items()}
-        cells, outcomes = np.repeat(once.cells, copies), np.repeat(once.outcomes, copies)
-        rows[name] = Rows(once.population, cells, outcomes, np.arange(windows + 1) * n)
-        effects[name] = _effects(once, copies)
-    return World(rows, segments, effects)
+    once, single = drawn_rows(label, windows, copied, rng), drawn_rows(label, windows, n - copied * COPIES, rng)
+    effects = effects_of(label, [(COPIES, *once), (1, *single)])
+    found = Sums(COPIES * once[0] + single[0], COPIES * once[1] + single[1], effects)
+    return found, found
 
 
-def _effects(once: Rows, copies: Ints) -> Floats:
-    """The design effects of all, predicted and automated rows of each window, as the warehouse works them out."""
-    windows = len(once.starts) - 1
-    window = np.repeat(np.arange(windows), np.diff(once.starts))
-    residual, m = once.outcomes - once.cells / CELLS, copies.astype(np.float64)
-    sums = {"aa": (m * residual) ** 2, "aw": m**2 * residual, "cc": m**2, "r": m * residual, "w": m}
-    sums |= {"rr": m * residual**2, "rw": m * residual, "ww": m}
-    found = np.ones((windows, len(EFFECTS)))
-    for place, least in enumerate((0.0, 0.5, once.population.automate_at)):
-        chosen = once.cells >= round(least * CELLS)
-        parts = {name: np.bincount(window[chosen], values[chosen], windows) for name, values in sums.items()}
-        found[:, place] = [design_effect(ClusterSums.of({k: v[at] for k, v in parts.items()})) for at in range(windows)]
-    return found
+def effects_of(label: Label, parts: Sequence[tuple[int, Ints, Floats]]) -> Floats:
+    """The design effects of all, predicted and automated rows of each window, as the warehouse works them out.
+
+    ``parts`` are how many copies there are of each row, and the rows and hits without their copies.
+    """
+    score = label.cell / CELLS
+    found = []
+    for least in (0.0, 0.5, label.automate_at):
+        chosen = (label.cell >= round(least * CELLS)).astype(np.float64)
+        each: list[dict[str, Floats]] = []
+        for m, rows, hits in parts:
+            n, r = rows @ chosen, hits @ chosen - (rows * score) @ chosen
+            squares = (rows * score**2 + hits * (1 - 2 * score)) @ chosen
+            of_clusters = {"aa": m**2 * squares, "aw": m**2 * r, "cc": m**2 * n}
+            each.append({**of_clusters, "r": m * r, "w": m * n, "rr": m * squares, "rw": m * r, "ww": m * n})
+        sums = {name: np.sum([part[name] for part in each], axis=0).tolist() for name in each[0]}
+        windows = range(len(sums["w"]))
+        found.append([design_effect(ClusterSums(**{name: of[at] for name, of in sums.items()})) for at in windows])
+    return np.array(found).T
 
 
-def _segments(rng: np.random.Generator, rows: int) -> dict[str, Ints]:
-    return {column: rng.integers(0, count, rows) for column, count in COLUMNS.items()}
-
-
-WORLDS: dict[str, Made] = {"as they come": _as_they_come, "clusters": _clustered, "late truths": _late}
+Made = Callable[[Label, int, int, np.random.Generator], tuple[Sums, Sums]]
+WORLDS: dict[str, Made] = {"as they come": _independent, "clusters": _clustered, "late truths": _late}
+"""Name -> what is known of the windows of a label in the end, and when each of them is judged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,33 +271,48 @@ class Played:
 
     def together(self, label: str, index: int, depth: int) -> Counts:
         """The counts of so many windows up to one, as a run pools them."""
-        if depth == 1 or not self.world.independent:
-            chain = [self.world.counts(label, index - back, now=back == 0) for back in range(depth)]
-            return pooled(chain)
-        return self.world.span(label, index - depth + 1, index)
+        return pool([self.world.counts(label, index - back, now=back == 0) for back in range(depth)])
 
-    def data(self, index: int) -> SourceData:
-        """What a run of one window sees."""
+    def sums(self, label: str, depth: int) -> tuple[Ints, Floats, Floats]:
+        """Rows and hits by kind, (J, K), and the design effect (J,), of so many windows up to each judged one."""
+        now, whole = self.world.of(label, now=True), self.world.of(label, now=False)
+        back = [(now, np.array(self.judged)), *((whole, np.array(self.judged) - k) for k in range(1, depth))]
+        n, hits = sum(each.n[at] for each, at in back), sum(each.hits[at] for each, at in back)
+        score = self.world.labels[label].cell / CELLS
+        squares = np.array([_squared_residuals(each.n[at], each.hits[at], score) for each, at in back])
+        effects = np.array([each.effects[at, 0] for each, at in back])
+        return n, hits, (effects * squares).sum(axis=0) / squares.sum(axis=0)
+
+    def data(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> SourceData:
+        """What a run of one window sees; ``promises`` are those of all windows by label, whether as judged or not."""
         depth = self.place.config.evaluation.pool_weeks
-        current, *earlier = (self._window(index - back, now=back == 0) for back in range(depth))
-        past = tuple(self._past(at) for at in range(index - 1, index - MEMORY - 1, -1))
+        current, *earlier = (self._window(index - back, promises, now=back == 0) for back in range(depth))
+        past = tuple(self._past(at, promises) for at in range(index - 1, index - MEMORY - 1, -1))
         return SourceData(SOURCE, current, tuple(earlier), baselines=self.place.baselines, past=past)
 
-    def _window(self, index: int, *, now: bool) -> WindowCounts:
-        counts: dict[str | None, Counts] = {name: self.world.counts(name, index, now=now) for name in self.world.rows}
-        return WindowCounts(self.place.windows[index], counts, segments=self._segments(index, now=now))
+    def _window(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool) -> WindowCounts:
+        counts: dict[str | None, Counts] = {name: self.world.counts(name, index, now=now) for name in self.world.labels}
+        return WindowCounts(self.place.windows[index], counts, segments=self._segments(index, promises, now=now))
 
-    def _segments(self, index: int, *, now: bool) -> dict[str | None, dict[Segment, Promises]]:
+    def _segments(
+        self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool
+    ) -> dict[str | None, dict[Segment, Promises]]:
         found: dict[str | None, dict[Segment, Promises]] = {}
-        for name in self.world.rows:
-            every = {s: each[index] for s, each in self.world.promises(name, now=now).items() if s is not None}
+        for name in self.world.labels:
+            every = {s: each[index] for s, each in promises[name, now].items() if s is not None}
             found[name] = {segment: {"automated": each} for segment, each in every.items() if each.rows}
         return found
 
-    def _past(self, index: int) -> PastWindow:
-        whole = {name: self.world.promises(name, now=False)[None][index] for name in self.world.rows}
+    def _past(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> PastWindow:
+        whole = {name: promises[name, False][None][index] for name in self.world.labels}
         labels: dict[str | None, Promises] = {name: {"automated": each} for name, each in whole.items() if each.rows}
-        return PastWindow(self.place.windows[index], labels, segments=self._segments(index, now=False))
+        return PastWindow(self.place.windows[index], labels, segments=self._segments(index, promises, now=False))
+
+
+def _squared_residuals(n: Ints, hits: Floats, score: Floats) -> Floats:
+    """Sum of (y - s - mean)^2 over the rows of each window, (J,)."""
+    rows, r = n.sum(axis=1), (hits - n * score).sum(axis=1)
+    return np.asarray((n * score**2 + hits * (1 - 2 * score)).sum(axis=1) - r**2 / np.maximum(rows, 1))
 
 
 # Which weeks may hold a breach
@@ -266,70 +321,110 @@ class Played:
 def smallest_ps(rule: Rule, played: Played) -> Floats:
     """The smallest p-value that a run could come to, however many windows it pools: shape (labels, judged windows).
 
-    1 where the value is not beyond the threshold, since that is no breach either.
+    1 where the value is not beyond the threshold, since that is no breach either; 0 where scores moved.
     """
     config = played.place.config
     source = config.sources[SOURCE]
-    names = [name for name in played.world.rows if rule.applies_to(SOURCE, name, critical=source.is_critical(name))]
+    names = [name for name in played.world.labels if rule.applies_to(SOURCE, name, critical=source.is_critical(name))]
     found: Floats = np.ones((len(names), len(played.judged)))
     deepest, least = config.evaluation.pool_weeks, rows_needed(rule, config.evaluation)
     for depth in range(1, deepest + 1):
-        samples = {
-            (place, column): rows_of(rule, played.together(name, index, depth))
-            for place, name in enumerate(names)
-            for column, index in enumerate(played.judged)
-        }
-        # a run measures fewer rows than are needed only where no more of them can be had
-        asked = {at: counts for at, counts in samples.items() if depth == deepest or counts.rows >= least}
-        ps = p_values(rule, [(counts, played.place.baselines[names[at[0]]]) for at, counts in asked.items()], config)
-        for at, p in zip(asked, ps, strict=True):
-            found[at] = min(found[at], p)
+        for place, name in enumerate(names):
+            n, hits, effect = played.sums(name, depth)
+            # a run measures fewer rows than are needed only where no more of them can be had
+            enough = n @ _population(rule, played.world.labels[name]) >= (least if depth < deepest else 0)
+            asked = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
+            p = asked(rule, played, name, depth, (n, hits, effect))
+            found[place] = np.minimum(found[place], np.where(enough, p, 1.0))
     return found
 
 
-def p_values(rule: Rule, asked: Sequence[tuple[Counts, Baseline]], config: Config) -> list[float]:
-    """The p-value of each sample beside its baseline, as a run has it; 1 for what cannot be a breach."""
-    if rule.metric not in ("ece", "mce"):
-        return [_plain_p(rule, *each, config) for each in asked]
-    if rule.condition == "increase":
-        aligned = [align(counts, base.counts, base.edges["all"], config.evaluation.bins) for counts, base in asked]
-        usable = [place for place, each in enumerate(aligned) if each.usable]
-        pairs = [(aligned[place].window, aligned[place].baseline) for place in usable]
-        if rule.metric == "ece":
-            ps = ece_increase_ps(pairs, confidence=config.evaluation.confidence)
-        else:
-            ps = mce_increase_ps([(now, then) for pair in pairs for now, then in [merge_thin(pair)]])
-        found = np.ones(len(asked))
-        found[usable] = ps
-        return found.tolist()
-    if rule.metric != "mce":
-        raise ValueError(f"{rule.id}: such a rule was not shipped when this was written")
-    return mce_level_ps([merge_thin((binned(counts, base.edges["all"]),))[0] for counts, base in asked], rule.threshold)
+def _population(rule: Rule, label: Label) -> Ints:
+    """Which kinds the rule is about, as numbers."""
+    return (label.acts if rule.where == "automated" else np.ones(len(label.cell), dtype=bool)).astype(np.int64)
 
 
-def _plain_p(rule: Rule, counts: Counts, base: Baseline, config: Config) -> float:
-    metric = str(rule.metric)
-    value = _point(metric, counts)
-    if value is None:
-        return 1.0
+def _binned_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Ints, Floats, Floats]) -> Floats:
+    """The p-values of a rule on ECE or MCE for each judged window, (J,), in the bins of the baseline."""
+    base, evaluation = played.place.baselines[name], played.place.config.evaluation
+    then = binned(base.counts, base.edges["all"])
+    tables, moved = tables_of(played, name, depth)
+    if rule.condition != "increase":
+        merged = [merge_thin((now,))[0] for now in tables]
+        return np.where(moved > MOVED_SHARE, 0.0, mce_level_ps(merged, rule.threshold))
+    found = np.ones(len(tables))
+    pairs: list[Pair] = [(now, then) for now in tables]
+    if rule.metric == "ece":
+        found = np.array(ece_increase_ps(pairs, confidence=evaluation.confidence))
+    else:
+        pairs = [(now, then) for pair in pairs for now, then in [merge_thin(pair)]]
+        near = np.flatnonzero(_mce_is_beyond([now for now, _ in pairs], rule.threshold))
+        found[near] = mce_increase_ps([pairs[at] for at in near])
+    return np.where(moved > MOVED_SHARE, 0.0, found)
+
+
+@lru_cache(maxsize=128)  # three rules ask for the same bins of twenty labels at four depths
+def tables_of(played: Played, name: str, depth: int) -> tuple[list[BinCounts], Floats]:
+    """The bins of a label in each judged window, and the share of rows in bins whose mean score is elsewhere, (J,).
+
+    Beyond a fifth of them a run makes other bins.
+    """
+    label, base = played.world.labels[name], played.place.baselines[name]
+    (n, hits, effect), upper = played.sums(name, depth), np.asarray(base.edges["all"], dtype=np.int64)
+    index = np.minimum(np.searchsorted(upper, label.cell, side="left"), len(upper) - 1)
+    chosen = (index[:, None] == np.arange(len(upper))).astype(np.float64)
+    rows, ws, wy = n @ chosen, (n * (label.cell / CELLS)) @ chosen, hits @ chosen
+    each = zip(rows.astype(np.int64), rows, ws, wy, rows / effect[:, None], strict=True)
+    then = binned(base.counts, base.edges["all"])
+    elsewhere = (then.n == 0) | (np.abs(ws / np.maximum(rows, 1) - then.score) > MOVED_BY)
+    return [BinCounts(upper, *one) for one in each], (rows * elsewhere).sum(axis=1) / np.maximum(rows.sum(axis=1), 1)
+
+
+def _mce_is_beyond(merged: Sequence[BinCounts], threshold: float) -> Bools:
+    """Whether the debiased MCE may be above the threshold: a larger one in the baseline makes the rise smaller still.
+
+    It is where gaps shrunk to this error would show the largest gap that was seen in less than half of all samples.
+    """
+    tables = stack(merged)
+    largest = np.abs(tables.gap).max(axis=1)
+    gap = np.maximum(np.abs(tables.gap) - np.maximum(largest - threshold, 0.0)[:, None], 0.0)
+    within = stays_within(largest[:, None], tables.n, tables.score, with_gaps(tables, gap))
+    shown = 1 - np.where(tables.share > 0, within, 1.0).prod(axis=1)
+    return np.asarray((largest > threshold) & (shown < NEARLY_HALF))
+
+
+def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Ints, Floats, Floats]) -> Floats:
+    """The p-values of another rule for each judged window, (J,): 1 where the value is not beyond the threshold."""
+    base, evaluation, found = played.place.baselines[name], played.place.config.evaluation, np.ones(len(played.judged))
+    value = _values(str(rule.metric), played.world.labels[name], *sums[:2])
+    level, upwards = rule.threshold, rule.condition == "above"
     if rule.condition == "decrease":
-        before = kept_with(base.counts, ("point", metric), lambda: _point(metric, base.counts))
-        if before is None or before - value < rule.threshold - 1e-9:
-            return 1.0
-        return decrease_test(metric, counts, base.counts, config.evaluation.confidence).p_value or 0.0
-    if (value - rule.threshold) * (1 if rule.condition == "above" else -1) < -1e-9:
-        return 1.0
-    law = law_of(metric, counts)
-    return 1.0 if law is None else law.p_value(rule.threshold, "below" if rule.condition == "below" else "above")
+        level = (METRICS[str(rule.metric)].point(base.counts) or 0.0) - rule.threshold
+    beyond = np.isfinite(value) & ((value > level - 1e-9) if upwards else (value < level + 1e-9))
+    for place in np.flatnonzero(beyond):
+        counts = played.together(name, played.judged[place], depth).where(rule.where)
+        if rule.condition == "decrease":
+            found[place] = decrease_test(str(rule.metric), counts, base.counts, evaluation.confidence).p_value or 0.0
+        else:
+            law = law_of(str(rule.metric), counts)
+            found[place] = 1.0 if law is None else law.p_value(level, "above" if upwards else "below")
+    return found
 
 
-def _point(metric: str, counts: Counts) -> float | None:
-    """A metric's value; of an area by a shorter way than the run's, since this is asked of every week."""
-    if metric != "roc_auc":
-        return METRICS[metric].point(counts) if counts.rows else None
-    hits, misses = counts.wy, counts.w - counts.wy  # by cell, in the order of scores
-    pairs = float(hits.sum() * misses.sum())
-    return float((hits * (np.cumsum(misses) - misses / 2)).sum()) / pairs if pairs > 0 else None
+def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
+    """A metric's value in each judged window, (J,); NaN where it has none."""
+    score, misses = label.cell / CELLS, n - hits
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if metric == "shortfall":
+            return np.asarray(((n * score - hits) @ label.acts) / (n @ label.acts))
+        if metric == "false_negative_rate":
+            return np.asarray(hits @ (score < 0.5) / hits.sum(axis=1))
+        if metric == "roc_auc":
+            # kinds of one score are tied: by score, in its order
+            kept, lost = (np.add.reduceat(each, label.starts, axis=1) for each in (hits, misses))
+            pairs = kept.sum(axis=1) * lost.sum(axis=1)
+            return np.asarray((kept * (np.cumsum(lost, axis=1) - lost / 2)).sum(axis=1) / pairs)
+    raise ValueError(f"{metric}: no rule on it was shipped when this was written")
 
 
 def may_breach(rule: Rule, played: Played) -> Bools:
@@ -343,7 +438,7 @@ def may_breach(rule: Rule, played: Played) -> Bools:
 
 def _may_accumulate(rule: Rule, played: Played) -> Bools:
     """From evidence of all windows, neither capped nor cut off after a year: that is never smaller than a run's."""
-    labels = np.array([_evidence(rule, played.world, name) for name in played.world.rows])[:, list(played.judged)]
+    labels = np.array([_evidence(rule, played.world, name) for name in played.world.labels])[:, list(played.judged)]
     found = [evidence_needed(each, rule.average_run_length) - NEARLY <= each.max() for each in labels.T]
     return np.array(found)
 
@@ -385,27 +480,41 @@ def incidents_of(played: Played, *, every_week: bool = False) -> Counter[str]:
     possible = np.any([may_breach(rule, played) for rule in rules], axis=0) if not every_week else None
     open_now: Open = {}
     found: Counter[str] = Counter()
+    promises: dict[tuple[str, bool], PromisesOf] = {}
     for place, index in enumerate(played.judged):
         if possible is None or possible[place] or any(each.state != "resolved" for each in open_now.values()):
-            data = played.data(index)
+            promises = promises or {
+                (name, now): played.world.promises(name, now=now)
+                for name in played.world.labels
+                for now in (False, True)
+            }
+            data = played.data(index, promises)
             verdicts = [v for rule in rules for v in verdicts_of(rule, data, config, (), outcomes_only=True)]
             found += opened(verdicts, open_now)
     return found
 
 
+@cache
+def _windows(n: int, weeks: int) -> Setting:
+    """The windows and spans of baselines at so many rows; the baselines themselves are drawn anew for every year."""
+    return setting(LABELS, n, MEMORY + weeks, np.random.default_rng(SEED))
+
+
 def played_year(labels: Sequence[Population], world: str, n: int, weeks: int, rng: np.random.Generator) -> Played:
     """A year of these labels in one of the worlds, with a year before it."""
-    place = setting(labels, n, MEMORY + weeks, rng)
-    baselines = dict(place.baselines)
-    if world == "clusters":
-        baselines = {name: _clustered_baseline(each, labels, rng) for name, each in baselines.items()}
-    place = replace(place, config=every_rule(), baselines=baselines)
-    return Played(place, WORLDS[world](labels, MEMORY + weeks, n, rng), MEMORY)
+    place, made = _windows(n, weeks), WORLDS[world]
+    kinds = {label.name: kinds_of(label) for label in labels}
+    both = {name: made(kind, MEMORY + weeks, n, rng) for name, kind in kinds.items()}
+    baselines: dict[str | None, Baseline] = {
+        name: _pinned(place.baselines[name], kind, made, rng) for name, kind in kinds.items()
+    }
+    found = World(kinds, {name: each[0] for name, each in both.items()}, {name: each[1] for name, each in both.items()})
+    return Played(replace(place, config=every_rule(), baselines=baselines), found, MEMORY)
 
 
-def _clustered_baseline(base: Baseline, labels: Sequence[Population], rng: np.random.Generator) -> Baseline:
-    label = next(each for each in labels if each.name == base.label)
-    counts = Clustered(CLUSTERED, known=True).draw(label, rng, base.counts.rows)
+def _pinned(base: Baseline, label: Label, made: Made, rng: np.random.Generator) -> Baseline:
+    whole, _ = made(label, 1, base.counts.rows, rng)
+    counts = counts_of(label, whole.n[0], whole.hits[0], whole.effects[0])
     return replace(base, counts=counts, edges=edges_of(counts, shipped().evaluation))
 
 

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.cluster_sums import sums_of_rows
 from benchmarks.populations import LABELS, Population, less_precise
-from benchmarks.quiet import ACCEPTED, MEMORY, WORLDS, Played, every_rule, incidents_of, keeping, main, played_year
+from benchmarks.quiet import (
+    ACCEPTED,
+    MEMORY,
+    WORLDS,
+    Played,
+    Sums,
+    drawn_rows,
+    effects_of,
+    every_rule,
+    incidents_of,
+    keeping,
+    kinds_of,
+    main,
+    played_year,
+)
 from monitor.core.counts import CELLS
 from monitor.core.promises import promises_of
+from monitor.inference.dependence import design_effect
+
+NAMES = ("n", "hits", "effects")
 
 
 def troubled(world: str, precision: float, n: int, weeks: int) -> Played:
     """Some labels of which one gets worse with the first judged week."""
     labels = [keeping(label) for label in LABELS[:5]]
     before = played_year(labels, world, n, weeks, np.random.default_rng(7))
-    worse = [less_precise(labels[0], precision, 0.8), *labels[1:]]
-    after = played_year(worse, world, n, weeks, np.random.default_rng(7))
-    name, start = labels[0].name, MEMORY * n
-    mixed = {
-        each: replace(rows, outcomes=np.concatenate([rows.outcomes[:start], after.world.rows[each].outcomes[start:]]))
-        for each, rows in before.world.rows.items()
-    }
-    assert not np.array_equal(mixed[name].outcomes, before.world.rows[name].outcomes)
-    return replace(before, world=replace(before.world, rows=mixed, _counts={}, _spans={}, _promised={}))
+    worse = kinds_of(less_precise(labels[0], precision, 0.8))
+    late = WORLDS[world](worse, MEMORY + weeks, n, np.random.default_rng(8))
+
+    def changed(known: Mapping[str, Sums], after: Sums) -> dict[str, Sums]:
+        mine = known[worse.name]
+        parts = {each: np.concatenate([getattr(mine, each)[:MEMORY], getattr(after, each)[MEMORY:]]) for each in NAMES}
+        return {**known, worse.name: Sums(**parts)}
+
+    known = before.world
+    return replace(before, world=replace(known, whole=changed(known.whole, late[0]), now=changed(known.now, late[1])))
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -38,19 +58,41 @@ def test_weeks_that_are_passed_over_would_have_opened_nothing(world: str) -> Non
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_promises_are_those_of_the_counts(world: str) -> None:
+def test_promises_and_sums_are_those_of_the_counts(world: str) -> None:
     played = played_year([keeping(LABELS[1])], world, 400, 1, np.random.default_rng(3))
     name = LABELS[1].name
     counts = played.world.counts(name, MEMORY, now=True)
     found = played.world.promises(name, now=True)
-    want = promises_of(counts)["automated"]
-    got = found[None][MEMORY]
+    want, got = promises_of(counts)["automated"], found[None][MEMORY]
     assert (got.rows, got.effective, got.promised, got.kept) == pytest.approx(
         (want.rows, want.effective, want.promised, want.kept)
     )
     assert sum(each[MEMORY].rows for part, each in found.items() if part and part[0] == "channel") == want.rows
     assert (counts.design_effect > 1) == (world == "clusters")
     assert counts.rows == (200 if world == "late truths" else 400)
+    n, hits, effect = played.sums(name, 3)
+    pooled = played.together(name, MEMORY, 3)
+    assert (int(n[0].sum()), float(hits[0].sum())) == (pooled.rows, pooled.positives)
+    assert float(effect[0]) == pytest.approx(pooled.design_effect)
+
+
+def test_design_effects_are_those_of_the_rows() -> None:
+    label = kinds_of(keeping(LABELS[1]))
+    one = np.random.default_rng(5)
+    copied, single = drawn_rows(label, 1, 60, one), drawn_rows(label, 1, 100, one)
+    rows = [
+        (cell / CELLS, place < hits, (m, kind, place))
+        for m, (n, kept) in ((5, copied), (1, single))
+        for kind, (cell, count, hits) in enumerate(
+            zip(label.cell.tolist(), n[0].tolist(), kept[0].tolist(), strict=True)
+        )
+        for place in range(count)
+        for _ in range(m)
+    ]
+    score, outcome, keys = zip(*rows, strict=True)
+    cluster = np.unique(np.array(keys), axis=0, return_inverse=True)[1].reshape(-1)
+    (found,) = effects_of(label, [(5, *copied), (1, *single)])
+    assert found[0] == pytest.approx(design_effect(sums_of_rows(score, outcome, cluster)))
 
 
 @pytest.mark.parametrize("label", LABELS, ids=lambda label: label.name)
