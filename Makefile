@@ -52,7 +52,7 @@ test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(ENGINE_TESTS)
 	$(BIN)/python -m pytest tests/engines
 
-ENGINE_TESTS := $(addprefix tests/integration/test_,warehouse_reading.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py)
+ENGINE_TESTS := $(addprefix tests/integration/test_,warehouse_reading.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)

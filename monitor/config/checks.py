@@ -244,6 +244,9 @@ def _keys_of_expected(document: Document) -> Found:
         name, only = str(document.get(*path, "metric")), document.get(*path, "match", "source")
         if name not in EXPECTED:
             continue
+        if document.get(*path, "mature") is not None:
+            summary = f"{name} is an estimate made before the truth is known: it waits for none"
+            yield document.problem("CAL024", (*path, "mature"), summary, "no mature", at_key=True)
         if document.get(*path, "condition") in ("increase", "decrease"):
             summary = f"{name} is compared with a threshold: no baseline has rows without a truth"
             yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or condition: below")

@@ -1,11 +1,14 @@
-"""Truths that come late: what a young window says, which rules wait, and what late truths restate."""
+"""Truths that come late: what a young window says, which rules wait, and what late truths restate.
+
+One world, judged in two ways and once late by the whole program: a dozen runs, which take some seconds.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +19,7 @@ from monitor.cli import app
 from monitor.context import Monitor, Sent
 from monitor.core.records import Delivery, Estimate, Reason, Window
 from monitor.core.windows import SETTLE
-from monitor.core.wording import plain_words
+from monitor.core.wording import maturity_words, plain_words
 from monitor.operations.pin_baseline import pin
 from monitor.operations.write_report import report_of
 from monitor.report.document import report_document
@@ -25,7 +28,8 @@ from monitor.run import RunResult, run_window
 from tests.fakes.late_truths import LateTruths, late_truths
 from tests.truth.claims import Reader
 from tests.truth.explained import EXPLAINED
-from tests.truth.sentences import VERDICT
+from tests.truth.messages import NEWS
+from tests.truth.sentences import MATURITY, VERDICT
 
 YOUNG, NEXT, LAST = 14, 15, 21
 """The weeks that are judged: two after each other, and one after all their truths have come."""
@@ -210,7 +214,12 @@ def test_an_open_incident_is_corrected_by_one_reply(hasty: Judged) -> None:
     with hasty.opened() as monitor:
         (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("shortfall", "access"))
         events = [e.reason for e in monitor.store.incident_events(incident.id)]
+        now = monitor.store.verdict(incident.last_verdict)
     assert incident.opened_window == name
+    reader = Reader(facts=None)
+    (words,) = set(re.findall(r"late truths of \S+: still in breach, with other numbers", corrected[0]))
+    NEWS.read(reader, words, (asdict(incident), {"outcome": now.outcome, "window_name": name}))
+    assert reader.false == []
     assert events.count("still breaching: late truths gave other numbers") == 1
     hasty.run(LAST)
     assert [text for text in hasty.replies() if f"late truths of {name}" in text] == corrected
@@ -222,6 +231,12 @@ def test_report_and_terminal_show_it(waiting: Judged) -> None:
         data = report_of(monitor, window)
         document = report_document(data, [])
     assert all(label["maturity"]["state"] == "provisional" for label in document["labels"])
+    reader = Reader(facts=None)
+    for report in data.subjects:
+        assert report.maturity is not None
+        MATURITY.read(reader, maturity_words(report.maturity), asdict(report.maturity))
+    assert [str(claim) for claim in reader.false] == []
+    assert reader.claims["state"] == 4
     arguments = ["report", "--week", window.name]
     shown = CliRunner().invoke(app, arguments, env=waiting.world.environment("waiting", MATURE)).output
     assert "Label maturity" in shown

@@ -784,6 +784,12 @@ def _news_breach(reader: Reader, text: str, of: Any) -> None:
     _outcome(reader, text, of, "breach")
 
 
+@NEWS.add(rf"late truths of (?P<window>{WEEK}): still in breach, with other numbers")
+def _news_corrected(reader: Reader, text: str, of: Any, window: str) -> None:
+    _outcome(reader, text, of, "breach")
+    reader.equal("window", text, window, of[1] and of[1]["window_name"])
+
+
 @NEWS.add(r"still in breach, acknowledged by (?P<who>.+)")
 def _news_acknowledged(reader: Reader, text: str, of: Any, who: str) -> None:
     _outcome(reader, text, of, "breach")

@@ -307,6 +307,28 @@ def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None
         reader.unknown(f"why not judged: {text}")
 
 
+# --- how far truths are known
+
+MATURITY = Grammar("how far truths are known")
+
+
+@MATURITY.add(
+    rf"(?P<share>{NUMBER})% of (?P<items>{NUMBER}) items have their truth; "
+    rf"(?:how many will is not known|(?P<low>{NUMBER})%(?: to (?P<high>{NUMBER})%)? are expected in the end):"
+    r" (?P<state>final|provisional)"
+)
+def _known(reader: Reader, text: str, row: Row, share: str, items: str, state: str, **limits: str | None) -> None:
+    """``row`` is one of the table maturities. Final: 99.5% of what may be expected at most, or older than all delays."""
+    reader.number("items", text, items, row["items"])
+    reader.number("share with a truth", text, share, row["known"] / row["items"], scale=100)
+    reader.number("expected at least", text, limits["low"], row["low"], scale=100)
+    reader.number("expected at most", text, limits["high"], row["high"], scale=100)
+    reader.equal("what is expected", text, limits["low"] is None, row["low"] is None)
+    most = 1.0 if row["high"] is None else row["high"]
+    final = row["over"] or row["known"] / row["items"] >= 0.995 * most
+    reader.equal("state", text, state, "final" if final else "provisional")
+
+
 # --- the state of a label
 
 _CLAUSES = re.compile(

@@ -14,6 +14,7 @@ from monitor.alerting.incidents import (
     RECALL,
     IncidentStep,
     acknowledge,
+    corrected,
     decide,
     event_of,
     newest,
@@ -65,6 +66,32 @@ def test_the_next_breach_continues_the_incident():
     assert decision.incident is not None
     assert (decision.incident.breaches, decision.incident.last_verdict) == (2, "v1")
     assert (decision.incident.id, decision.incident.first_verdict) == (opened().id, "v0")
+
+
+def test_an_incident_that_waits_for_truths_stays_open_and_says_nothing():
+    waiting = replace(verdict("not_evaluated", 1), reason=Reason.NOT_MATURE)
+    decision = decide(waiting, opened(), NOW)
+    assert (decision.kind, decision.reason) == ("nothing", "waits for truths: stays open")
+    assert IncidentStep(decision, waiting).is_quiet
+
+
+def test_late_truths_correct_an_open_incident_once():
+    """Only the window that it counted last, on other rows, and while it is open."""
+    again = verdict("breach", id="v0-again")
+    step = IncidentStep(decide(again, opened(), NOW), again)
+    after = corrected(step)
+    assert (after.decision.kind, after.decision.reason) == (
+        "continue",
+        "still breaching: late truths gave other numbers",
+    )
+    assert after.decision.incident is not None
+    assert (after.decision.incident.last_verdict, after.decision.incident.breaches) == ("v0-again", 1)
+    assert after.decision.incident.version == 2
+    same = IncidentStep(decide(verdict("breach"), opened(), NOW), verdict("breach"))
+    other = IncidentStep(decide(verdict("breach", 1), opened(), NOW), verdict("breach", 1))
+    assert (corrected(same), corrected(other)) == (same, other)
+    done = IncidentStep(decide(again, after.decision.incident, NOW), again)
+    assert corrected(done) == done
 
 
 def test_ok_resolves_it_and_names_the_window():

@@ -456,6 +456,14 @@ def test_the_first_good_window_turns_on_where_the_configuration_says_so():
     assert run(NEVER, OK, BREACH, automation=FIRST_OK).after.state == "off"
 
 
+def test_rules_that_wait_for_truths_turn_nothing_off_and_renew_no_lease():
+    """Where another rule could not be judged for another reason, what the configuration says holds."""
+    waiting = replace(verdict("not_evaluated"), reason=Reason.NOT_MATURE)
+    found = run(ON, waiting, automation=DISABLE)
+    assert (found.after, found.event, found.reason) == (ON, None, "waits for truths: the lease is not renewed")
+    assert run(ON, waiting, verdict("not_evaluated", rule="other"), automation=DISABLE).after.state == "off"
+
+
 def test_what_a_run_turned_off_stays_off_until_somebody_enables_it():
     decision = run(OFF_BY_RUN, OK)
     assert (decision.after, decision.event, decision.reason) == (OFF_BY_RUN, None, "off until an operator enables")
