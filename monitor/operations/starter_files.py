@@ -38,6 +38,18 @@ STARTER_RULES = (
         "severity: critical, actions: [slack, disable_automation]",
     ),
     StarterRule(
+        "lasting-shortfall",
+        "The same over up to a year: evidence adds up week by week, so that smaller and rarer faults are found.",
+        "metric: shortfall, where: automated, condition: accumulated, threshold: 0.02, min_samples: 30, "
+        "schedule: weekly, severity: warning, actions: [slack]",
+    ),
+    StarterRule(
+        "lasting-segments",
+        "The same of each part of a label's rows: one channel, one language, the highest scores.",
+        "metric: shortfall, where: automated, condition: accumulated, threshold: 0.02, scope: segments, "
+        "segments: all, min_samples: 30, schedule: weekly, severity: warning, actions: [slack]",
+    ),
+    StarterRule(
         "source-shortfall",
         "The same of all labels together: seen where each label by itself has too few rows.",
         "metric: shortfall, where: automated, scope: source, condition: above, threshold: 0.05, min_samples: 30, "
@@ -66,6 +78,11 @@ STARTER_RULES = (
         "ece-increase",
         "Calibration of a label got worse than in its baseline.",
         "metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]",
+    ),
+    StarterRule(
+        "auc-decrease",
+        "Scores separate right from wrong worse than in the baseline.",
+        "metric: roc_auc, condition: decrease, threshold: 0.03, schedule: weekly, severity: warning, actions: [slack]",
     ),
     StarterRule(
         "score-shift",
