@@ -83,7 +83,8 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
         if store and reread:
             restated = _restated(monitor, window, name, baselines, known)
         reading, current = read(monitor, window, name, baselines, store=store, whole=True)
-        earlier = _earlier(monitor, window, name, baselines, store=store, reread=reread)
+        read_again = any(each.data.current.window.end == window.start for each in restated)
+        earlier = _earlier(monitor, window, name, baselines, store=store, reread=reread and not read_again)
     except (RelationError, WarehouseFailed) as error:
         problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
         if store:

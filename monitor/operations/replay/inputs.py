@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from monitor.config.model import Config, SourceConfig
 from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
+from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Promises, Segment, promises_of, segment_promises
 from monitor.core.records import Reason, Verdict, Where, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
@@ -26,13 +27,14 @@ class KnownWindow:
     """What the history holds of one window: the reading, and the windows before it up to the first gap.
 
     ``past`` are the promises of the windows before it, newest first, by the present file and by the proposed one: it
-    is empty where no rule of a file accumulates evidence.
+    is empty where no rule of a file accumulates evidence; ``maturity`` is how far truths are known now.
     """
 
     window: Window
     reading: StoredReading | None
     earlier: tuple[WindowCounts, ...]
     past: tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]] = ((), ())
+    maturity: Mapping[str | None, Maturity] = field(default_factory=dict)
 
 
 def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
@@ -43,6 +45,7 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
     asked = any(config.counts_segments(part.schedule) for config in files)
     kept: deque[WindowCounts | None] = deque(maxlen=deepest)
     memory = _Memory(plan, part)
+    waits = any(rule.mature is not None for config in files for rule in config.rules_for(part.schedule))
     for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
         known = _counts(window, history.load_reading(part.schedule, window.start, part.source, segment_counts=asked))
         kept.append(known)
@@ -51,7 +54,9 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
         reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=asked)
         unbroken = takewhile(lambda counts: counts is not None, reversed(kept))
         earlier = tuple(counts for counts in unbroken if counts is not None)
-        yield KnownWindow(window, reading, earlier, memory.newest_first)
+        truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
+        maturity = {label: found for (_, label), found in truths.items()}
+        yield KnownWindow(window, reading, earlier, memory.newest_first, maturity)
         known = _counts(window, reading)
         kept.append(known)
         memory.add(known)
@@ -177,7 +182,8 @@ def data_of(
 ) -> SourceData:
     """What a run would have judged; labels that were judged then stay, also where no row of them is left."""
     judged = frozenset(v.subject.label for v in given if v.subject.label is not None)
-    current = _counts(known.window, known.reading)
+    read = _counts(known.window, known.reading)
+    current = None if read is None else replace(read, maturity=known.maturity)
     problem = None if known.reading is None or current is not None else Reason(known.reading.state)
     return SourceData(
         part.source, current or WindowCounts(known.window), known.earlier, baselines=baselines, problem=problem,
