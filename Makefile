@@ -72,6 +72,8 @@ simulate: install ## the statistical study: coverage, false alarms, power (up to
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.accumulated $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.segments $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quiet $(filter --quick --resume --write-docs,$(OPTIONS))
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds $(filter --quick --write-docs,$(OPTIONS))
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.families $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
 
 # OPTIONS="--quick": a look in a minute; "--write-docs": into docs/scale.md and docs/gate.md.

@@ -32,7 +32,7 @@ QUIET_WEEKS = 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tests:
+class WeekTests:
     """The p-values of one week by rule and label, shape (R, L), NaN where there was no test; ``rules`` share the rate.
 
     ``beyond`` says where the value is beyond the threshold, without which nothing is a breach.
@@ -43,11 +43,11 @@ class Tests:
     rules: int
 
 
-Method = Callable[[Tests, float], Bools]
+Method = Callable[[WeekTests, float], Bools]
 """(tests, rate) -> which of them are significant, shape (R, L)."""
 
 
-def present(tests: Tests, rate: float) -> Bools:
+def present(tests: WeekTests, rate: float) -> Bools:
     """Benjamini and Hochberg over the labels of each rule, times the number of rules: as runs decide."""
     found = np.zeros(tests.p.shape, dtype=bool)
     for row, p in enumerate(tests.p):
@@ -56,12 +56,12 @@ def present(tests: Tests, rate: float) -> Bools:
     return found
 
 
-def bonferroni(tests: Tests, rate: float) -> Bools:
+def bonferroni(tests: WeekTests, rate: float) -> Bools:
     """Every p-value times labels and rules."""
     return np.asarray(_scaled(tests) < rate)
 
 
-def weighted_joint(tests: Tests, rate: float) -> Bools:
+def weighted_joint(tests: WeekTests, rate: float) -> Bools:
     """One family of all rules and labels, a rule on few labels weighing more (Genovese, Roeder & Wasserman 2006).
 
     Weights are such that whatever the present method finds is found.
@@ -72,7 +72,7 @@ def weighted_joint(tests: Tests, rate: float) -> Bools:
     return np.asarray(scaled <= (ordered[steps[-1]] if len(steps) else -1.0))
 
 
-def labels_first(tests: Tests, rate: float) -> Bools:
+def labels_first(tests: WeekTests, rate: float) -> Bools:
     """Simes over the rules of each label, Benjamini and Hochberg over labels, then the rules of those that are found.
 
     Rules at the rate times the share of labels found (Benjamini & Bogomolov 2014).
@@ -93,7 +93,7 @@ def labels_first(tests: Tests, rate: float) -> Bools:
     return found
 
 
-def adaptive(tests: Tests, rate: float) -> Bools:
+def adaptive(tests: WeekTests, rate: float) -> Bools:
     """The present method with Storey's estimate of the share of labels in which nothing is wrong (Storey 2002)."""
     found = np.zeros(tests.p.shape, dtype=bool)
     for row, p in enumerate(tests.p):
@@ -103,7 +103,7 @@ def adaptive(tests: Tests, rate: float) -> Bools:
     return found
 
 
-def e_values(tests: Tests, rate: float) -> Bools:
+def e_values(tests: WeekTests, rate: float) -> Bools:
     """Each label's mean e-value over rules, then e-BH over labels (Vovk & Wang 2021; Wang & Ramdas 2022).
 
     Of a label that is found, the rules whose own e-value is enough, and always its largest.
@@ -121,7 +121,7 @@ def e_values(tests: Tests, rate: float) -> Bools:
     return np.asarray((mean >= needed) & ((e >= needed) | (e == e.max(axis=0))))
 
 
-def _scaled(tests: Tests) -> Floats:
+def _scaled(tests: WeekTests) -> Floats:
     """Every p-value times the labels of its rule and the number of rules; NaN stays."""
     return np.asarray(tests.p * (~np.isnan(tests.p)).sum(axis=1, keepdims=True) * tests.rules)
 
@@ -150,7 +150,7 @@ CELLS: dict[str, tuple[int, tuple[int, ...], Change]] = {
 """World -> (rows a label-week, the labels that change by their places, the change)."""
 
 
-def tests_of(verdicts: Sequence[Verdict], names: Sequence[str], rules: int) -> Tests:
+def tests_of(verdicts: Sequence[Verdict], names: Sequence[str], rules: int) -> WeekTests:
     """The verdicts of one window on a grid of rules and labels."""
     rows = {rule: row for row, rule in enumerate(dict.fromkeys(verdict.rule for verdict in verdicts))}
     p = np.full((len(rows), len(names)), np.nan)
@@ -159,10 +159,10 @@ def tests_of(verdicts: Sequence[Verdict], names: Sequence[str], rules: int) -> T
         if verdict.subject.label in names and verdict.p_value is not None:
             at = rows[verdict.rule], names.index(verdict.subject.label)
             p[at], beyond[at] = verdict.p_value, bool(verdict.detail["beyond"])
-    return Tests(p, beyond, rules)
+    return WeekTests(p, beyond, rules)
 
 
-def _week(place: Setting, rows: ByLabel, index: int) -> Tests:
+def _week(place: Setting, rows: ByLabel, index: int) -> WeekTests:
     rules = [rule for rule in rules_of(shipped(), "weekly") if rule.metric is not None]
     names = [label.name for label in LABELS]
     return tests_of(judged(place, rows, index, rules), names, place.config.decision_rules("weekly"))

@@ -13,7 +13,7 @@ import argparse
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -33,7 +33,7 @@ from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import CELLS, BinCounts, Counts, pool
 from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
-from monitor.core.records import SCORE_BAND
+from monitor.core.records import SCORE_BAND, Verdict
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.evaluation.rule_metrics import rows_needed
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
@@ -148,6 +148,11 @@ class World:
     labels: Mapping[str, Label]
     whole: Mapping[str, Sums]
     now: Mapping[str, Sums]
+    versions: Sequence[str] = ()
+
+    def version(self, index: int) -> dict[str, int]:
+        """The model version that the rows of a window came from; none where the source does not say."""
+        return {self.versions[index]: 1} if self.versions else {}
 
     def of(self, label: str, *, now: bool) -> Sums:
         """One of both."""
@@ -292,7 +297,8 @@ class Played:
 
     def _window(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool) -> WindowCounts:
         counts: dict[str | None, Counts] = {name: self.world.counts(name, index, now=now) for name in self.world.labels}
-        return WindowCounts(self.place.windows[index], counts, segments=self._segments(index, promises, now=now))
+        parts = self._segments(index, promises, now=now)
+        return WindowCounts(self.place.windows[index], counts, self.world.version(index), segments=parts)
 
     def _segments(
         self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool
@@ -306,7 +312,8 @@ class Played:
     def _past(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> PastWindow:
         whole = {name: promises[name, False][None][index] for name in self.world.labels}
         labels: dict[str | None, Promises] = {name: {"automated": each} for name, each in whole.items() if each.rows}
-        return PastWindow(self.place.windows[index], labels, segments=self._segments(index, promises, now=False))
+        parts, (version, *_) = self._segments(index, promises, now=False), (*self.world.version(index), None)
+        return PastWindow(self.place.windows[index], labels, version, segments=parts)
 
 
 def _squared_residuals(n: Ints, hits: Floats, score: Floats) -> Floats:
@@ -332,7 +339,8 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
         for place, name in enumerate(names):
             n, hits, effect = played.sums(name, depth)
             # a run measures fewer rows than are needed only where no more of them can be had
-            enough = n @ _population(rule, played.world.labels[name]) >= (least if depth < deepest else 0)
+            needed = least if depth < deepest and not played.world.versions else 0
+            enough = n @ _population(rule, played.world.labels[name]) >= needed
             asked = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
             p = asked(rule, played, name, depth, (n, hits, effect))
             found[place] = np.minimum(found[place], np.where(enough, p, 1.0))
@@ -475,11 +483,18 @@ def _grown(rule: Rule, whole: Sequence[Sequence[Promise]], now: Sequence[Sequenc
 
 def incidents_of(played: Played, *, every_week: bool = False) -> Counter[str]:
     """The incidents that each rule opens; ``every_week`` judges all weeks, which is slow and finds the same."""
+    open_now: Open = {}
+    found: Counter[str] = Counter()
+    for verdicts in judged_weeks(played, open_now, every_week=every_week):
+        found += opened(verdicts, open_now)
+    return found
+
+
+def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) -> Iterator[list[Verdict]]:
+    """The verdicts of the weeks that matter: who asks opens their incidents in ``open_now`` before the next."""
     config = played.place.config
     rules = weekly_rules(config)
     possible = np.any([may_breach(rule, played) for rule in rules], axis=0) if not every_week else None
-    open_now: Open = {}
-    found: Counter[str] = Counter()
     promises: dict[tuple[str, bool], PromisesOf] = {}
     for place, index in enumerate(played.judged):
         if possible is None or possible[place] or any(each.state != "resolved" for each in open_now.values()):
@@ -489,30 +504,29 @@ def incidents_of(played: Played, *, every_week: bool = False) -> Counter[str]:
                 for now in (False, True)
             }
             data = played.data(index, promises)
-            verdicts = [v for rule in rules for v in verdicts_of(rule, data, config, (), outcomes_only=True)]
-            found += opened(verdicts, open_now)
-    return found
+            yield [v for rule in rules for v in verdicts_of(rule, data, config, (), outcomes_only=True)]
 
 
 @cache
-def _windows(n: int, weeks: int) -> Setting:
+def windows_of(n: int, weeks: int) -> Setting:
     """The windows and spans of baselines at so many rows; the baselines themselves are drawn anew for every year."""
     return setting(LABELS, n, MEMORY + weeks, np.random.default_rng(SEED))
 
 
 def played_year(labels: Sequence[Population], world: str, n: int, weeks: int, rng: np.random.Generator) -> Played:
     """A year of these labels in one of the worlds, with a year before it."""
-    place, made = _windows(n, weeks), WORLDS[world]
+    place, made = windows_of(n, weeks), WORLDS[world]
     kinds = {label.name: kinds_of(label) for label in labels}
     both = {name: made(kind, MEMORY + weeks, n, rng) for name, kind in kinds.items()}
     baselines: dict[str | None, Baseline] = {
-        name: _pinned(place.baselines[name], kind, made, rng) for name, kind in kinds.items()
+        name: pinned(place.baselines[name], kind, made, rng) for name, kind in kinds.items()
     }
     found = World(kinds, {name: each[0] for name, each in both.items()}, {name: each[1] for name, each in both.items()})
     return Played(replace(place, config=every_rule(), baselines=baselines), found, MEMORY)
 
 
-def _pinned(base: Baseline, label: Label, made: Made, rng: np.random.Generator) -> Baseline:
+def pinned(base: Baseline, label: Label, made: Made, rng: np.random.Generator) -> Baseline:
+    """The baseline with rows drawn anew, as many as it has."""
     whole, _ = made(label, 1, base.counts.rows, rng)
     counts = counts_of(label, whole.n[0], whole.hits[0], whole.effects[0])
     return replace(base, counts=counts, edges=edges_of(counts, shipped().evaluation))

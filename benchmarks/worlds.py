@@ -1,0 +1,263 @@
+"""What happens to every source now and then, and is no fault: who rings? Our rules beside textbook, bands and CUSUM.
+
+A year of twenty labels that keep their promise, of one kind of change each: a new model version that is calibrated as
+well as the old one, truths that come late, holidays, seasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.checkout import DOCS, ROOT, commit_of
+from benchmarks.populations import LABELS, Floats, Ints
+from benchmarks.quiet import (
+    EFFECTS,
+    MEMORY,
+    WORLDS,
+    YEAR,
+    Label,
+    Played,
+    Sums,
+    World,
+    every_rule,
+    judged_weeks,
+    keeping,
+    kinds_of,
+    pinned,
+    windows_of,
+)
+from benchmarks.tables import Table, console, write_between
+from benchmarks.tally import Tally
+from benchmarks.weeks import TEXTBOOK_THRESHOLD, Open
+from monitor.alerting import incidents
+from monitor.core.baseline import Baseline
+from monitor.core.counts import CELLS, bin_counts
+from monitor.core.records import Reason
+from monitor.metrics.calibration import ece
+
+SEED = 20260101
+ROWS = (500, 2_000)
+SHARPER = 1.0
+"""A new version's scores: each as frequent as before times |2s - 1| to this power, so that fewer are near .5."""
+HOLIDAY = 0.2
+"""The share of rows that is left in each of five weeks of a year."""
+HOLIDAYS = (29, 30, 31, 50, 51)
+SWING = 0.4
+"""How far the share of true items goes up and down over a year."""
+DELAYED = 0.3
+BAND_WEEKS, BANDS = 8, 3.0
+CUSUM_FALL, CUSUM_MARGIN = 0.10, 0.02
+CUSUM_NEEDED = math.log(len(LABELS) * 520)
+PEERS = ("textbook", "SD bands", "CUSUM")
+
+Parts = tuple[Sums, Sums]
+Make = Callable[[Label, int, int, np.random.Generator], Parts]
+
+
+def _drawn(label: Label, n: Ints, chance: Floats, worth: Floats, rng: np.random.Generator) -> Sums:
+    """``n`` rows in each window (T,), whose shares and worth by kind are (T, K)."""
+    rows = rng.multinomial(n, chance / chance.sum(axis=1, keepdims=True))
+    return Sums(rows, rng.binomial(rows, np.clip(worth, 0, 1)).astype(np.float64), np.ones((len(n), len(EFFECTS))))
+
+
+def _steady(label: Label, windows: int) -> tuple[Floats, Floats]:
+    return np.tile(label.chance, (windows, 1)), np.tile(label.worth, (windows, 1))
+
+
+def new_version(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+    """From mid-year on clearer scores, of which each is worth what it was."""
+    chance, worth = _steady(label, windows)
+    chance[MEMORY + (windows - MEMORY) // 2 :] *= np.abs(2 * label.cell / CELLS - 1) ** SHARPER
+    found = _drawn(label, np.full(windows, n), chance, worth, rng)
+    return found, found
+
+
+def holidays(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+    """Five weeks with a fifth of the rows."""
+    week = (np.arange(windows) - MEMORY) % YEAR
+    rows = np.where(np.isin(week, HOLIDAYS), round(HOLIDAY * n), n)
+    found = _drawn(label, rows, *_steady(label, windows), rng)
+    return found, found
+
+
+def seasons(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+    """The share of true items goes up and down, and true items and others get the scores that they always got."""
+    share = float((label.chance * label.worth).sum())
+    true, other = label.chance * label.worth / share, label.chance * (1 - label.worth) / (1 - share)
+    now = np.minimum(share * (1 + SWING * np.sin(2 * np.pi * np.arange(windows) / YEAR)), 0.9)[:, None]
+    chance = now * true + (1 - now) * other
+    found = _drawn(label, np.full(windows, n), chance, now * true / np.maximum(chance, 1e-300), rng)
+    return found, found
+
+
+def right_ones_late(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+    """Three in ten of the truths that say "yes" come a week later than all others."""
+    whole = _drawn(label, np.full(windows, n), *_steady(label, windows), rng)
+    later = rng.binomial(whole.hits.astype(np.int64), DELAYED)
+    return whole, replace(whole, n=whole.n - later, hits=whole.hits - later)
+
+
+def wrong_ones_late(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+    """Three in ten of the truths that say "no" come a week later than all others."""
+    whole = _drawn(label, np.full(windows, n), *_steady(label, windows), rng)
+    later = rng.binomial((whole.n - whole.hits).astype(np.int64), DELAYED)
+    return whole, replace(whole, n=whole.n - later)
+
+
+CHANGES: Mapping[str, Make] = {
+    "nothing changes": WORLDS["as they come"],
+    "new version, as well calibrated": new_version,
+    "five weeks with a fifth of the rows": holidays,
+    "half of the truths a week late": WORLDS["late truths"],
+    "three in ten of \"yes\" a week late": right_ones_late,
+    "three in ten of \"no\" a week late": wrong_ones_late,
+    "share of true items 40% up and down": seasons,
+}  # fmt: skip
+"""World -> how the windows of a label are drawn."""
+
+
+def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Played:
+    """A year of one of the worlds."""
+    place, windows = windows_of(n, weeks), MEMORY + weeks
+    kinds = {label.name: kinds_of(keeping(label)) for label in LABELS}
+    both = {name: CHANGES[change](kind, windows, n, rng) for name, kind in kinds.items()}
+    baselines: dict[str | None, Baseline] = {
+        name: pinned(place.baselines[name], kind, WORLDS["as they come"], rng) for name, kind in kinds.items()
+    }
+    half = MEMORY + weeks // 2
+    versions = ["2" if at >= half else "1" for at in range(windows)] if change.startswith("new version") else []
+    world = World(kinds, {k: each[0] for k, each in both.items()}, {k: each[1] for k, each in both.items()}, versions)
+    return Played(replace(place, config=every_rule(), baselines=baselines), world, MEMORY)
+
+
+def our_incidents(played: Played) -> Counter[str]:
+    """Incidents of weekly rules, of rules that accumulate, and how many of the first are named as a change of mix."""
+    open_now: Open = {}
+    found: Counter[str] = Counter()
+    lasting = {rule.id for rule in played.place.config.rules if rule.accumulates}
+    for verdicts in judged_weeks(played, open_now):
+        for verdict in verdicts:
+            key = (verdict.rule, verdict.subject.label)
+            decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
+            if decision.kind == "open":
+                found["lasting" if verdict.rule in lasting else "weekly"] += 1
+                found["mix"] += verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX)
+            if decision.incident is not None:
+                open_now[key] = decision.incident
+    return found
+
+
+def peers_incidents(played: Played) -> Counter[str]:
+    """The alarms of the peers, a run of weeks counting once."""
+    found: Counter[str] = Counter()
+    for name in played.world.labels:
+        errors = plug_in_errors(played, name)
+        judged = errors[played.first :]
+        base = played.place.baselines[name]
+        before = ece(bin_counts(base.counts, base.edges["all"])) or 0.0
+        found["textbook"] += _runs(judged - before > TEXTBOOK_THRESHOLD)
+        back = np.array([errors[at - BAND_WEEKS : at] for at in played.judged])
+        found["SD bands"] += _runs(judged > back.mean(axis=1) + BANDS * back.std(axis=1, ddof=1))
+        found["CUSUM"] += cusum_alarms(played.world.labels[name], played.world.of(name, now=True), played.first)
+    return found
+
+
+def _runs(fired: np.typing.NDArray[np.bool_]) -> int:
+    return int((fired & ~np.append(False, fired[:-1])).sum())
+
+
+def plug_in_errors(played: Played, name: str) -> Floats:
+    """The textbook ECE of each window as it is judged, in the baseline's bins, (windows,)."""
+    label, sums = played.world.labels[name], played.world.of(name, now=True)
+    upper = np.asarray(played.place.baselines[name].edges["all"])
+    index = np.minimum(np.searchsorted(upper, label.cell, side="left"), len(upper) - 1)
+    chosen = (index[:, None] == np.arange(len(upper))).astype(np.float64)
+    gap = (sums.hits - sums.n * (label.cell / CELLS)) @ chosen
+    return np.asarray(np.abs(gap).sum(axis=1) / sums.n.sum(axis=1))
+
+
+def cusum_alarms(label: Label, sums: Sums, first: int) -> int:
+    """Alarms from ``first`` on of Page's sum for a fall of precision by .10 beyond .02; after each it starts anew."""
+    n, hits = sums.n @ label.acts, sums.hits @ label.acts
+    claimed = (sums.n * (label.cell / CELLS)) @ label.acts / np.maximum(n, 1)
+    total, alarms = 0.0, 0
+    for week in range(len(n)):
+        p, q = max(claimed[week] - CUSUM_MARGIN, 1e-6), max(claimed[week] - CUSUM_FALL, 1e-6)
+        ratio = hits[week] * math.log(q / p) + (n[week] - hits[week]) * math.log((1 - q) / (1 - p))
+        total = max(total, 0.0) + (ratio if n[week] else 0.0)
+        if total >= CUSUM_NEEDED:
+            total, alarms = 0.0, alarms + (week >= first)
+    return alarms
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinary:
+    """One year of a world."""
+
+    change: str
+    n: int
+    number: int
+    weeks: int
+
+    def run(self) -> Tally:
+        """What everybody counts."""
+        rng = np.random.default_rng((SEED, list(CHANGES).index(self.change), self.n, self.number))
+        played = played_in(self.change, self.n, self.weeks, rng)
+        found = our_incidents(played) + peers_incidents(played)
+        sums = {name: float(found[name]) for name in ("weekly", "lasting", "mix", *PEERS)}
+        return Tally("worlds", (self.change, self.n), 1, sums | {f"{k} squared": v**2 for k, v in sums.items()})
+
+
+def table(years: int, weeks: int, changes: Sequence[str], rows: Sequence[int]) -> Table:
+    """Incidents a year of everybody, in every world."""
+    lines = []
+    for change in changes:
+        for n in rows:
+            first, *others = (Ordinary(change, n, number, weeks).run() for number in range(years))
+            tally = sum(others, first)
+            told = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in ("weekly", "lasting")]
+            mine = [f"{tally.of('mix'):.0f} of {tally.of('weekly'):.0f}"]
+            peers = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in PEERS]
+            lines.append((change, f"{n:,}", *told, *mine, *peers))
+    heads = (
+        "world", "rows a label-week", "weekly rules", "rules that accumulate", "named as a change of mix", *PEERS,
+    )  # fmt: skip
+    note = (
+        f"{years} years of twenty labels a line, a year before each; incidents a year, in brackets the upper 95% limit "
+        f"of their mean. Weekly rules: the shipped ones and auc-decrease. Textbook: a plug-in ECE more than "
+        f"{TEXTBOOK_THRESHOLD:g} above the baseline's. SD bands: an ECE {BANDS:g} standard deviations of {BAND_WEEKS} "
+        "weeks above their mean. CUSUM: a fall of precision by .10, tuned to ten years between false alarms of twenty "
+        "labels."
+    )
+    return Table("What is no fault: incidents a year", heads, tuple(lines), (note,), texts=1)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.worlds", description=str(__doc__).split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
+    parser.add_argument("--years", type=int, default=10, help="years a line (default 10)")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/statistics.md")
+    given = parser.parse_args(arguments)
+    if given.years < 1 or (given.quick and given.write_docs):
+        parser.error("--years must be at least 1, and --write-docs takes the whole benchmark, not --quick")
+    began = time.process_time()
+    found = table(1, 2, list(CHANGES)[:2], ROWS[:1]) if given.quick else table(given.years, YEAR, list(CHANGES), ROWS)
+    found.show(console())
+    if given.write_docs:
+        origin = (
+            f"Made by `python -m benchmarks.worlds --years {given.years} --write-docs` at commit {commit_of(ROOT)}, "
+            f"seed {SEED}, {time.process_time() - began:,.0f} s of a processor."
+        )
+        write_between(DOCS, "worlds", f"{origin}\n\n{found.markdown()}")
+
+
+if __name__ == "__main__":
+    main()
