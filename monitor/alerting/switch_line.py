@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from monitor.alerting.slack.labels import SwitchLine
 from monitor.automation.state import effective
 from monitor.core.records import SwitchState
 from monitor.core.score_ranges import Ranges
-from monitor.core.wording import clean, stamp
+from monitor.core.wording import clean, segment_name, stamp
 
 REASON_LENGTH, NAME_LENGTH = 200, 60
 _RUNS = ("weekly run", "daily run")
@@ -31,14 +32,14 @@ def switch_line(
     found = effective(state, now, whole=whole)
     dry = " (dry run: runs change no switch)" if dry_run else ""
     if found.allowed:
-        line = _on(state, found.blocked, against=against)
+        line = _on(state, _closed(state, found.blocked, now), against=against)
     elif whole is not None and whole.state not in ("never_set", "on"):
         line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):
         line = SwitchLine(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
         line = _off(state, off_since)
-    return SwitchLine(line.words + dry, line.button, found.allowed, found.blocked, line.held_until, line.ended_by)
+    return replace(line, words=line.words + dry, allowed=found.allowed, blocked=found.blocked, segments=found.segments)
 
 
 def _is_closed(whole: SwitchState, now: datetime) -> bool:
@@ -77,8 +78,20 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
     return f"{since} ({clean(state.actor, NAME_LENGTH)})"
 
 
-def _on(state: SwitchState, blocked: Ranges, *, against: bool) -> SwitchLine:
-    closed = ", but not for scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
+def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
+    """What a label that is on may not act on: score ranges, and segments, of which an enable may end by itself."""
+    scores = "scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
+    off = [segment_name(*each.segment) for each in state.segments if each.is_off(now)]
+    ending = [
+        f"for {segment_name(*each.segment)} only until {stamp(each.off_from)}"
+        for each in state.segments
+        if each.off_from is not None and each.off_from > now
+    ]
+    closed = " and ".join(part for part in (scores, " and ".join(off)) if part)
+    return "".join((f", but not for {closed}" if closed else "", *(f", {each}" for each in ending)))
+
+
+def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
     if not state.by_operator or state.lease_until is None:
         end = f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
         return SwitchLine(f"Automation is on{closed}{end}", "on")

@@ -22,7 +22,8 @@ Key = tuple[str, str | None]
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
 _CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
 # of a dry run, too: only the lease moves
-_KEEPS = frozenset({"renewed", "not_renewed", "held", "counted", *(kind for kind, _ in DRY_RUN.values())})
+_SEGMENTS = frozenset({"segment_disabled", "segment_enabled", "segment_held"})
+_KEEPS = frozenset({"renewed", "not_renewed", "held", "counted", *_SEGMENTS, *(kind for kind, _ in DRY_RUN.values())})
 
 
 def by_switch(events: Iterable[SwitchEvent]) -> dict[Key, list[SwitchEvent]]:
@@ -60,7 +61,8 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
     spans = [(length, found) for length, found in on if found.allowed]
     seconds = sum(length.total_seconds() for length, _ in spans)
     blocked = merged(each for _, found in spans for each in found.blocked)
-    return TimeOn(seconds / (end - start).total_seconds(), blocked)
+    parts = tuple(dict.fromkeys(each for _, found in spans for each in found.segments))
+    return TimeOn(seconds / (end - start).total_seconds(), blocked, segments=parts)
 
 
 class SwitchStep(Protocol):
@@ -154,12 +156,14 @@ def off_since(
 
 
 def _moments(events: Mapping[Key, Sequence[SwitchEvent]], key: Key) -> set[datetime]:
-    """Every instant at which the answer may change: events of the switch and of its source's, and ends of leases."""
+    """Every instant at which the answer may change: events of the switch and its source's, ends of leases and holds."""
     mine = [event for each in {key, (key[0], None)} for event in events.get(each, ())]
-    return {moment for event in mine for moment in (event.at, event.lease_until) if moment is not None}
+    ends = [part.off_from for event in mine for part in event.segments]
+    return {m for m in (*ends, *(m for event in mine for m in (event.at, event.lease_until))) if m is not None}
 
 
 def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
+    state = replace(state, segments=event.segments)
     if event.kind in _KEEPS:
         kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
         return replace(kept, verdict=_verdict(state, event))

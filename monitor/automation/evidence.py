@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from monitor.core.records import Reason, RuleEvidence, Schedule, Verdict, WindowOutcome
+from monitor.core.records import Reason, RuleEvidence, Schedule, SegmentSwitch, Verdict, WindowOutcome
 from monitor.core.score_ranges import outwards
 
 KEPT = 8
@@ -31,9 +31,11 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
         return evidence
     end = verdict.window.end
     found = next((each for each in evidence.windows if each.window_end == end), None)
+    before = _breach_before(evidence, found, end)
+    verdict = _if_judged(before, verdict)
     judged_until = end if evidence.judged_until is None else max(end, evidence.judged_until)
     kept = found if found is not None and found.outcome == "breach" and verdict.outcome not in _DECIDES else None
-    new = kept or _outcome_of(verdict)
+    new = kept or _with_unjudged(before, _outcome_of(verdict), verdict)
     others = [each for each in evidence.windows if each.window_end != end]
     windows = sorted([*others, *([new] if new else [])], key=lambda each: each.window_end, reverse=True)
     # of older windows the newest that decides is kept: many unconfirmed ones hide no breach
@@ -42,12 +44,48 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     return replace(evidence, windows=newest, judged_until=judged_until)
 
 
+def _breach_before(evidence: RuleEvidence, same: WindowOutcome | None, end: datetime) -> WindowOutcome | None:
+    """The breach that a window's verdict would clear: of the same window as judged before, else of the last before."""
+    earlier = (each for each in evidence.windows if each.window_end < end and each.outcome in _DECIDES)
+    last = same if same is not None and same.outcome in _DECIDES else next(earlier, None)
+    return last if last is not None and last.outcome == "breach" else None
+
+
+def _within(verdict: Verdict) -> set[tuple[str, str]]:
+    """The segments that a verdict found within the threshold, in rows that could have shown otherwise."""
+    return {(column, value) for column, value in verdict.detail.get("segments_within", ())}
+
+
+def _if_judged(before: WindowOutcome | None, verdict: Verdict) -> Verdict:
+    """An ``ok`` clears a breach that turned segments off only where it judged all of these; else nothing."""
+    if verdict.outcome != "ok" or before is None or _within(verdict) >= set(before.segments):
+        return verdict
+    return replace(verdict, outcome="unconfirmed")
+
+
+def _with_unjudged(before: WindowOutcome | None, new: WindowOutcome | None, verdict: Verdict) -> WindowOutcome | None:
+    """A breach of segments is one still of those that the breach before it named and that were not judged since."""
+    if new is None or before is None or not new.segments:
+        return new
+    return replace(new, segments=tuple(sorted({*new.segments, *(set(before.segments) - _within(verdict))})))
+
+
+def segments_off(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """The segments that a breach turns off instead of its label: those of a rule with ``turns_off: segments``."""
+    if verdict.outcome != "breach" or "disable_automation" not in verdict.actions:
+        return ()
+    return tuple((column, value) for column, value in verdict.detail.get("turns_off", ()))
+
+
 def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
     """What a window adds; None where nothing was evaluated."""
     if verdict.outcome == "not_evaluated":
         return None
     if verdict.outcome != "breach":
         return WindowOutcome(verdict.window.end, verdict.outcome, verdict.id)
+    segments = segments_off(verdict)
+    if segments:
+        return WindowOutcome(verdict.window.end, "breach", verdict.id, segments=segments)
     blocked = outwards((float(low), float(high)) for low, high in verdict.detail.get("blocked", ()))
     turns_off = "disable_automation" in verdict.actions or not blocked
     return WindowOutcome(verdict.window.end, "breach", verdict.id, () if turns_off else blocked)
@@ -65,17 +103,27 @@ def breaches_of(known: Iterable[RuleEvidence]) -> list[tuple[RuleEvidence, Windo
     return sorted(found, key=lambda pair: (bool(pair[1].blocked), pair[0].rule))
 
 
-def is_against(known: Iterable[RuleEvidence], blocked: Iterable[tuple[float, float]]) -> bool:
-    """Whether an "on" with these blocked ranges is against the last evaluation of any rule.
+def is_off_or_ends(breach: WindowOutcome, segments: Iterable[SegmentSwitch]) -> bool:
+    """Whether a breach names segments, and all of them are off, or will be when an operator's enable ends."""
+    off = {each.segment for each in segments if each.off_from is not None}
+    return bool(breach.segments) and off >= set(breach.segments)
 
-    A breach that names score ranges is answered where they are blocked.
+
+def is_against(
+    known: Iterable[RuleEvidence], blocked: Iterable[tuple[float, float]], segments: Iterable[SegmentSwitch] = ()
+) -> bool:
+    """Whether an "on" with these blocked ranges, and segments, is against the last evaluation of any rule.
+
+    A breach that names score ranges is answered where they are blocked, one that names segments where they are off.
     """
-    ranges = tuple(blocked)
+    ranges, parts = tuple(blocked), tuple(segments)
 
     def is_covered(low: float, high: float) -> bool:
         return any(begin <= low and high <= end for begin, end in ranges)
 
     def is_answered(breach: WindowOutcome) -> bool:
+        if is_off_or_ends(breach, parts):
+            return True
         return bool(breach.blocked) and all(is_covered(low, high) for low, high in breach.blocked)
 
     return any(not is_answered(breach) for _, breach in breaches_of(known))

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from monitor.core.records import Schedule
 from monitor.core.score_ranges import Ranges, merged, ranges_text
+from monitor.core.wording import segment_name
 
 UNITS: dict[Schedule, str] = {"weekly": "week", "daily": "day"}
 _ALWAYS, _NEVER = 1 - 1e-9, 1e-9
@@ -19,14 +20,26 @@ _ALWAYS, _NEVER = 1 - 1e-9, 1e-9
 
 @dataclass(frozen=True, slots=True)
 class TimeOn:
-    """The share of a window, 0 to 1, in which automation was on; ``blocked`` are score ranges closed meanwhile.
+    """The share of a window, 0 to 1, in which automation was on.
 
-    ``mixed``: of several labels put together, weighted by their rows.
+    ``blocked`` are score ranges, ``segments`` parts of the items (column, value), closed meanwhile. ``mixed``: of
+    several labels put together, weighted by their rows.
     """
 
     share: float
     blocked: Ranges = ()
     mixed: bool = False
+    segments: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        """Whether some of the items were closed while it was on."""
+        return bool(self.blocked or self.segments)
+
+    @property
+    def segments_text(self) -> str:
+        """The segments for people."""
+        return ", ".join(segment_name(*each) for each in self.segments)
 
 
 class HarmKind(StrEnum):
@@ -62,7 +75,7 @@ class Harm:
         """Whether automation did it, did a part of it, or was off."""
         if self.on.share <= _NEVER:
             return HarmKind.AVERTED
-        return HarmKind.HAPPENED if self.on.share >= _ALWAYS and not self.on.blocked else HarmKind.ESTIMATED
+        return HarmKind.HAPPENED if self.on.share >= _ALWAYS and not self.on.closed else HarmKind.ESTIMATED
 
     @property
     def done(self) -> float:
@@ -110,6 +123,7 @@ class Harm:
             return f"automation was off the whole {unit}: {count} would have been wrong than scores claimed{limits}"
         when = f"{100 * self.on.share:.0f}% of the {unit}" if self.on.share < _ALWAYS else f"the whole {unit}"
         when += f", scores {ranges_text(self.on.blocked)} blocked for some of it" if self.on.blocked else ""
+        when += f", {self.on.segments_text} off for some of it" if self.on.segments else ""
         when = f"some labels or some of the {unit}" if self.on.mixed else when
         part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({when})"
         return f"{count} wrong than scores claimed{limits}, {part}"
@@ -119,10 +133,11 @@ def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:
     """The time of several labels, each with the rows that weigh it: off where nothing has a row.
 
     >>> together([(300, TimeOn(1.0)), (100, TimeOn(0.0))])
-    TimeOn(share=0.75, blocked=(), mixed=True)
+    TimeOn(share=0.75, blocked=(), mixed=True, segments=())
     """
     known = [(rows, on) for rows, on in parts if rows > 0]
     whole = sum(rows for rows, _ in known)
     share = sum(rows * on.share for rows, on in known) / whole if whole else 0.0
     blocked = merged(each for _, on in known for each in on.blocked)
-    return TimeOn(share, blocked, mixed=True)
+    off = tuple(dict.fromkeys(segment for _, on in known for segment in on.segments))
+    return TimeOn(share, blocked, mixed=True, segments=off)

@@ -27,6 +27,8 @@ class GateReason(StrEnum):
     BELOW_AUTOMATE_AT = "below_automate_at"
     SCORE_BLOCKED = "score_blocked"
     SCORE_INVALID = "score_invalid"
+    SEGMENT_OFF = "segment_off"
+    SEGMENT_MISSING = "segment_missing"
     NO_THRESHOLD = "no_threshold"
     STORE_UNREADABLE = "store_unreadable"
     SERVICE_FAILED = "service_failed"
@@ -41,9 +43,10 @@ class GateReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Whether automation may act now, why, until when, and in which score ranges it may not all the same.
+    """Whether automation may act now, why, until when, and where it may not all the same.
 
-    ``detail`` says the reason in words.
+    That is in ``blocked`` score ranges, and on items of the ``segments`` that are off. ``detail`` says the reason in
+    words.
     """
 
     allowed: bool
@@ -51,6 +54,17 @@ class Allowed:
     detail: str
     until: datetime | None = None
     blocked: Ranges = ()
+    segments: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def words(self) -> str:
+        """``detail``, and the segments that are off.
+
+        >>> Allowed(True, GateReason.ON, "on", segments=(("channel", "web"),)).words
+        'on, but not for channel = web'
+        """
+        off = ", ".join(" = ".join(segment) for segment in self.segments)
+        return f"{self.detail}, but not for {off}" if off else self.detail
 
 
 def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -> Allowed:
@@ -63,10 +77,16 @@ def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -
     closed = _closed_by_source(whole, now) or _closed(state, now)
     if closed is not None:
         return closed
+    parts = off_segments(state, now)
     if whole is None:
-        return Allowed(True, GateReason.ON, "on", state.lease_until, merged(state.blocked))
+        return Allowed(True, GateReason.ON, "on", state.lease_until, merged(state.blocked), parts)
     ends = [lease for lease in (state.lease_until, whole.lease_until if whole.verdict else None) if lease is not None]
-    return Allowed(True, GateReason.ON, "on", min(ends), merged(state.blocked + whole.blocked))
+    return Allowed(True, GateReason.ON, "on", min(ends), merged(state.blocked + whole.blocked), parts)
+
+
+def off_segments(state: SwitchState, now: datetime) -> tuple[tuple[str, str], ...]:
+    """The segments that a switch has off now, whatever it says of its label."""
+    return tuple(each.segment for each in state.segments if each.is_off(now))
 
 
 def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:

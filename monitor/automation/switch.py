@@ -11,18 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from monitor.automation.evidence import breaches_of, is_against, lease_bound
+from monitor.automation.evidence import is_against, lease_bound, segments_off
+from monitor.automation.segments import (
+    RUNS,
+    Segment,
+    SegmentChange,
+    after_evidence,
+    after_operator,
+    open_breaches,
+    with_segment,
+)
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
 from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
-from monitor.core.wording import FLOORS, clean
+from monitor.core.wording import FLOORS, clean, segment_name
 
 HOLD = timedelta(hours=24)
 # One date is kept for both schedules. A week that is evaluated some days late is still the newest
 # week, although days that ended after it were evaluated before it.
 _LATE = {"weekly": timedelta(days=6), "daily": timedelta(0)}
-WEEKLY_RUN = "weekly run"
-_RUNS = {"weekly": WEEKLY_RUN, "daily": "daily run"}
+WEEKLY_RUN = RUNS["weekly"]
 # What a dry run calls a change that it does not make, in the history and in words.
 DRY_RUN = {
     "disabled": ("would_disable", "would turn off"),
@@ -30,6 +38,7 @@ DRY_RUN = {
     "enabled": ("would_enable", "would turn on"),
     "unblocked": ("would_unblock", "would unblock"),
     "held": ("would_hold", "would be held by an operator's enable"),
+    "segment_disabled": ("would_disable_segment", "would turn off segments"),
 }
 
 
@@ -76,9 +85,11 @@ def after_run(
     before, hold = state, state.hold_until
     if state.state == "off" and state.by_operator and hold is not None and hold <= now:
         # an operator's off past its ``until`` is judged as if this run had turned it off
-        before = replace(state, by_operator=False, hold_until=None, counts=_RUNS[evidence.schedule])
-    change = _Change(before, evidence, automation, critical, now)
-    decision = _decide(change)
+        before = replace(state, by_operator=False, hold_until=None, counts=RUNS[evidence.schedule])
+    parts = _segments_after(before, evidence, critical, now)
+    applied = before if automation.dry_run else replace(before, segments=parts.after)
+    change = _Change(applied, evidence, automation, critical, now)
+    decision = _with_segments(change, parts, _decide(change))
     if decision.event is None:
         return replace(decision, after=state)
     if automation.dry_run and decision.event.kind in DRY_RUN:
@@ -86,11 +97,38 @@ def after_run(
     return decision
 
 
+def _segments_after(before: SwitchState, evidence: Evidence, critical: bool, now: datetime) -> SegmentChange:
+    """What the evidence does to the segments of a label; nothing to those of one that nobody has turned on."""
+    if before.state == "never_set":
+        return SegmentChange(before.segments)
+    hold = before.hold_until if before.state == "on" and not critical else None
+    found = {verdict.rule for verdict in evidence.verdicts if segments_off(verdict)}
+    return after_evidence(before.segments, evidence.known, now=now, hold=hold, overrides=found if critical else ())
+
+
+_SAYS_LITTLE = ("renewed", "not_renewed", "counted")
+
+
+def _with_segments(change: _Change, parts: SegmentChange, decision: SwitchDecision) -> SwitchDecision:
+    """The decision about a label with what was decided about its segments: one change, one event."""
+    event, words, is_dry = decision.event, parts.words, change.automation.dry_run
+    if not parts.kind or (is_dry and parts.kind != "segment_disabled"):
+        return decision
+    why = f"{', '.join(parts.rules)}: {words}" if parts.rules else words
+    if event is None or (is_dry and event.kind in _SAYS_LITTLE):
+        return change.event(change.before, parts.kind, words, why=why, verdict=parts.verdict)
+    if event.kind in _SAYS_LITTLE:
+        event = replace(event, kind=parts.kind, reason=why, verdict=parts.verdict)
+        return replace(decision, reason=words, event=event)
+    event = replace(event, reason=f"{event.reason}; {why}")
+    return replace(decision, reason=f"{decision.reason}; {words}", event=event)
+
+
 def _decide(change: _Change) -> SwitchDecision:
     evidence = change.evidence
     if not evidence.verdicts:
         return change.nothing("no acting rule on this schedule")
-    breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach"]
+    breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach" and not segments_off(verdict)]
     if breaches and not change.is_older:
         return _after_breach(change, breaches)
     if change.is_overdue:  # also where this window is an older one: what is known of each rule is its newest
@@ -106,6 +144,8 @@ def _after_no_breach(change: _Change) -> SwitchDecision:
     outcomes = {verdict.outcome for verdict in change.evidence.verdicts}
     if outcomes == {"not_evaluated"}:
         return _after_silence(change)
+    if "breach" in outcomes:  # of segments only
+        return _after_segments(change)
     return _after_unconfirmed(change) if "unconfirmed" in outcomes else _after_ok(change)
 
 
@@ -133,9 +173,11 @@ def operator_change(
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
-    against = breaches_of(known)
+    parts = after_evidence(state.segments, known, now=now) if enable else SegmentChange(state.segments)
+    against = open_breaches(known, parts.after)
     after = replace(
-        state, state="off", blocked=(), lease_until=None, hold_until=until if _may_come_back(state) else None,
+        state, segments=parts.after, state="off", blocked=(), lease_until=None,
+        hold_until=until if _may_come_back(state) else None,
         by_operator=True, actor=by, reason=reason, verdict=against[0][1].verdict if against else None, ok_streak=0,
         changed_at=now, version=state.version + 1, counts="", not_evaluated=None,
     )  # fmt: skip
@@ -144,10 +186,52 @@ def operator_change(
         hold, lease = until or now + HOLD, _later(state.lease_until, now + automation.lease)
         words, lease = _on_against(against, min(hold, now + automation.lease)) if against else ("turned on", lease)
         after = replace(after, state="on", lease_until=lease, hold_until=hold)
+    words = f"{words}, but {parts.words}" if parts.off else words
     event = SwitchEvent(
         key=key, source=state.source, label=state.label, at=now, kind="enabled" if enable else "disabled",
         from_state=state.state, to_state=after.state, actor=by, reason=reason, lease_until=after.lease_until,
-        until=after.hold_until, verdict=after.verdict,
+        until=after.hold_until, verdict=after.verdict, segments=after.segments,
+    )  # fmt: skip
+    return SwitchDecision(after, event, words)
+
+
+def operator_segment_change(
+    state: SwitchState,
+    *,
+    segment: Segment,
+    enable: bool,
+    by: str,
+    reason: str,
+    now: datetime,
+    until: datetime | None = None,
+    automation: AutomationConfig,
+    key: str,
+    known: Sequence[RuleEvidence] = (),
+) -> SwitchDecision:
+    """What a person does to one segment of a label, whose own switch stays as it is.
+
+    ``until`` is how long an "on" holds against runs: 24 hours by default, a lease at most; an off has no end. Against
+    the last evaluation of a rule that named the segment an "on" ends with its hold. Raises ValueError as
+    :func:`operator_change`, and for the source's own switch, which has no segments.
+    """
+    if not by.strip() or not reason.strip():
+        raise ValueError("a change of the switch needs a name and a reason")
+    if until is not None and (until <= now or not enable):
+        raise ValueError("until must lie in the future, and a segment that is off has no end")
+    if state.label is None:
+        raise ValueError("segments are of labels: the source's own switch has none")
+    hold = min(until or now + HOLD, now + automation.lease)
+    mine = after_operator(state.segments, segment, enable=enable, by=by, reason=reason, now=now, hold=hold, known=known)
+    segments, name = with_segment(state.segments, mine, now), segment_name(*segment)
+    after = replace(state, segments=segments, changed_at=state.changed_at or now, version=state.version + 1)
+    words = f"turned {'on' if enable else 'off'} {name}"
+    if enable and mine.off_from is not None:
+        words += f" until {hold.astimezone(UTC):%Y-%m-%d %H:%M} UTC: against the last evaluation"
+    event = SwitchEvent(
+        key=key, source=state.source, label=state.label, at=now,
+        kind="segment_enabled" if enable else "segment_disabled", from_state=state.state, to_state=after.state,
+        actor=by, reason=f"{name}: {reason}", blocked=after.blocked, lease_until=after.lease_until,
+        until=after.hold_until, verdict=mine.verdict, segments=segments,
     )  # fmt: skip
     return SwitchDecision(after, event, words)
 
@@ -180,7 +264,7 @@ class _Change:
 
     @property
     def run(self) -> str:
-        return _RUNS[self.evidence.schedule]
+        return RUNS[self.evidence.schedule]
 
     @property
     def is_older(self) -> bool:
@@ -208,12 +292,12 @@ class _Change:
     def breaches(self) -> list[tuple[RuleEvidence, WindowOutcome]]:
         """The acting rules in breach, of whatever window; in a dry run only where an enable was against one."""
         asked = not self.automation.dry_run or was_enabled_against(self.before)
-        return breaches_of(self.evidence.known) if asked else []
+        return open_breaches(self.evidence.known, self.before.segments) if asked else []
 
     @property
     def is_against(self) -> bool:
         """Whether the switch as it is lets act what a rule in breach forbids."""
-        return bool(self.breaches) and is_against(self.evidence.known, self.before.blocked)
+        return bool(self.breaches) and is_against(self.evidence.known, self.before.blocked, self.before.segments)
 
     @property
     def is_overdue(self) -> bool:
@@ -258,7 +342,7 @@ class _Change:
     @property
     def kept_off(self) -> str:
         """Why good windows may not turn on now, however many there are; "" where they may."""
-        for rule, _ in breaches_of(self.evidence.known):
+        for rule, _ in open_breaches(self.evidence.known, self.before.segments):
             return f"{rule.rule} is still in breach"
         return f"{self.waits_for} was not judged lately" if self.waits_for and self.lease <= self.now else ""
 
@@ -304,11 +388,24 @@ class _Change:
             after = replace(after, last_window_end=_later(self.newest, self.evidence.window_end))
         if after == self.before:
             return self.nothing(reason)
+        return self.event(after, kind, reason, why=why, verdict=verdict, waits_for=waits_for)
+
+    def event(
+        self,
+        after: SwitchState,
+        kind: str,
+        reason: str,
+        *,
+        why: str = "",
+        verdict: str | None = None,
+        waits_for: str | None = None,
+    ) -> SwitchDecision:
+        """The decision for ``after`` with its event, whether it differs or not."""
         event = SwitchEvent(
             key=f"{self.evidence.key}:{self.before.version}", source=after.source, label=after.label, at=self.now,
             kind=kind, from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
             blocked=after.blocked, lease_until=after.lease_until, until=after.hold_until, verdict=verdict,
-            waits_for=waits_for,
+            waits_for=waits_for, segments=after.segments,
         )  # fmt: skip
         return SwitchDecision(replace(after, version=self.before.version + 1), event, reason)
 
@@ -424,6 +521,16 @@ def _after_unconfirmed(change: _Change) -> SwitchDecision:
     return _with_lease(change, change.before, f"renewed: {words}")
 
 
+def _after_segments(change: _Change) -> SwitchDecision:
+    """Segments are in breach and nothing else: evaluated, but neither a good nor a bad window of the label."""
+    words = "only segments in breach"
+    return (
+        _with_lease(change, change.before, f"renewed: {words}")
+        if change.before.state == "on"
+        else change.nothing(words)
+    )
+
+
 def _count(change: _Change) -> SwitchDecision:
     """One more good window of what is off or blocked; enough of them undo it."""
     before, streak = change.before, change.streak
@@ -440,7 +547,7 @@ def _count(change: _Change) -> SwitchDecision:
 def _noted(change: _Change, words: str) -> SwitchDecision:
     """A good window of what only a person may turn on: it is off still, but no rule is in breach any more."""
     before = change.before
-    if before.verdict is None or before.ok_streak or breaches_of(change.evidence.known):
+    if before.verdict is None or before.ok_streak or open_breaches(change.evidence.known, before.segments):
         return change.nothing(words)
     return change.become(replace(before, ok_streak=1), "counted", words, why=f"a good window; {words}")
 
@@ -512,6 +619,7 @@ def _dry_run_of(change: _Change, stored: SwitchState, event: SwitchEvent) -> Swi
     key = f"{change.evidence.key}:dry:{stored.changed_at.isoformat() if stored.changed_at else 'never set'}"
     same = replace(
         event, key=key, kind=kind, from_state=stored.state, to_state=stored.state, blocked=stored.blocked,
+        segments=stored.segments,
         lease_until=after.lease_until, until=stored.hold_until, reason=f"dry run: {words}{ranges}: {event.reason}",
     )  # fmt: skip
     return SwitchDecision(after, same, f"{words}{ranges}")

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from monitor.automation import Gate
 from monitor.automation.evidence import is_against
-from monitor.automation.gate.snapshot import SwitchSnapshot, board_of, closed_by_history
-from monitor.automation.state import Allowed, GateReason, effective
+from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, board_of, closed_by_history
+from monitor.automation.state import Allowed, GateReason, effective, off_segments
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
@@ -29,7 +29,7 @@ from monitor.config.settings import SettingsError, variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
-from monitor.core.wording import clean, duration
+from monitor.core.wording import clean, duration, segment_name
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
@@ -74,6 +74,11 @@ OffUntilOption = Annotated[
 ]
 
 
+SegmentOption = Annotated[
+    str | None, typer.Option("--segment", help="Only items with this value, like channel=web; with --label or --all.")
+]
+
+
 @automation_app.command(
     epilog="Examples:  calmon automation status  ·  calmon automation status --source tickets --label billing  ·  "
     "calmon automation status --json"
@@ -102,10 +107,12 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
 
 
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
-    blocked = ranges_text((low, high) for low, high in row["blocked"])
+    blocked = ranges_text((low, high) for low, high in row.get("blocked_scores", row["blocked"]))
     state, style = ("on", "green") if row["allowed"] else ("off", "red")
-    if row["allowed"] and blocked:
-        state, style = f"on, but not for scores {blocked}", "yellow"
+    closed = [f"scores {blocked}"] if blocked else []
+    closed += [segment_name(each["column"], each["value"]) for each in row["segments_off"]]
+    if row["allowed"] and closed:
+        state, style = f"on, but not for {', '.join(closed)}", "yellow"
     reason = row["reason"] if row["source_reason"] is None else row["source_reason"]  # of the switch that decides
     why = row["why"] if reason in ("", row["why"]) else f"{row['why']}: {reason}"
     if row["state"] == "on" and row["against_last_evaluation"]:
@@ -157,13 +164,18 @@ def _status_row(
         found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
     closed = closed_by_history(board, board.at)  # a history that was put back closes every gate
     found = found if closed is None else Allowed(False, closed.reason, closed.detail)
+    off, blocked = off_segments(state, board.at), [list(r) for r in found.blocked]
+    # who reads no segments must take all scores as blocked
+    limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
+    against = is_against(known, state.blocked, state.segments)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
-        "automate_at": least, "blocked": [list(r) for r in found.blocked], "by": state.actor, "reason": state.reason,
+        "automate_at": least, **limits, "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
-        "changed_at": _iso(state.changed_at), "against_last_evaluation": is_against(known, state.blocked),
+        "changed_at": _iso(state.changed_at), "against_last_evaluation": against,
         "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
+        "segments_off": [{"column": column, "value": value} for column, value in off],
     }  # fmt: skip
 
 
@@ -181,6 +193,7 @@ def enable(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     every: AllFlag = False,
+    segment: SegmentOption = None,
     until: UntilOption = None,
     by: cli.ByOption = None,
 ) -> None:
@@ -188,8 +201,9 @@ def enable(
 
     --source alone: the source's own switch, which only ever forbids; its labels keep theirs.
     What the last evaluation said off of is on until then only, unless a good window comes first.
+    A segment that is off stays off until it is enabled with --segment.
     """
-    _change(enable=True, reason=reason, source=source, label=label, every=every, until=until, by=by)
+    _change(enable=True, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by)
 
 
 @automation_app.command(
@@ -202,19 +216,22 @@ def disable(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     every: AllFlag = False,
+    segment: SegmentOption = None,
     until: OffUntilOption = None,
     by: cli.ByOption = None,
 ) -> None:
     """Stop labels from acting alone. No run undoes it; after --until, good windows may where re_enable lets them.
 
     --source alone: the source's own switch, which stops all its labels, those to come as well.
+    --segment: only items with that value, until a person enables it again; routers must send their values.
     """
-    _change(enable=False, reason=reason, source=source, label=label, every=every, until=until, by=by)
+    _change(enable=False, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by)
 
 
 def _change(
-    *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, until: str | None, by: str | None
-) -> None:
+    *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, segment: str | None,
+    until: str | None, by: str | None,
+) -> None:  # fmt: skip
     with cli.monitor(writes=False, reads=False) as looked_at:  # wrong words must not make a history
         config, actor = looked_at.config, cli.who(by)
         check_words(source, label, reason, every=every)
@@ -223,18 +240,62 @@ def _change(
             targets: list[tuple[str, str | None]] = [(name, None) for name in asked or ()]
         else:
             targets = targets_of(looked_at, asked, label, enable=enable)
-        hold = cli.moment(until, config)
+        hold, part = cli.moment(until, config), _segment(segment)
+        if part is not None:
+            targets = segment_targets(config, targets, part, enable=enable, until=until)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
     with cli.monitor(reads=False) as opened:
         for name, each in targets:
-            words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold)
-            settings = config.sources[name]
+            words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
+            settings, state = config.sources[name], opened.store.switch(name, each)
             critical = settings.any_critical if each is None else settings.is_critical(each)
-            follows = _what_follows(opened.store.switch(name, each), config.zone, critical=critical)
+            if part is None:
+                follows = _what_follows(state, config.zone, critical=critical)
+            else:
+                follows = _what_follows_of(state, part, config.zone)
             cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
     for name in asked or config.sources if every else ():
         if name not in dict(targets):
             cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
+
+
+def _segment(text: str | None) -> tuple[str, str] | None:
+    """The column and the value of --segment. Raises UsageError."""
+    if text is None:
+        return None
+    column, sign, value = text.partition("=")
+    if not (sign and column.strip() and value.strip()):
+        raise cli.UsageError(f"--segment is column=value, like channel=web, not {text!r}")
+    return column.strip(), value.strip()
+
+
+def segment_targets(
+    config: Config, targets: list[tuple[str, str | None]], segment: tuple[str, str], *, enable: bool, until: str | None
+) -> list[tuple[str, str | None]]:
+    """The labels of which a segment is meant. Raises UsageError where it can be of none."""
+    labels = [(name, each) for name, each in targets if each is not None]
+    if not labels:
+        raise cli.UsageError("--segment is of labels: say --label L, or --all")
+    if until is not None and not enable:
+        raise cli.UsageError("a segment is off until somebody enables it again: no --until")
+    for name in dict.fromkeys(name for name, _ in labels):
+        known = config.sources[name].segments
+        if not enable and segment[0] not in known:
+            there = ", ".join(known) or "none"
+            raise cli.UsageError(f"{name} has no segment column {segment[0]!r} in alerts.yaml (it has: {there})")
+    return [*labels]
+
+
+def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInfo) -> str:
+    """Until when a change of a segment holds, and what the label's own switch says."""
+    mine = next((each for each in state.segments if each.segment == segment), None)
+    text = ""
+    if mine is not None and mine.off_from is not None and mine.hold_until is not None:
+        text = f" until {_local(mine.off_from, zone)}, since the last evaluation said breach"
+    elif mine is not None and mine.hold_until is not None:
+        text = f"; no run undoes that before {_local(mine.hold_until, zone)}"
+    label = state.state.replace("_", " ")
+    return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 
 
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
@@ -407,4 +468,6 @@ def _event_row(event: SwitchEvent) -> dict[str, Any]:
     about = {"at": event.at.isoformat(), "source": event.source, "label": event.label, "kind": event.kind}
     change = {"from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason}
     times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until)}
-    return about | change | {"blocked": [list(r) for r in event.blocked], "verdict": event.verdict} | times
+    segments = [{"column": e.column, "value": e.value, "off_from": _iso(e.off_from)} for e in event.segments]
+    what = {"blocked": [list(r) for r in event.blocked], "segments": segments, "verdict": event.verdict}
+    return about | change | what | times

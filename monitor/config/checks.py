@@ -311,6 +311,25 @@ def _keys_of_segments(document: Document) -> Found:
         yield from _segment_names(document, path)
 
 
+def _keys_of_turns_off(document: Document) -> Found:
+    """A rule that turns off segments names their columns: routers must send the values of these."""
+    for path, _ in document.listed("rules"):
+        if document.get(*path, "turns_off") != "segments":
+            continue
+        names = [name for _, name in document.listed(*path, "segments")]
+        acts = any(action == "disable_automation" for _, action in document.listed(*path, "actions"))
+        at = (*path, "turns_off")
+        if document.get(*path, "scope") != "segments":
+            summary = "turns_off: segments belongs to scope: segments, and this rule has another"
+            yield document.problem("CAL024", at, summary, "scope: segments beside it, or no turns_off", at_key=True)
+        elif not acts:
+            summary = "turns_off says what disable_automation turns off, and this rule has no such action"
+            yield document.problem("CAL024", at, summary, "actions: [slack, disable_automation]", at_key=True)
+        elif not names or SCORE_BAND in names or "all" in names:
+            summary = "segments are turned off by columns that routers know, and this rule does not name any"
+            yield document.problem("CAL024", at, summary, "segments: [the columns], without score_band", at_key=True)
+
+
 def _keys_of_small_labels(document: Document) -> Found:
     """Rules on small labels accumulate evidence, and their verdicts, of no label in particular, switch nothing."""
     for path, _ in document.listed("rules"):
@@ -594,6 +613,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _keys_of_expected,
     _keys_of_accumulated,
     _keys_of_segments,
+    _keys_of_turns_off,
     _keys_of_small_labels,
     _keys_of_plain,
     _falling_metrics,

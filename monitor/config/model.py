@@ -15,6 +15,7 @@ from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
+TurnsOff = Literal["label", "segments"]
 Certainty = Literal["none", "significant"]
 JudgedValue = Literal["debiased", "plug_in"]
 Mutable = Literal["class_mix", "traffic_mix"]
@@ -228,11 +229,12 @@ class Rule(Later, Strict):
     ``average_run_length`` is how many weeks evidence that accumulates is quiet in the mean where nothing is wrong, for
     all labels of a source together. ``certainty`` "none" asks for no p-value, ``value`` "plug_in" compares the textbook
     value with the threshold: both together are the decision of textbooks. ``segments`` names the columns of a rule of
-    ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores. What has a reason in
+    ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores. ``turns_off`` says
+    what disable_automation of such a rule turns off: the label, or the segments that it names. What has a reason in
     ``mute`` is no breach, but unconfirmed. ``mature`` is the share of the expected truths for which it waits.
     """
 
-    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments", "mute", "mature"})
+    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments", "mute", "mature", "turns_off"})
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -254,6 +256,7 @@ class Rule(Later, Strict):
     value: JudgedValue = "debiased"
     mute: tuple[Mutable, ...] = ()
     mature: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    turns_off: TurnsOff = "label"
 
     @property
     def is_plain(self) -> bool:

@@ -300,6 +300,38 @@ SwitchValue = Literal["never_set", "off", "on"]
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentSwitch:
+    """Whether automation may act on the items of a label that have ``value`` in ``column``: not from ``off_from`` on.
+
+    ``off_from`` is None where it may, and lies ahead where an operator's enable ends against the evidence. Until
+    ``hold_until`` an operator's enable holds against runs. The rest says who did it last, why, and on which verdict.
+    """
+
+    column: str
+    value: str
+    off_from: datetime | None = None
+    hold_until: datetime | None = None
+    by_operator: bool = False
+    actor: str = ""
+    reason: str = ""
+    verdict: str | None = None
+
+    @property
+    def segment(self) -> tuple[str, str]:
+        """The column and the value."""
+        return self.column, self.value
+
+    def is_off(self, now: datetime) -> bool:
+        """Whether it is off now.
+
+        >>> from datetime import UTC, datetime
+        >>> SegmentSwitch("channel", "web", datetime(2026, 11, 9, tzinfo=UTC)).is_off(datetime(2026, 11, 9, tzinfo=UTC))
+        True
+        """
+        return self.off_from is not None and self.off_from <= now
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchState:
     """Whether automation may act for one label of a source (``label`` None: the source's own).
 
@@ -310,7 +342,8 @@ class SwitchState:
     what an operator turned on, the one that is against it. ``ok_streak`` counts good windows since
     it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet. ``actor`` changed it
     last; ``counts`` is the run whose good windows are counted, "" where that is the actor. ``not_evaluated`` is why no
-    rule could be judged, of what a run turned off for that (``when_not_evaluated: disable``).
+    rule could be judged, of what a run turned off for that (``when_not_evaluated: disable``). ``segments`` are the
+    parts of the label's items that are off by themselves; a label that is off is off for all.
     """
 
     source: str
@@ -329,6 +362,7 @@ class SwitchState:
     version: int = 0
     counts: str = ""
     not_evaluated: str | None = None
+    segments: tuple[SegmentSwitch, ...] = ()
 
     @property
     def counted_run(self) -> str:
@@ -340,13 +374,14 @@ class SwitchState:
 class WindowOutcome:
     """What an acting rule found in one evaluated window. ``blocked``: the score ranges that a breach names.
 
-    A breach without any turns automation off.
+    ``segments`` are the (column, value) that a breach turns off. A breach without any of both turns the label off.
     """
 
     window_end: datetime
     outcome: Outcome
     verdict: str
     blocked: tuple[tuple[float, float], ...] = ()
+    segments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,8 +408,10 @@ class SwitchEvent:
     """One change of a switch. ``key`` makes it happen once, however often it is tried.
 
     ``kind`` is one of: disabled, blocked, enabled, renewed, not_renewed (evaluated, but the lease stays), held,
-    unblocked, counted (a good window on the way back, or a breach that starts the count again); in a dry run also
-    would_disable, would_block, would_enable, would_unblock and would_hold, which change nothing but the lease.
+    unblocked, counted (a good window on the way back, or a breach that starts the count again), segment_disabled,
+    segment_enabled and segment_held (of segments; the lease may be renewed as well); in a dry run also
+    would_disable, would_block, would_enable, would_unblock, would_hold and would_disable_segment, which change nothing
+    but the lease. ``segments`` are those of the switch after it.
     ``waits_for`` is the acting rule that was not judged for too long, so that the lease is shorter than it would be.
     """
 
@@ -392,6 +429,7 @@ class SwitchEvent:
     until: datetime | None = None
     verdict: str | None = None
     waits_for: str | None = None
+    segments: tuple[SegmentSwitch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

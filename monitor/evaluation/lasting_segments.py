@@ -130,6 +130,11 @@ def _of_label(
         "segments_judged": sum(part.adequate for part in parts.values()),
         "segments_named": [_line(each, parts[each], paths[each]) for each in named[:NAMED]],
     }  # fmt: skip
+    if rule.turns_off == "segments":
+        detail |= {
+            "turns_off": [list(each) for each in named if parts[each].beyond],
+            "segments_within": [list(each) for each, part in parts.items() if part.adequate and not part.beyond],
+        }  # fmt: skip
     return replace(found, detail=detail, data_digest=_digest(paths))
 
 

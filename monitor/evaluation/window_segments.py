@@ -100,7 +100,7 @@ def compare_segments(
     places = named_within([list(own.values()) for own in chances], rate, rules)
     named = [[list(own)[place] for place in mine] for own, mine in zip(chances, places, strict=True)]
     return [
-        _of_label(each.label, parts, own, mine, gate)
+        _of_label(rule, each.label, parts, own, mine, gate)
         for each, parts, own, mine, gate in zip(family, compared, chances, named, asked, strict=True)
     ]
 
@@ -127,6 +127,7 @@ def _chances(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: Evalua
 
 
 def _of_label(
+    rule: Rule,
     label: RuleInput,
     parts: Mapping[Segment, Comparison],
     chances: Mapping[Segment, float],
@@ -148,6 +149,9 @@ def _of_label(
         "segments_named": [_line(segment, judged[segment], chances[segment]) for segment in named[:NAMED]],
         "segments_found": [list(segment) for segment in named],
     }  # fmt: skip
+    if rule.turns_off == "segments":
+        within = [segment for segment, part in judged.items() if part.adequate and not part.beyond]
+        detail |= {"turns_off": detail["segments_found"], "segments_within": [list(segment) for segment in within]}
     p_value = simes(list(chances.values())) if chances else None
     digest = hashlib.sha256(repr([(s, part.data_digest) for s, part in sorted(parts.items())]).encode()).hexdigest()
     return replace(

@@ -60,4 +60,5 @@ def _evidence(row: RowMapping) -> RuleEvidence:
 
 def _outcome(stored: dict[str, Any]) -> WindowOutcome:
     end, blocked = datetime.fromisoformat(stored["window_end"]), tuple(map(tuple, stored["blocked"]))
-    return WindowOutcome(**{**stored, "window_end": end, "blocked": blocked})
+    segments = tuple(map(tuple, stored.get("segments", ())))  # stored before there were any: none
+    return WindowOutcome(**{**stored, "window_end": end, "blocked": blocked, "segments": segments})

@@ -14,7 +14,7 @@ from monitor.history import tables
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_key, segment_of
 
 _RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
-_STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict", "blocked")
+_STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict", "blocked", "segments")
 _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
 
 

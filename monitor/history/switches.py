@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, and_, func, or_, select
 
-from monitor.core.records import RuleEvidence, SwitchEvent, SwitchState
+from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState
 from monitor.history import evidence_rows, tables
 from monitor.history.connect import Row, insert, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
+CHANGES = ("disabled", "enabled", "blocked", "unblocked", "segment_disabled", "segment_enabled")
+"""The kinds of events by which what may act becomes another."""
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
 
 
@@ -59,7 +62,7 @@ def changes(
 ) -> list[SwitchEvent]:
     """What was turned off and on, and which scores were blocked, from ``since`` on, in order; no renewal of a lease."""
     table = tables.switch_events
-    wanted = [table.c.at >= since, table.c.kind.in_(["disabled", "enabled", "blocked", "unblocked"])]
+    wanted = [table.c.at >= since, table.c.kind.in_(CHANGES)]
     if source is not None:
         wanted.append(table.c.source == source)
     if label is not ANY:
@@ -106,14 +109,33 @@ def apply(
         if switch(connection, before.source, before.label).version != before.version:
             raise LostRace
         return "applied"
-    changed = {"label": label_key(after.label), "blocked": plain(after.blocked), "version": before.version + 1}
+    changed = {
+        "label": label_key(after.label), "blocked": plain(after.blocked), "version": before.version + 1,
+        "segments": _segment_rows(after.segments),
+    }  # fmt: skip
     if not put_version(connection, tables.switches, row_of(tables.switches, after, **changed)):
         raise LostRace
     return "applied"
 
 
+def _segment_rows(segments: Sequence[SegmentSwitch]) -> list[Any] | None:
+    return [plain(asdict(each)) for each in segments] or None
+
+
+def _segments(stored: list[dict[str, Any]] | None) -> tuple[SegmentSwitch, ...]:
+    return tuple(SegmentSwitch(**{**row, **{name: _moment(row[name]) for name in _MOMENTS}}) for row in stored or ())
+
+
+_MOMENTS = ("off_from", "hold_until")
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
 def _fields(row: RowMapping) -> Row:
-    return {**row, "label": label_of(row["label"]), "blocked": tuple((low, high) for low, high in row["blocked"])}
+    blocked, segments = tuple((low, high) for low, high in row["blocked"]), _segments(row["segments"])
+    return {**row, "label": label_of(row["label"]), "blocked": blocked, "segments": segments}
 
 
 def _state(row: RowMapping) -> SwitchState:
@@ -122,7 +144,8 @@ def _state(row: RowMapping) -> SwitchState:
 
 def event_row(event: SwitchEvent) -> Row:
     """A change as it is stored."""
-    return row_of(tables.switch_events, event, label=label_key(event.label), blocked=plain(event.blocked))
+    parts = {"blocked": plain(event.blocked), "segments": _segment_rows(event.segments)}
+    return row_of(tables.switch_events, event, label=label_key(event.label), **parts)
 
 
 def _event(row: RowMapping) -> SwitchEvent:

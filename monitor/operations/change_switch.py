@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from monitor.alerting import compose
-from monitor.automation.switch import operator_change
+from monitor.automation.switch import operator_change, operator_segment_change
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.records import SwitchEvent
+from monitor.core.wording import segment_name
 from monitor.history.store import Store
 from monitor.operations.label_evidence import known_now
 from monitor.operations.publish_thresholds import publish
@@ -33,6 +35,7 @@ class SwitchChange:
 
     ``until`` (time zone aware) is how long it holds against runs. With a ``key``, the same change asked
     for again is done once, whoever asks and whenever, and another change with that key is refused.
+    With a ``segment`` (column, value) only the items of the label that have it.
     """
 
     source: str
@@ -42,6 +45,7 @@ class SwitchChange:
     reason: str
     until: datetime | None = None
     key: str | None = None
+    segment: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,11 @@ class Changed:
     @property
     def words(self) -> str:
         """The result, for a person."""
-        done = "turned on" if self.event.kind == "enabled" else "turned off"
-        return f"already {done}" if self.already else done
+        event = self.event
+        done = "turned on" if event.kind in ("enabled", "segment_enabled") else "turned off"
+        done = f"already {done}" if self.already else done
+        off = ", ".join(segment_name(*each.segment) for each in event.segments if each.is_off(event.at))
+        return f"{done}, but not for {off}" if off and event.kind == "enabled" else done
 
 
 def known_labels(opened: Monitor, source: str) -> list[str | None]:
@@ -75,19 +82,19 @@ def change_switch(
     reason: str,
     until: datetime | None = None,
     key: str | None = None,
+    segment: tuple[str, str] | None = None,
 ) -> str:
-    """One operator's change, stored with its event; gives the result.
+    """One operator's change of a switch, or of a ``segment`` of its label, stored with its event; gives the result.
 
     With a ``key``, a retry changes nothing and says "already turned on"; raises :class:`KeyReused`
     where the key belongs to another change.
     """
     if not opened.store.thresholds():  # the gate needs them; else runs and the service publish, and no other command
         publish(opened.store, opened.config, opened.clock())
-    done = operate(
-        opened.store, opened.config, SwitchChange(source, label, enable, by, reason, until, key), opened.clock
-    )
+    change = SwitchChange(source, label, enable, by, reason, until, key, segment)
+    done = operate(opened.store, opened.config, change, opened.clock)
     compose.show_switches(opened, source, label)
-    return done.words
+    return done.words if segment is None else f"{segment_name(*segment)} {done.words}"
 
 
 def operate(store: Store, config: Config, change: SwitchChange, clock: Callable[[], datetime]) -> Changed:
@@ -113,7 +120,8 @@ def _try(
     before = store.switch(change.source, change.label)
     known = known_now(store, config, change.source, change.label, now)
     try:
-        decision = operator_change(
+        decide = operator_change if change.segment is None else partial(operator_segment_change, segment=change.segment)
+        decision = decide(
             before, enable=change.enable, by=change.by, reason=change.reason, now=now, until=change.until,
             automation=config.automation, key=key, known=known,
         )  # fmt: skip
@@ -132,7 +140,8 @@ def _event_key(change: SwitchChange) -> tuple[str | None, str]:
     if change.key is None:
         return None, f"operator:{uuid.uuid4().hex}"
     until = change.until.astimezone(UTC).isoformat() if change.until else None
-    asked = [change.source, change.label, change.enable, change.by, change.reason, until]
+    asked: list[object] = [change.source, change.label, change.enable, change.by, change.reason, until]
+    asked += [] if change.segment is None else [list(change.segment)]
     once = f"operator:{_digest(change.key)}:"
     return once, once + _digest(json.dumps(asked))
 

@@ -21,6 +21,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
+from monitor.core.wording import segment_name
 from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.metrics.calibration import GapMatrix
@@ -76,12 +77,14 @@ class SwitchRow:
     changed_at: datetime | None = None
     actor: str = ""
     reason: str = ""
+    segments: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> str:
-        """The state in a few words: ``on``, ``on but 0.80 to 0.90``, ``off (lease ended)``."""
-        ranges = ", ".join(f"{low:.2f} to {high:.2f}" for low, high in self.blocked)
-        return f"{self.state} but {ranges}" if ranges and self.state == "on" else self.state
+        """The state in a few words: ``on``, ``on but 0.80 to 0.90, channel = web``, ``off (lease ended)``."""
+        closed = [f"{low:.2f} to {high:.2f}" for low, high in self.blocked]
+        closed += [segment_name(*segment) for segment in self.segments]
+        return f"{self.state} but {', '.join(closed)}" if closed and self.state == "on" else self.state
 
 
 def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = None) -> SwitchRow:
@@ -95,7 +98,7 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
 
     def line(words: str, by: SwitchState = state) -> SwitchRow:
         who = by.changed_at, by.actor, by.reason
-        return SwitchRow(state.source, state.label, words, found.blocked, state.lease_until, *who)
+        return SwitchRow(state.source, state.label, words, found.blocked, state.lease_until, *who, found.segments)
 
     if found.allowed:
         return line("on")

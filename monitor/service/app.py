@@ -30,7 +30,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from monitor.automation.gate.snapshot import REQUEST, Decision, SwitchSnapshot, terms, to_json
-from monitor.automation.state import GateReason
+from monitor.automation.state import GateReason, off_segments
 from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
@@ -299,8 +299,25 @@ Score = Annotated[float, Field(ge=0, le=1)]
 Blocked = Annotated[list[Annotated[list[Score], Field(min_length=2, max_length=2)]], Field(description="(low, high)")]
 
 
+class SegmentBody(_Body):
+    """A part of a label's items: those with this value in this column."""
+
+    column: str
+    value: str
+
+
+class SegmentSwitchBody(SegmentBody):
+    """A segment that automation is off for, from a moment on that may lie ahead."""
+
+    off_from: AwareDatetime
+
+
 class SwitchBody(_Body):
-    """One switch as it is stored; `label` null is the source's own."""
+    """One switch as it is stored; `label` null is the source's own.
+
+    With `segments` that are off, `blocked` holds every score, for readers that know no segments, and
+    `blocked_scores` what is blocked.
+    """
 
     source: str
     label: str | None
@@ -312,6 +329,8 @@ class SwitchBody(_Body):
     verdict: str | None
     changed_at: AwareDatetime | None
     version: int
+    blocked_scores: Blocked | None = None
+    segments: list[SegmentSwitchBody] | None = None
 
 
 class ThresholdBody(_Body):
@@ -343,7 +362,7 @@ class BoardBody(_Body):
 
 
 _OfSwitch = Literal["on", "never_set", "off", "source_off", "no_lease", "lease_ended"]
-_OfScore = Literal["below_automate_at", "score_blocked", "no_threshold"]
+_OfScore = Literal["below_automate_at", "score_blocked", "no_threshold", "segment_off", "segment_missing"]
 _OfHistory = Literal["history_restored", "history_went_back", "clock_behind"]
 
 
@@ -359,6 +378,7 @@ class DecisionBody(_Body):
     until: AwareDatetime | None
     threshold: Score | None
     blocked: Blocked
+    segments_off: list[SegmentBody]
     at: AwareDatetime
 
 
@@ -457,6 +477,7 @@ _ABOUT_ONCE = "Another text for each request: it comes back, so that an answer f
 _NAME: dict[str, Any] = {"min_length": 1, "max_length": LABEL_BYTES, "pattern": _PLAIN}
 _KEY: dict[str, Any] = {"min_length": 1, "max_length": 200, "pattern": "^[\\x21-\\x7E]+$"}
 SourcePath = Annotated[str, Path(description="A source of alerts.yaml.", pattern=_PLAIN, examples=["tickets"])]
+_SEGMENT = "A value of a segment column of the item, as column=value; once for each column."
 LabelPath = Annotated[str, Path(description=_ABOUT_LABEL, **_NAME, examples=["billing"])]
 KeyHeader = Annotated[str | None, Header(alias="Idempotency-Key", **_KEY, description=_ABOUT_KEY)]
 OnceQuery = Annotated[str | None, Query(alias="request", pattern="^[A-Za-z0-9_-]{1,64}$", description=_ABOUT_ONCE)]
@@ -527,27 +548,44 @@ def get_decision(
     source: SourcePath,
     label: LabelPath,
     score: Annotated[float | None, Query(ge=0, le=1, allow_inf_nan=False, description="Of the item.")] = None,
+    segment: Annotated[list[str] | None, Query(description=_SEGMENT)] = None,
 ) -> Response:
-    """Yes or no for an item of this label with this score. Without a score: the state of the switch, and never yes."""
+    """Yes or no for an item of this label with this score. Without a score: the state of the switch, and never yes.
+
+    While automation is off for a value of a column, an item whose value of that column is not given is a no.
+    """
     backend = _backend(request)
     _check_label(label)
     board, now = backend.board(), backend.now()
     if not any(name == source for name, _ in (*board.switches, *board.automate_at)):
         raise RequestRefused(_R.UNKNOWN_SOURCE)
-    return _fresh(decision_body(board, source, label, score, now))
+    return _fresh(decision_body(board, source, label, score, now, _segments_given(segment or [])))
 
 
-def decision_body(board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime) -> dict[str, Any]:
+def _segments_given(texts: Sequence[str]) -> dict[str, str]:
+    """The values of segment columns, from ``column=value``; what has no = says nothing."""
+    return dict(text.split("=", 1) for text in texts if "=" in text)
+
+
+def decision_body(
+    board: SwitchSnapshot,
+    source: str,
+    label: str,
+    score: float | None,
+    now: datetime,
+    segments: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """The decision with what it follows from; ``allowed`` is None where no score was given: never a yes."""
     found = terms(board, source, label, now)
     unasked = Decision(False, GateReason.ON, found.yes.until, "on; give a score to get a decision")
-    asked = found.judge(score) if score is not None else found.closed
+    asked = found.judge(score, segments) if score is not None else found.closed
     decision = unasked if asked is None else asked  # not "or": a no is false
     stored = [board.switches[key] for key in ((source, label), (source, None)) if key in board.switches]
     blocked = merged(r for state in stored for r in state.blocked)
     about = {"source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed}
     why = {"reason": decision.reason.value, "detail": decision.detail, "until": _iso(decision.until)}
-    limits = {"threshold": board.threshold(source, label), "blocked": [list(r) for r in blocked]}
+    off = [{"column": c, "value": v} for state in stored for c, v in off_segments(state, now)]
+    limits = {"threshold": board.threshold(source, label), "blocked": [list(r) for r in blocked], "segments_off": off}
     return about | why | limits | {"at": _iso(board.at)}
 
 

@@ -23,7 +23,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.score_ranges import Ranges
-from monitor.core.wording import advice, clean, count_of, reason_of, who
+from monitor.core.wording import advice, clean, count_of, reason_of, segment_name, who
 
 RULES_NAMED = 6
 
@@ -33,8 +33,9 @@ class SwitchLine:
     """The state of a label's switch at one moment.
 
     ``words`` is a sentence without its full stop. ``button`` is what the message offers to undo: "on" offers to
-    turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act. ``held_until``: an operator's
-    enable against the evidence ends then. ``ended_by`` is whose enable has ended by itself, "" where none has.
+    turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act, but not on ``segments``.
+    ``held_until``: an operator's enable against the evidence ends then. ``ended_by`` is whose enable has ended by
+    itself, "" where none has.
     """
 
     words: str
@@ -43,6 +44,7 @@ class SwitchLine:
     blocked: Ranges = ()
     held_until: datetime | None = None
     ended_by: str = ""
+    segments: tuple[tuple[str, str], ...] = ()
 
 
 class Now(StrEnum):
@@ -269,6 +271,9 @@ def _about_the_switch(label: LabelFindings, switch: SwitchLine | None) -> str:
         return "automation goes on as its operator wants: turn it off if their reason no longer holds"
     if switch is not None and switch.blocked:
         return "people decide the items in the blocked scores: check that somebody does"
+    if switch is not None and switch.segments:
+        parts = ", ".join(segment_name(*segment) for segment in switch.segments)
+        return f"people decide the items of {parts}: check that somebody does"
     critical = switch is not None and label.severity == "critical" and label.now == Now.IN_BREACH
     return "turn automation off if wrong items do harm" if critical else "nothing to do"
 

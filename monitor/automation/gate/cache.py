@@ -57,13 +57,13 @@ class SnapshotCache:
         """Whether the snapshot may be used; not on a clock that ran backwards, either."""
         return self.began <= elapsed < self.fresh_until
 
-    def answer(self, source: str, label: str, score: float | None, elapsed: float) -> Decision:
+    def answer(self, source: str, label: str, score: float | None, elapsed: float, segments: object = None) -> Decision:
         """What :func:`~monitor.automation.gate.snapshot.decide` says, mostly without asking it."""
         if type(source) is str and type(label) is str and label:
             until, found = self.entries.get((source, label)) or self.strangers.get(source, _NOBODY)
             if elapsed < until:
-                return found.judge(score)
-        return decide(self.board, source, label, score, self.time(elapsed))
+                return found.judge(score, segments)
+        return decide(self.board, source, label, score, self.time(elapsed), segments)
 
 
 def hold(
@@ -102,8 +102,10 @@ def renew(held: SnapshotCache, *, began: float, ttl_s: float) -> SnapshotCache:
 
 
 def _entry(board: SwitchSnapshot, source: str, label: str, now: datetime, elapsed: float) -> Entry:
-    """The terms of one label, and until when: the end of its lease or its source's may change them."""
+    """The terms of one label, and until when: the end of a lease, or of an enable of a segment, may change them."""
     states = (board.switches.get((source, label)), board.switches.get((source, None)))
-    ends = [state.lease_until for state in states if state is not None and state.lease_until is not None]
+    known = [state for state in states if state is not None]
+    ends = [state.lease_until for state in known if state.lease_until is not None]
+    ends += [each.off_from for state in known for each in state.segments if each.off_from is not None]
     rest = min(((end - now).total_seconds() for end in ends if end > now), default=math.inf)
     return elapsed + rest - MARGIN_S, terms(board, source, label, now)

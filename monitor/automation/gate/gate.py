@@ -89,13 +89,16 @@ class Gate:
             gate._closed = Decision(False, GateReason.MISCONFIGURED, detail=detail)
             return gate
 
-    def allows(self, source: str, label: str, score: float | None = None) -> Decision:
+    def allows(
+        self, source: str, label: str, score: float | None = None, segments: Mapping[str, str] | None = None
+    ) -> Decision:
         """Whether automation may act alone on an item with this label and score (0 to 1): true or false itself.
 
-        Never raises. Waits only until the first reading has ended, well or not.
+        ``segments`` are the item's values, such as ``{"channel": "web"}``: needed while automation is off for some
+        value of a column. Never raises. Waits only until the first reading has ended, well or not.
         """
         try:
-            found = self._quick(source, label, score)
+            found = self._quick(source, label, score, segments)
             if found is not None:
                 return found
             refresher = self._running()
@@ -103,7 +106,7 @@ class Gate:
             if patience > 0:
                 with suppress(FutureTimeout):
                     refresher.first.result(patience)
-            return self._closed or refresher.answer(source, label, score)
+            return self._closed or refresher.answer(source, label, score, segments)
         except Exception as error:  # noqa: BLE001 - a gate never raises
             return _unexpected(error)
 
@@ -119,14 +122,16 @@ class Gate:
     ) -> None:
         self.close()
 
-    def _quick(self, source: str, label: str, score: float | None) -> Decision | None:
+    def _quick(
+        self, source: str, label: str, score: float | None, segments: Mapping[str, str] | None
+    ) -> Decision | None:
         """The answer from memory; None where somebody must see whether anything is read."""
         if self._closed is not None:
             return self._closed
         held, now = self._refresher.held, self._elapsed()
         if held is None or not held.began <= now < held.due:
             return None
-        return held.answer(source, label, score, now)
+        return held.answer(source, label, score, now, segments)
 
     def _running(self) -> Refresher:
         """The refresher of this process, running. The thread of a parent process did not survive the fork."""
@@ -164,11 +169,13 @@ class AsyncGate:
         """As :meth:`Gate.from_env`."""
         return cls(Gate.from_env(environ))
 
-    async def allows(self, source: str, label: str, score: float | None = None) -> Decision:
+    async def allows(
+        self, source: str, label: str, score: float | None = None, segments: Mapping[str, str] | None = None
+    ) -> Decision:
         """As :meth:`Gate.allows`."""
         gate = self._gate
         try:
-            found = gate._quick(source, label, score)
+            found = gate._quick(source, label, score, segments)
             if found is not None:
                 return found
             refresher = gate._running()
@@ -177,7 +184,7 @@ class AsyncGate:
                 import asyncio  # noqa: PLC0415 - 40 ms, and whoever awaits has it
 
                 await asyncio.wait([asyncio.wrap_future(refresher.first)], timeout=patience)
-            return gate._closed or refresher.answer(source, label, score)
+            return gate._closed or refresher.answer(source, label, score, segments)
         except Exception as error:  # noqa: BLE001 - a gate never raises
             return _unexpected(error)
 

@@ -30,12 +30,13 @@ PREFIX = "automate"
 _FAILED = (GateReason.STORE_UNREADABLE, GateReason.SERVICE_FAILED, GateReason.MISCONFIGURED, GateReason.CLOSED_DOWN)
 _BROKEN = {**dict.fromkeys(_FAILED, Reason.ERROR), GateReason.STALE: Reason.STALE}
 _T = TypeVar("_T")
-_Question = tuple[Any, Any, Any]
+_Question = tuple[Any, Any, Any, Any]
 
 
 class CalmonProvider(AbstractProvider):
     """Boolean flags ``automate.<source>.<label>``; the score is the context's attribute ``score``.
 
+    Every attribute is a value of a segment column, too: ``channel`` says in which channel the item came.
     The attributes ``source`` and ``label`` say it without the name of the flag, and win: needed where
     a source has a dot in its name, since the name of a flag is cut at the first one. The flag's
     metadata hold ``reason`` (a :class:`GateReason`), ``detail`` and, for a "yes", ``until``. Without
@@ -97,11 +98,11 @@ def _is_ours(flag_key: str) -> bool:
 
 
 def _question(flag_key: str, context: EvaluationContext | None) -> _Question:
-    """Source, label and score; the gate itself says "no" to what is missing or of a wrong kind."""
+    """Source, label, score and segments; the gate itself says "no" to what is missing or of a wrong kind."""
     attributes = context.attributes if context is not None else {}
     named = _named(flag_key, attributes.get("source"))
     source, label = attributes.get("source", named[0]), attributes.get("label", named[1])
-    return source, label, attributes.get("score")
+    return source, label, attributes.get("score"), attributes
 
 
 def _named(flag_key: str, source: object) -> tuple[str | None, str | None]:

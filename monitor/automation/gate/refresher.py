@@ -75,11 +75,11 @@ class Refresher:
             return 0.0
         return max(0.0, min(self.limit_s, self._started + self.limit_s - now))
 
-    def answer(self, source: str, label: str, score: float | None) -> Decision:
+    def answer(self, source: str, label: str, score: float | None, segments: object = None) -> Decision:
         """The decision by what is known now."""
         now, held, failure = self.elapsed(), self.held, self.failure
         if held is not None and held.is_fresh(now):
-            return held.answer(source, label, score, now)
+            return held.answer(source, label, score, now, segments)
         if failure is not None:
             return Decision(False, failure.reason, detail=failure.detail)
         since = self._reading_since

@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 from monitor.automation.state import GateReason, effective, is_blocked
-from monitor.core.records import Identity, Mark, SwitchState
+from monitor.core.records import Identity, Mark, SegmentSwitch, SwitchState
 from monitor.core.score_ranges import Ranges
 
 Key: TypeAlias = tuple[str, str | None]
@@ -86,6 +86,7 @@ _NO_TEXT = "the source and the label must be text, and the label not empty"
 _NO_LABEL = Decision(False, GateReason.NEVER_SET, detail=_NO_TEXT)
 _INVALID = Decision(False, GateReason.SCORE_INVALID, detail="the score must be a number from 0 to 1")
 _BLOCKED = Decision(False, GateReason.SCORE_BLOCKED, detail="scores in this range are blocked")
+_NO_SEGMENTS: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class Terms:
 
     ``closed`` is the answer whatever the score, None where it depends on the score. ``yes`` and
     ``below`` are the answers from ``threshold`` on and below it; they are made once, since a gate
-    gives them many thousand times.
+    gives them many thousand times. ``segments`` are the values that are off, by column, as :func:`_plain_value` has
+    them.
     """
 
     closed: Decision | None
@@ -102,9 +104,10 @@ class Terms:
     blocked: Ranges = ()
     yes: Decision = _INVALID
     below: Decision = _INVALID
+    segments: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def judge(self, score: object) -> Decision:
-        """Whether automation may act on an item with this score.
+    def judge(self, score: object, segments: object = None) -> Decision:
+        """Whether automation may act on an item with this score, and these values of segment columns.
 
         >>> Terms(None, 0.8, (), yes=Decision(True, GateReason.ON)).judge(0.9).allowed
         True
@@ -118,7 +121,40 @@ class Terms:
             return self.below
         if self.blocked and is_blocked(number, self.blocked):
             return _BLOCKED
-        return self.yes
+        closed = _in_segments(self.segments, segments) if self.segments else None
+        return self.yes if closed is None else closed  # not "or": a no is false
+
+
+def _in_segments(off: Mapping[str, frozenset[str]], given: object) -> Decision | None:
+    """Why the values of an item keep automation from acting: one is off, or is not said where one is off; else None.
+
+    >>> off = {"channel": frozenset({"web"})}
+    >>> _in_segments(off, {"channel": "Web"}).reason.value, _in_segments(off, {"channel": 1}).reason.value
+    ('segment_off', 'segment_missing')
+    >>> _in_segments(off, {"channel": "mail"}) is None
+    True
+    """
+    values = given if isinstance(given, Mapping) else _NO_SEGMENTS
+    for column, closed in off.items():
+        value = values.get(column)
+        if not isinstance(value, str) or not value:
+            text = f"{column} is needed, as text: automation is off for some of its values"
+            return Decision(False, GateReason.SEGMENT_MISSING, detail=text)
+        if _plain_value(value) in closed:
+            return Decision(False, GateReason.SEGMENT_OFF, detail=f"off for {column} = {value}")
+    return None
+
+
+def _plain_value(value: str) -> str:
+    """A value without what routers and tables write otherwise: what differs only in that is off together."""
+    return value.strip().casefold()
+
+
+def _by_column(segments: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for column, value in segments:
+        found.setdefault(column, set()).add(_plain_value(value))
+    return {column: frozenset(values) for column, values in found.items()}
 
 
 def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Terms:
@@ -136,7 +172,8 @@ def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Term
     if threshold is None:
         return Terms(Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}"))
     below = Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}")
-    return Terms(None, threshold, found.blocked, yes=Decision(True, GateReason.ON, found.until, "on"), below=below)
+    yes = Decision(True, GateReason.ON, found.until, "on")
+    return Terms(None, threshold, found.blocked, yes=yes, below=below, segments=_by_column(found.segments))
 
 
 def closed_by_history(board: SwitchSnapshot, now: datetime) -> Decision | None:
@@ -149,10 +186,13 @@ def closed_by_history(board: SwitchSnapshot, now: datetime) -> Decision | None:
     return None
 
 
-def decide(board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime) -> Decision:
-    """Whether automation may act on an item of this label with this score, now.
+def decide(
+    board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime, segments: object = None
+) -> Decision:
+    """Whether automation may act on an item of this label with this score, and these values by segment column, now.
 
-    Closed for whatever is not known: a label never set, a source without a threshold, no score. Any
+    Closed for whatever is not known: a label never set, a source without a threshold, no score, no value of a column of
+    which a segment is off. Any
     real number is a score (numpy's, too), but no truth value and no text.
 
     >>> from datetime import UTC, timedelta
@@ -162,7 +202,7 @@ def decide(board: SwitchSnapshot, source: str, label: str, score: float | None, 
     >>> bool(decide(board, "tickets", "billing", 0.93, now)), decide(board, "tickets", "billing", 0.5, now).reason.value
     (True, 'below_automate_at')
     """
-    return terms(board, source, label, now).judge(score)
+    return terms(board, source, label, now).judge(score, segments)
 
 
 def _number(score: object) -> float:
@@ -221,19 +261,40 @@ def _by_name(key: Key) -> tuple[str, bool, str]:
 def _switch_json(state: SwitchState) -> dict[str, Any]:
     lease, changed = (None if at is None else at.isoformat() for at in (state.lease_until, state.changed_at))
     about = {"source": state.source, "label": state.label, "state": state.state}
-    limits = {"blocked": [list(r) for r in state.blocked], "lease_until": lease}
+    limits: dict[str, Any] = {"blocked": [list(r) for r in state.blocked], "lease_until": lease}
+    parts = [_segment_json(each) for each in state.segments if each.off_from is not None]
+    if parts:  # who reads no segments must take all scores as blocked
+        limits |= {"blocked": EVERY_SCORE, "blocked_scores": limits["blocked"], "segments": parts}
     why = {"by": state.actor, "reason": state.reason, "verdict": state.verdict}
     return about | limits | why | {"changed_at": changed, "version": state.version}
+
+
+EVERY_SCORE = [[0.0, 1.0]]
+"""The blocked ranges of a label with a segment that is off, for readers that know none."""
+
+
+def _segment_json(each: SegmentSwitch) -> dict[str, Any]:
+    off_from = None if each.off_from is None else each.off_from.isoformat()
+    return {"column": each.column, "value": each.value, "off_from": off_from}
+
+
+def _segment(row: Mapping[str, Any]) -> SegmentSwitch:
+    if not isinstance(row["value"], str):
+        raise ValueError(f"not a value of a segment: {row['value']!r}")
+    return SegmentSwitch(_name(row["column"]), row["value"], _moment(row["off_from"]))
 
 
 def _switch(row: Mapping[str, Any]) -> SwitchState:
     if row["state"] not in ("never_set", "off", "on"):
         raise ValueError(f"not a state of a switch: {row['state']!r}")
     lease, changed = row["lease_until"], row["changed_at"]
+    segments = tuple(_segment(each) for each in row.get("segments", ()))
+    blocked = _ranges(row["blocked_scores"] if segments else row["blocked"])
     return SwitchState(
-        source=_name(row["source"]), label=_label(row["label"]), state=row["state"], blocked=_ranges(row["blocked"]),
+        source=_name(row["source"]), label=_label(row["label"]), state=row["state"], blocked=blocked,
         lease_until=None if lease is None else _moment(lease), actor=str(row["by"]), reason=str(row["reason"]),
         verdict=row["verdict"], changed_at=None if changed is None else _moment(changed), version=int(row["version"]),
+        segments=segments,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from monitor.operations.replay.model import NEVER_READ, Agreement, LeftOut, Miss
 from monitor.operations.replay.plan import Part, ReplayPlan
 from monitor.operations.replay.results import agreement_of, side_by_side, side_of
 
-_NEEDED = ("blocked", "newest_alone")  # of a verdict's detail, for switches and incidents
+_NEEDED = ("blocked", "newest_alone", "turns_off")  # of a verdict's detail, for switches and incidents
 _FROM_COUNTS = frozenset(
     {
         *((test, "score") for test in ("ks", "psi", "wasserstein", "jensen_shannon")),

@@ -12,6 +12,7 @@ from monitor.automation.as_of import on_spans
 from monitor.automation.state import effective
 from monitor.config.model import CostConfig
 from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.core.wording import segment_name
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
 from monitor.history.values import ANY
 from monitor.report.figures import automation_work as drawings
@@ -87,8 +88,9 @@ def _switches(asked: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str,
         source, label = key
         whole = None if label is None else stored.get((source, None))
         allowed = effective(stored[key], asked.now.astimezone(UTC), whole=whole)
-        blocked = ", ".join(f"{low:g} to {high:g}" for low, high in allowed.blocked)
-        state = allowed.detail if not allowed.allowed else f"on, but for {blocked}" if blocked else "on"
+        closed = [f"{low:g} to {high:g}" for low, high in allowed.blocked]
+        closed += [segment_name(*segment) for segment in allowed.segments]
+        state = allowed.detail if not allowed.allowed else f"on, but for {', '.join(closed)}" if closed else "on"
         score = None if label is None else scores.get(key, scores.get((source, None)))
         said = tuple((name, of[key]) for name, of in found if key in of)
         return SwitchTableRow(stored[key], allowed.allowed, state, score, said)

@@ -32,6 +32,7 @@ from monitor.core.records import (
 from monitor.core.wording import advice, maturity_words, plain_words
 from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.evaluation.shift.findings import ShiftFinding, findings
+from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
 from monitor.report.decision_checks import text_of
@@ -57,7 +58,7 @@ from monitor.service.problems import ProblemReason, RequestRefused
 Series = tuple[str, Where]
 STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"))
 BASELINE = "baseline"
-_SWITCHED = frozenset({"disabled", "enabled", "blocked", "unblocked"})
+_SWITCHED = frozenset({*CHANGES, "segment_held"})
 FLAGS, SEGMENTS, SEGMENT_WEEKS = 60, 24, 26
 
 
@@ -324,6 +325,9 @@ def _spans(seen: LabelHistory) -> Iterator[SwitchSpan]:
         if step.blocked and step.to_state == "on" and following > start:
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
             yield SwitchSpan(step.at, following, "isblocked", said(f"scores {ranges} blocked", step.at, following))
+        off = ", ".join(f"{e['column']} = {e['value']}" for e in step.segments or () if e["off_from"] is not None)
+        if off and step.to_state == "on" and following > start:
+            yield SwitchSpan(step.at, following, "isblocked", said(f"{off} off", step.at, following))
 
 
 def _events(seen: LabelHistory) -> list[LabelEvent]:

@@ -63,7 +63,7 @@ def _leases(switches: Sequence[SwitchState], now: datetime) -> list[tuple[Any, .
     for each in switches:
         if each.state == "on" and each.lease_until is not None:
             allowed = effective(each, now, whole=None if each.label is None else whole.get(each.source))
-            found.append((each.source, each.label, each.lease_until, each.lease_until - now, allowed.detail or "on"))
+            found.append((each.source, each.label, each.lease_until, each.lease_until - now, allowed.words))
     return sorted(found, key=lambda row: (row[2], row[0], row[1] or ""))
 
 

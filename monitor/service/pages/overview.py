@@ -334,7 +334,7 @@ def _labels_table(rows: Sequence[OverviewRow]) -> Table:
     def line(row: OverviewRow) -> Sequence[object]:
         v, allowed = row.worst, row.automation
         about = (row.subject.source, row.subject.label, row.state.state.value, row.state.severity, row.state.words)
-        on = "on" if allowed.allowed else allowed.detail
+        on = allowed.words
         if v is None:
             return (*about, on, *[None] * 10)
         return (*about, on, v.rule, v.metric, v.where, v.value, v.low, v.high, v.baseline, v.threshold, v.n, row.share)

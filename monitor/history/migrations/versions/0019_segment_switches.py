@@ -1,0 +1,51 @@
+"""The parts of a label's items that are off by themselves, with their events; the public views say them too.
+
+Revision ID: 0019
+Revises: 0018
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0019"
+down_revision = "0018"
+branch_labels = None
+depends_on = None
+
+_TABLES = ("switches", "switch_events")
+_ABOUT = "source, NULLIF(label, '') AS label"
+_VIEWS = {
+    "v1_switches": (
+        f"SELECT {_ABOUT}, state, lease_until, hold_until, by_operator, actor, reason, verdict, changed_at", "switches"
+    ),
+    "v1_switch_events": (
+        f"SELECT id, {_ABOUT}, at, kind, from_state, to_state, lease_until, until, actor, reason, verdict",
+        "switch_events",
+    ),
+}  # fmt: skip
+
+
+def upgrade() -> None:
+    """Add the columns, and the same at the end of the views."""
+    for table in _TABLES:
+        op.add_column(table, sa.Column("segments", sa.JSON()))
+    _make_views(", segments")
+
+
+def downgrade() -> None:
+    """Drop them. A label with a segment that is off is off as a whole from then on: nobody could say it otherwise."""
+    _make_views("")
+    switches = sa.table("switches", sa.column("segments", sa.JSON()), sa.column("state", sa.String()))
+    text = sa.cast(switches.c.segments, sa.Text())
+    has = sa.and_(switches.c.segments.is_not(None), text != "null", switches.c.state == "on")
+    op.execute(switches.update().where(has).values(state="off"))
+    for table in _TABLES:
+        op.drop_column(table, "segments")
+
+
+def _make_views(more: str) -> None:
+    for name, (select, table) in _VIEWS.items():
+        op.execute(f"DROP VIEW {name}")
+        op.execute(f"CREATE VIEW {name} AS {select}{more} FROM {table}")
