@@ -72,7 +72,8 @@ def after_evidence(
         named.update(breach.segments)
         for segment in breach.segments:
             before = found.get(segment, SegmentSwitch(*segment))
-            after = _turned_off(before, rule, breach, now, None if rule.rule in overrides else hold)
+            holds = () if rule.rule in overrides else (before.hold_until, hold)
+            after = _turned_off(before, rule, breach, now, [each for each in holds if each is not None and each > now])
             if after == before:
                 continue
             found[segment] = after
@@ -89,12 +90,11 @@ def after_evidence(
 
 
 def _turned_off(
-    before: SegmentSwitch, rule: RuleEvidence, breach: WindowOutcome, now: datetime, hold: datetime | None
+    before: SegmentSwitch, rule: RuleEvidence, breach: WindowOutcome, now: datetime, holds: Sequence[datetime]
 ) -> SegmentSwitch:
     """What one breach does to one segment; the same where it is off already, or ends when its hold does."""
     if before.is_off(now):
         return before
-    holds = [each for each in (before.hold_until, hold) if each is not None and each > now]
     if holds:
         return before if before.off_from is not None else replace(before, off_from=max(holds), verdict=breach.verdict)
     return SegmentSwitch(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from monitor.automation.evidence import is_against, lease_bound, segments_off
+from monitor.automation.evidence import is_against, lease_bound, segments_off, with_verdict
 from monitor.automation.segments import (
     RUNS,
     Segment,
@@ -101,9 +101,16 @@ def _segments_after(before: SwitchState, evidence: Evidence, critical: bool, now
     """What the evidence does to the segments of a label; nothing to those of one that nobody has turned on."""
     if before.state == "never_set":
         return SegmentChange(before.segments)
+    found = [verdict for verdict in evidence.verdicts if segments_off(verdict)]
+    rules = {each.rule for each in evidence.known}
+    more = [with_verdict(_unknown(v, before), v) for v in found if v.rule not in rules]  # a breach is never passed over
     hold = before.hold_until if before.state == "on" and not critical else None
-    found = {verdict.rule for verdict in evidence.verdicts if segments_off(verdict)}
-    return after_evidence(before.segments, evidence.known, now=now, hold=hold, overrides=found if critical else ())
+    overrides = {verdict.rule for verdict in found} if critical else ()
+    return after_evidence(before.segments, [*evidence.known, *more], now=now, hold=hold, overrides=overrides)
+
+
+def _unknown(verdict: Verdict, state: SwitchState) -> RuleEvidence:
+    return RuleEvidence(state.source, state.label, verdict.rule, verdict.window.schedule)
 
 
 _SAYS_LITTLE = ("renewed", "not_renewed", "counted")

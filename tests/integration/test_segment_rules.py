@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from monitor.automation import Gate
+from monitor.automation.gate.snapshot import board_of, decide
+from monitor.automation.gate.sources import StoreSource
+from monitor.automation.state import off_segments
+from monitor.cli import app
+from monitor.cli.automation import status_rows
 from monitor.config.load import parse_config
+from monitor.context import Monitor
 from monitor.core.records import Verdict
 from monitor.core.windows import week
 from monitor.core.wording import plain_words
+from monitor.history.reader import SwitchReader
+from monitor.operations.change_switch import KeyReused, change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.operations.replay.model import LeftOut
 from monitor.operations.replay.plan import plan_of
@@ -30,7 +41,8 @@ from tests.truth.sentences import VERDICT
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 RULES = (
     "  - {id: segment-shortfall, metric: shortfall, where: automated, threshold: 0.08, scope: segments,\n"
-    "     segments: [channel], min_samples: 30, severity: critical, actions: [slack]}\n"
+    "     segments: [channel], min_samples: 30, severity: critical,\n"
+    "     actions: [slack, disable_automation], turns_off: segments}\n"
     "  - {id: segment-rise, metric: shortfall, where: automated, condition: increase, threshold: 0.05,\n"
     "     scope: segments, min_samples: 30, actions: [slack]}\n"
     "  - {id: segment-ece, metric: ece, condition: increase, threshold: 0.02, scope: segments,\n"
@@ -150,3 +162,126 @@ def test_windows_without_the_counts_of_segments_are_read_again_and_a_replay_leav
     assert again is not None
     assert again.segment_counts is not None
     assert {value for _, value in again.segment_counts["slipping"]} == {"web", "email"}
+
+
+# The switch of the segment
+
+
+def gate_says(monitor: Monitor, segments: Mapping[str, str] | None = None, score: float = 0.9) -> str:
+    found = monitor.store.stored_switches()
+    board = board_of(NOW, found.switches, found.automate_at, found.identity)
+    return decide(board, "tickets", "slipping", score, NOW, segments).reason.value
+
+
+def test_the_run_turned_off_the_channel_only_and_the_gate_asks_for_it(world: World, asked: Asked) -> None:
+    with world.opened(lambda: NOW) as monitor:
+        switch = monitor.store.switch("tickets", "slipping")
+        kinds = [(e.kind, e.actor) for e in monitor.store.switch_events("tickets", "slipping")]
+        assert (switch.state, [each.segment for each in switch.segments]) == ("on", [("channel", "web")])
+        assert kinds == [("enabled", "weekly run"), ("segment_disabled", "weekly run"), ("renewed", "weekly run")]
+        assert gate_says(monitor, {"channel": "web"}) == "segment_off"
+        assert gate_says(monitor, {"channel": "email"}) == "on"
+        assert gate_says(monitor) == "segment_missing"
+        assert gate_says(monitor, {"channel": "web"}, 0.5) == "below_automate_at"
+    about = "/v1/automation/tickets/slipping?score=0.9"
+    said = [asked.get(f"{about}{more}").json() for more in ("", "&segment=channel%3Dweb", "&segment=channel%3Demail")]
+    assert [(each["allowed"], each["reason"]) for each in said] == [
+        (False, "segment_missing"), (False, "segment_off"), (True, "on"),
+    ]  # fmt: skip
+    assert said[0]["segments_off"] == [{"column": "channel", "value": "web"}]
+
+
+def test_a_gate_reads_the_segments_of_a_history(world: World) -> None:
+    source = StoreSource(world.store_url)
+    source._reader = SwitchReader(world.store_url, limit_s=5.0, clock=lambda: NOW)
+    with Gate(source) as gate:
+        assert gate.allows("tickets", "slipping", 0.9, {"channel": "web"}).reason.value == "segment_off"
+        assert gate.allows("tickets", "slipping", 0.9, {"channel": "email"})
+        assert gate.allows("tickets", "slipping", 0.9).reason.value == "segment_missing"
+        assert gate.allows("tickets", "steady", 0.9)
+
+
+def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: World, asked: Asked) -> None:
+    with world.opened(lambda: NOW) as monitor:
+        told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
+        found = monitor.store.stored_switches()
+        board = board_of(NOW, found.switches, found.automate_at, found.identity)
+        rows = {row["label"]: row for row in status_rows(monitor, board, "tickets", None)}
+    assert "Automation is on, but not for channel = web, until " in told
+    assert "people decide the items of channel = web: check that somebody does" in told
+    assert rows["slipping"]["segments_off"] == [{"column": "channel", "value": "web"}]
+    assert (rows["slipping"]["blocked"], rows["slipping"]["blocked_scores"]) == ([[0.0, 1.0]], [])
+    assert rows["steady"]["segments_off"] == []
+    assert "on, but not for channel = web" in asked.get("/").text
+    assert "on, but for channel = web" in asked.get("/automation").text
+    page = asked.get("/label/tickets/slipping").text
+    assert "<bdi>channel</bdi> = <bdi>web</bdi> off" in page
+    assert "channel = web off from" in page
+    assert "on but channel = web" in asked.get(f"/report?week={WEEKS[-1]}").text
+
+
+def test_commands_turn_a_segment_on_and_off_again(world: World) -> None:
+    def automation(*words: str) -> str:
+        done = CliRunner(env=world.environment).invoke(app, ["automation", *words])
+        return f"{done.exit_code} {' '.join(done.output.split())}"
+
+    mine = (
+        "--source",
+        "tickets",
+        "--label",
+        "rare",
+        "--segment",
+        "channel=web",
+        "--reason",
+        "looked at",
+        "--by",
+        "ana",
+    )
+    assert automation("disable", *mine).startswith("0 tickets/rare: channel = web turned off")
+    with world.opened(lambda: NOW) as monitor:
+        (part,) = monitor.store.switch("tickets", "rare").segments
+        assert (part.segment, part.by_operator, part.actor) == (("channel", "web"), True, "ana")
+    assert automation("enable", *mine).startswith("0 tickets/rare: channel = web turned on; no run undoes that before ")
+    with world.opened() as monitor:
+        assert off_segments(monitor.store.switch("tickets", "rare"), datetime.now(UTC)) == ()
+    events = json.loads(automation("history", "--label", "rare", "--json").removeprefix("0 "))
+    assert [each["kind"] for each in events][-2:] == ["segment_disabled", "segment_enabled"]
+    wrong = ("--label", "rare", "--reason", "x")
+    assert "is column=value" in automation("disable", *wrong, "--segment", "web")
+    assert "no segment column" in automation("disable", *wrong, "--segment", "chanel=web")
+    assert "enables it again: no --until" in automation(
+        "disable", *wrong, "--segment", "channel=web", "--until", "2030-01-01"
+    )
+    assert "--segment is of labels" in automation(
+        "disable", "--source", "tickets", "--reason", "x", "--segment", "channel=web"
+    )
+
+
+def test_two_people_who_turn_off_two_segments_at_once_turn_off_both(tmp_path: Path) -> None:
+    made = make_world(tmp_path, config=BESIDE)
+    with made.opened(lambda: NOW) as monitor:
+        change_switch(monitor, "tickets", "steady", enable=True, by="ana", reason="go live")
+
+        def turn_off(value: str) -> None:
+            with made.opened(lambda: NOW) as mine:
+                change_switch(mine, "tickets", "steady", enable=False, by=value, reason="x", segment=("channel", value))
+
+        values = [f"c{number}" for number in range(6)]
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(turn_off, values))
+        state = monitor.store.switch("tickets", "steady")
+        assert [each.value for each in state.segments] == values
+        assert state.version == 1 + len(values)
+        assert len(monitor.store.switch_events("tickets", "steady")) == 1 + len(values)
+
+
+def test_a_key_does_a_change_of_a_segment_once(tmp_path: Path) -> None:
+    made = make_world(tmp_path, config=BESIDE)
+    with made.opened(lambda: NOW) as monitor:
+        asked = {"enable": False, "by": "ana", "reason": "x", "key": "k1"}
+        said = [change_switch(monitor, "tickets", "steady", **asked, segment=("channel", "web")) for _ in range(2)]
+        assert said == ["channel = web turned off", "channel = web already turned off"]
+        with pytest.raises(KeyReused):
+            change_switch(monitor, "tickets", "steady", **asked, segment=("channel", "mail"))
+        with pytest.raises(KeyReused):
+            change_switch(monitor, "tickets", "steady", **asked)

@@ -1,0 +1,350 @@
+"""Segments that are off by themselves: what a run and a person do to them, and what a gate says then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from monitor.automation.as_of import switch_as_of, time_on
+from monitor.automation.evidence import breach_of, is_against, with_verdict
+from monitor.automation.gate.cache import hold
+from monitor.automation.gate.snapshot import SwitchSnapshot, decide, from_json, to_json
+from monitor.automation.state import effective, off_segments
+from monitor.automation.switch import SwitchDecision, operator_change, operator_segment_change
+from monitor.config.model import AutomationConfig
+from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState, Verdict
+from tests.unit.automation.test_switch import (
+    AFTER_TWO,
+    BREACH,
+    END,
+    KEEP,
+    NEVER,
+    NOW,
+    OFF_BY_RUN,
+    OK,
+    ON,
+    SILENT,
+    UNCONFIRMED,
+    WEEK,
+    enable,
+    found_before,
+    run,
+    verdict,
+)
+
+WEB, MAIL = ("channel", "web"), ("channel", "mail")
+RULE = "weekly-segments"
+DRY = AutomationConfig(when_not_evaluated="keep", dry_run=True)
+
+
+def segment(*named: tuple[str, str], within: Sequence[tuple[str, str]] = ()) -> Verdict:
+    """A verdict of a rule that turns off segments: a breach of those named, ``ok`` without any."""
+    found = verdict("breach" if named else "ok", rule=RULE)
+    detail = {"turns_off": [list(each) for each in named], "segments_within": [list(each) for each in within]}
+    return replace(found, detail=detail)
+
+
+def judged(state: SwitchState, *verdicts: Verdict, before: Sequence[Verdict] = (), **more: Any) -> SwitchDecision:
+    """A run whose evidence is of these verdicts, after those of the weeks before."""
+    end = more.get("end", END)
+    known = found_before(*before, end=end - WEEK) if before else []
+    verdicts = tuple(replace(v, window=replace(v.window, start=end - WEEK, end=end)) for v in verdicts)
+    for each in verdicts:
+        mine = next((k for k in known if k.rule == each.rule), None)
+        new = RuleEvidence("tickets", "billing", each.rule, "weekly", since=END - 4 * WEEK) if mine is None else mine
+        known = [k for k in known if k.rule != each.rule] + [with_verdict(new, each)]
+    return run(state, *verdicts, known=known, **more)
+
+
+def off(state: SwitchState, now: datetime = NOW) -> tuple[tuple[str, str], ...]:
+    return off_segments(state, now)
+
+
+def change(state: SwitchState, part: tuple[str, str] = WEB, *, on: bool, **more: Any) -> SwitchDecision:
+    asked = {"now": NOW, "automation": KEEP, "key": "command", "by": "ana", "reason": "checked", **more}
+    return operator_segment_change(state, segment=part, enable=on, **asked)
+
+
+# What a run does
+
+
+def test_a_breach_turns_off_its_segments_and_leaves_the_label_on_with_a_renewed_lease() -> None:
+    done = judged(ON, segment(WEB))
+    assert (done.after.state, off(done.after)) == ("on", (WEB,))
+    assert done.after.lease_until == END + timedelta(days=9)
+    assert done.event is not None
+    assert (done.event.kind, done.event.from_state, done.event.to_state) == ("segment_disabled", "on", "on")
+    assert done.event.segments == done.after.segments
+    assert done.event.reason == f"{RULE}: turned off channel = web"
+    assert done.reason == "turned off channel = web"
+    assert done.after.version == ON.version + 1
+    (mine,) = done.after.segments
+    assert (mine.by_operator, mine.actor, mine.verdict) == (False, "weekly run", f"{RULE}-breach")
+
+
+def test_a_breach_whose_rule_has_no_evidence_yet_is_not_passed_over() -> None:
+    assert off(run(ON, segment(WEB)).after) == (WEB,)
+
+
+def test_a_breach_of_another_rule_turns_off_the_label_in_the_same_event() -> None:
+    done = judged(ON, BREACH, segment(WEB))
+    assert (done.after.state, off(done.after)) == ("off", (WEB,))
+    assert done.event is not None
+    assert done.event.kind == "disabled"
+    assert done.event.reason.endswith(f"; {RULE}: turned off channel = web")
+
+
+def test_the_next_bad_window_renews_and_no_good_window_turns_a_segment_on() -> None:
+    first = judged(ON, segment(WEB)).after
+    again = judged(first, segment(WEB), before=[segment(WEB)], end=END + WEEK)
+    assert again.event is not None
+    assert again.event.kind == "renewed"
+    assert again.event.reason == "renewed: only segments in breach"
+    good = segment(within=[WEB, MAIL])
+    for back in range(3):
+        done = judged(first, good, OK, before=[segment(WEB)], end=END + (back + 1) * WEEK, automation=AFTER_TWO)
+        assert off(done.after, NOW + 4 * WEEK) == (WEB,)
+
+
+def test_a_label_that_a_run_turned_off_comes_back_although_a_segment_stays_off() -> None:
+    before = replace(OFF_BY_RUN, segments=judged(ON, segment(WEB)).after.segments, ok_streak=1, counts="weekly run")
+    done = judged(before, OK, before=[OK], automation=AFTER_TWO)
+    assert (done.after.state, off(done.after)) == ("on", (WEB,))
+
+
+@pytest.mark.parametrize("state", [NEVER, OFF_BY_RUN])
+def test_of_a_label_that_is_off_segments_are_off_too_and_of_one_never_set_nothing_is_stored(state: SwitchState) -> None:
+    done = judged(state, segment(WEB))
+    assert off(done.after) == (() if state is NEVER else (WEB,))
+    assert done.after.state == state.state
+
+
+def test_silence_and_doubt_leave_segments_as_they_are() -> None:
+    before = judged(ON, segment(WEB)).after
+    for found in (replace(SILENT, rule=RULE), replace(UNCONFIRMED, rule=RULE)):
+        assert judged(before, found, before=[segment(WEB)], end=END + WEEK).after.segments == before.segments
+
+
+def test_a_dry_run_says_what_it_would_turn_off_and_renews_the_lease() -> None:
+    done = judged(ON, segment(WEB), automation=DRY)
+    assert off(done.after) == ()
+    assert done.event is not None
+    assert (done.event.kind, done.event.segments) == ("would_disable_segment", ())
+    assert "channel = web" in done.event.reason
+    assert done.after.lease_until == END + timedelta(days=9)
+
+
+# Evidence
+
+
+def test_an_ok_clears_a_breach_of_segments_only_where_it_judged_all_of_them() -> None:
+    (known,) = found_before(segment(WEB), end=END - WEEK)
+    unjudged = with_verdict(known, segment(within=[MAIL]))
+    assert breach_of(unjudged) is not None
+    assert breach_of(with_verdict(known, segment(within=[MAIL, WEB]))) is None
+
+
+def test_a_breach_of_one_segment_goes_on_where_another_is_in_breach_and_it_was_not_judged() -> None:
+    (known,) = found_before(segment(WEB), end=END - WEEK)
+    both = breach_of(with_verdict(known, segment(MAIL)))
+    assert both is not None
+    assert set(both.segments) == {WEB, MAIL}
+    judged_now = breach_of(with_verdict(known, segment(MAIL, within=[WEB])))
+    assert judged_now is not None
+    assert judged_now.segments == (MAIL,)
+
+
+def test_what_segments_answer_is_not_against_an_enable_and_renews_the_lease() -> None:
+    known = found_before(segment(WEB))
+    state = judged(ON, segment(WEB)).after
+    assert is_against(known, (), ON.segments)
+    assert not is_against(known, (), state.segments)
+
+
+# What a person does
+
+
+def test_a_person_turns_a_segment_off_and_no_run_turns_it_on() -> None:
+    done = change(ON, on=False)
+    assert (done.after.state, off(done.after), done.event and done.event.kind) == ("on", (WEB,), "segment_disabled")
+    good = judged(done.after, OK, segment(within=[WEB]), automation=AFTER_TWO, end=END + WEEK)
+    assert off(good.after, NOW + WEEK) == (WEB,)
+
+
+def test_an_enable_of_the_label_leaves_its_segments_off_and_one_of_the_segment_turns_it_on() -> None:
+    before = replace(change(ON, on=False).after, state="off", lease_until=None)
+    on = enable(before).after
+    assert (on.state, off(on)) == ("on", (WEB,))
+    assert off(change(on, on=True).after) == ()
+
+
+def test_an_enable_of_a_label_turns_off_what_a_rule_in_breach_has_named_meanwhile() -> None:
+    done = enable(NEVER, known=found_before(segment(WEB)))
+    assert (done.after.state, off(done.after)) == ("on", (WEB,))
+    assert done.after.verdict is None  # the enable is against nothing any more
+    assert "turned off channel = web" in done.reason
+
+
+def test_an_enable_holds_against_runs_for_a_day_except_for_critical_labels() -> None:
+    on = change(replace(ON, segments=(SegmentSwitch(*WEB, END),)), on=True).after
+    held = judged(on, segment(WEB), now=NOW + timedelta(hours=1))
+    assert held.event is not None
+    assert held.event.kind == "segment_held"
+    assert off(held.after, NOW + timedelta(hours=1)) == ()
+    assert off(held.after, NOW + timedelta(hours=24)) == (WEB,)
+    critical = judged(on, segment(WEB), now=NOW + timedelta(hours=1), critical=True)
+    assert off(critical.after, NOW + timedelta(hours=1)) == (WEB,)
+
+
+def test_an_enable_of_the_label_holds_for_its_segments_too() -> None:
+    on = enable(ON).after
+    held = judged(on, segment(WEB), now=NOW + timedelta(hours=1)).after
+    assert (off(held, NOW + timedelta(hours=23)), off(held, NOW + timedelta(hours=24))) == ((), (WEB,))
+
+
+def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_comes_first() -> None:
+    known = found_before(segment(WEB))
+    before = judged(ON, segment(WEB)).after
+    on = change(before, on=True, known=known).after
+    assert (off(on), off(on, NOW + timedelta(hours=24))) == ((), (WEB,))
+    later = {"before": [segment(WEB)], "end": END + WEEK, "now": NOW + timedelta(hours=2)}
+    good = judged(on, segment(within=[WEB]), **later)
+    assert good.event is not None
+    assert good.event.kind == "segment_enabled"
+    assert off(good.after, NOW + 4 * WEEK) == ()
+    unjudged = judged(on, segment(within=[MAIL]), **later)
+    assert off(unjudged.after, NOW + timedelta(hours=24)) == (WEB,)
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "words"),
+    [
+        (ON, {"on": True, "by": " "}, "a name and a reason"),
+        (ON, {"on": True, "until": NOW}, "must lie in the future"),
+        (ON, {"on": False, "until": NOW + WEEK}, "has no end"),
+        (replace(ON, label=None), {"on": False}, "segments are of labels"),
+    ],
+)
+def test_what_is_refused(state: SwitchState, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        change(state, **asked)
+
+
+def test_a_label_that_is_turned_off_is_off_for_all_segments() -> None:
+    state = operator_change(
+        change(ON, on=False).after, enable=False, by="ana", reason="stop", now=NOW, automation=KEEP, key="k"
+    ).after
+    assert not ask(state, {"channel": "mail"})
+    assert ask(state, {"channel": "mail"}).reason.value == "off"
+
+
+# The gate
+
+
+def board(state: SwitchState, at: datetime = NOW) -> SwitchSnapshot:
+    return SwitchSnapshot(at, {(state.source, state.label): state}, {("tickets", None): 0.8})
+
+
+def ask(state: SwitchState, segments: Any = None, score: float = 0.9, at: datetime = NOW) -> Any:
+    """What a gate says from memory, which must be what is decided anew."""
+    found = hold(board(state, at), began=100.0, ttl_s=30).answer("tickets", "billing", score, 100.5, segments)
+    assert found == decide(board(state, at), "tickets", "billing", score, at, segments)
+    return found
+
+
+WEB_OFF = replace(ON, segments=(SegmentSwitch(*WEB, END),))
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"channel": "mail"}, "on"), ({"channel": "mail", "language": "de"}, "on"),
+        ({"channel": "web"}, "segment_off"), ({"channel": " WEB "}, "segment_off"),
+        (None, "segment_missing"), ({}, "segment_missing"), ({"language": "de"}, "segment_missing"),
+        ({"channel": ""}, "segment_missing"), ({"channel": None}, "segment_missing"),
+        ({"channel": 7}, "segment_missing"),
+        ("web", "segment_missing"), ([("channel", "mail")], "segment_missing"),
+    ],
+)  # fmt: skip
+def test_a_gate_is_closed_for_the_segment_and_for_who_does_not_say_his(given: Any, reason: str) -> None:
+    found = ask(WEB_OFF, given)
+    assert (found.reason.value, bool(found)) == (reason, reason == "on")
+
+
+def test_without_a_segment_off_nobody_is_asked_for_any_and_lower_scores_are_as_ever() -> None:
+    assert ask(ON)
+    assert ask(change(WEB_OFF, on=True).after)
+    assert ask(WEB_OFF, {"channel": "web"}, score=0.5).reason.value == "below_automate_at"
+
+
+def test_every_column_with_a_segment_off_must_be_said() -> None:
+    both = replace(ON, segments=(SegmentSwitch(*WEB, END), SegmentSwitch("language", "de", END)))
+    assert ask(both, {"channel": "mail"}).reason.value == "segment_missing"
+    assert ask(both, {"channel": "mail", "language": "de"}).reason.value == "segment_off"
+    assert ask(both, {"channel": "mail", "language": "en"})
+
+
+def test_a_gate_closes_when_an_enable_ends_without_reading_anew() -> None:
+    ends = replace(ON, segments=(SegmentSwitch(*WEB, NOW + timedelta(seconds=10), NOW + timedelta(seconds=10)),))
+    memory = hold(board(ends), began=100.0, ttl_s=30)
+    web = {"channel": "web"}
+    assert memory.answer("tickets", "billing", 0.9, 109.9, web)
+    assert memory.answer("tickets", "billing", 0.9, 110.1, web).reason.value == "segment_off"
+    assert memory.answer("tickets", "billing", 0.9, 109.9)  # nothing is off yet
+    assert memory.answer("tickets", "billing", 0.9, 110.1).reason.value == "segment_missing"
+
+
+def test_a_snapshot_comes_back_as_it_was_and_who_knows_no_segments_reads_that_every_score_is_blocked() -> None:
+    sent = to_json(board(replace(WEB_OFF, blocked=((0.95, 1.0),))))
+    back = from_json(sent)
+    state = back.switches["tickets", "billing"]
+    assert (state.blocked, state.segments) == (((0.95, 1.0),), (SegmentSwitch(*WEB, END),))
+    (row,) = sent["switches"]
+    assert row["blocked"] == [[0.0, 1.0]]
+    assert "segments" not in to_json(board(ON))["switches"][0]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"column": "", "value": "web"}, {"column": "channel", "value": 1}, {"column": "channel"}, {}, "web"]
+)
+def test_a_segment_that_means_nothing_refuses_the_whole_snapshot(broken: Any) -> None:
+    sent = to_json(board(WEB_OFF))
+    sent["switches"][0]["segments"] = [broken]
+    with pytest.raises(ValueError, match="not a"):
+        from_json(sent)
+
+
+def test_a_yes_costs_what_it_did_and_a_segment_little_more() -> None:
+    memory = hold(board(ON), began=100.0, ttl_s=30), hold(board(WEB_OFF), began=100.0, ttl_s=30)
+
+    def once(place: int, given: Any) -> float:
+        began = time.perf_counter()
+        for _ in range(2000):
+            memory[place].answer("tickets", "billing", 0.9, 100.5, given)
+        return time.perf_counter() - began
+
+    plain = min(once(0, None) for _ in range(5))
+    assert min(once(1, {"channel": "mail"}) for _ in range(5)) < 12 * plain
+
+
+# What was
+
+
+def events(*done: SwitchDecision) -> Iterator[SwitchEvent]:
+    return (each.event for each in done if each.event is not None)
+
+
+def test_the_switch_as_it_was_knows_its_segments_and_harm_is_an_estimate_where_one_was_off() -> None:
+    on = enable(NEVER, now=END)
+    web = change(on.after, on=False, now=END + timedelta(days=1))
+    known = list(events(on, web))
+    assert off(switch_as_of(known, END, source="tickets", label="billing"), NOW) == ()
+    later = switch_as_of(known, END + timedelta(days=2), source="tickets", label="billing")
+    assert effective(later, END + timedelta(days=2), whole=None).segments == (WEB,)
+    found = time_on({("tickets", "billing"): known}, ("tickets", "billing"), END, END + timedelta(days=2))
+    assert (found.share, found.segments, found.closed) == (1.0, (WEB,), True)
