@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from monitor.alerting.switch_line import switch_line
 from monitor.automation import Gate
 from monitor.automation.gate.snapshot import board_of, decide
 from monitor.automation.gate.sources import StoreSource
@@ -36,6 +38,9 @@ from tests.fakes.in_process import Asked, in_process
 from tests.fakes.world import BASELINE, BROKEN_FROM, CONFIG, SEED, WEEKS, World, make_world, rows, write_duckdb
 from tests.integration.test_accumulated import false_claims, row_of
 from tests.truth.claims import Reader
+from tests.truth.facts import Facts
+from tests.truth.messages import SWITCH, Of
+from tests.truth.reports import check_switched
 from tests.truth.sentences import VERDICT
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
@@ -218,6 +223,33 @@ def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: Worl
     assert "<bdi>channel</bdi> = <bdi>web</bdi> off" in page
     assert "channel = web off from" in page
     assert "on but channel = web" in asked.get(f"/report?week={WEEKS[-1]}").text
+
+
+def test_what_is_said_of_a_switch_with_a_segment_off_is_true_and_the_opposite_is_found(world: World) -> None:
+    facts = Facts(world.folder / "history.sqlite", NOW)
+    with world.opened(lambda: NOW) as monitor:
+        state = monitor.store.switch("tickets", "slipping")
+    ends = replace(state.segments[0], value="mail", off_from=NOW + timedelta(hours=3))
+    told = [
+        switch_line(replace(state, segments=parts), NOW, whole=None).words
+        for parts in (state.segments, (), (*state.segments, ends), (replace(ends, value="web"),))
+    ]
+    assert told[2].startswith(
+        "Automation is on, but not for channel = web, for channel = mail only until Wed 2026-09-02 03:00 UTC, until "
+    )
+    false = []
+    for line in told:
+        reader = Reader(facts)
+        SWITCH.read(reader, line, Of("tickets", "slipping"))
+        false.append({claim.kind for claim in reader.false})
+    on_for_a_time = {"segments on for a time"}
+    assert false == [set(), {"segments off"}, on_for_a_time, {"segments off"} | on_for_a_time]
+    mine = Reader(facts)
+    check_switched(mine, "on but channel = web", ("tickets", "slipping"), None)
+    check_switched(mine, "on", ("tickets", "steady"), None)
+    assert not mine.false
+    check_switched(mine, "on", ("tickets", "slipping"), None)
+    assert mine.false
 
 
 def test_commands_turn_a_segment_on_and_off_again(world: World) -> None:

@@ -70,6 +70,8 @@ def _blocked(reader: Reader, text: str, shown: str, source: str, label: str | No
         reader.check(bool(said) == bool(ranges), "blocked scores", text, ranges)
         inside = all(any(lo <= a and b <= hi for lo, hi in said) for a, b in ranges)
         reader.check(inside, "blocked scores", text, ranges)
+        parts = set(re.findall(r"(?:but not for |, )([^,=]+ = [^,]+)", shown))
+        reader.equal("segments off", text, parts, reader.facts.switch(source, label).off(reader.facts.now))
 
 
 def _why(reader: Reader, text: str, why: str, source: str, label: str | None) -> None:

@@ -24,7 +24,7 @@ _WHEN = {
     "acknowledged_at", "silenced_until", "lease_until", "until", "hold_until", "changed_at", "last_window_end",
     "created_at", "sent_at", "last_window_start", "read_at", "published_at",
 }  # fmt: skip
-_JSON = {"detail", "payload", "blocked", "actions", "versions", "examples", "further_reasons"}
+_JSON = {"detail", "payload", "blocked", "actions", "versions", "examples", "further_reasons", "segments"}
 RUNS = ("weekly run", "daily run")
 
 
@@ -46,6 +46,15 @@ class Switch:
     blocked: tuple[tuple[float, float], ...] = ()
     verdict: str | None = None
     by_person: bool = False
+    segments: tuple[tuple[str, datetime], ...] = ()
+
+    def off(self, at: datetime) -> set[str]:
+        """The segments that are off, as sentences name them."""
+        return {name for name, off_from in self.segments if off_from <= at}
+
+    def ending(self, at: datetime) -> set[str]:
+        """The segments that are on for a time only."""
+        return {name for name, off_from in self.segments if off_from > at}
 
     def after(self, event: Row) -> Switch:
         """The switch after one stored event."""
@@ -54,7 +63,19 @@ class Switch:
         if kind.startswith("would_"):
             return kept
         ranges = tuple((float(a), float(b)) for a, b in event["blocked"])
-        kept = replace(kept, state=event["to_state"], blocked=ranges, lease=event["lease_until"], hold=event["until"])
+        parts = tuple(
+            (f"{part['column']} = {part['value']}", datetime.fromisoformat(part["off_from"]))
+            for part in event["segments"] or ()
+            if part["off_from"] is not None
+        )
+        kept = replace(
+            kept,
+            segments=parts,
+            state=event["to_state"],
+            blocked=ranges,
+            lease=event["lease_until"],
+            hold=event["until"],
+        )
         if kind in ("disabled", "enabled", "blocked", "unblocked"):
             person = event["actor"] not in RUNS
             return replace(

@@ -129,7 +129,10 @@ def labels_of(facts: Facts, incidents: Iterable[Row]) -> dict[tuple[str, str | N
 
 SWITCH = Grammar("the switch in words")
 _DRY = r"(?: \(dry run: runs change no switch\))?"
-_BLOCKED = r"(?:, but not for scores (?P<blocked>[\d., to]+?))?"
+_BLOCKED = (
+    r"(?:, but not for (?:scores (?P<blocked>[\d., to]+?))?(?:(?: and )?(?P<parts>[^=:]+ = .+?))?)?"
+    r"(?P<ending>(?:, for .+? only until \w+ [\d-]+ [\d:]+ UTC)*)"
+)
 
 
 @dataclass(frozen=True)
@@ -216,8 +219,9 @@ SWITCH.add(rf"Automation is off: it has no lease{_DRY}")(
 
 
 @SWITCH.add(rf"Automation is on{_BLOCKED}(?:, until {_stamp('until')} unless an evaluation renews it)?{_DRY}")
-def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, until: Any) -> None:
+def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, parts: Any, ending: str, until: Any) -> None:
     mine = _on(reader, text, of, blocked, until)
+    _segments_off(reader, text, of, parts, ending)
     reader.check(not mine.by_person, "enabled by whom", text, f"{mine.by}, until {mine.hold}: {mine.why}")
 
 
@@ -226,12 +230,22 @@ def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, until: Any) -> N
     rf"{_stamp('until')}(?P<renews> unless an evaluation renews it)?: (?P<why>.+?){_DRY}"
 )
 def _on_by_person(
-    reader: Reader, text: str, of: Of, kept: str, blocked: Any, who: str, until: str, renews: Any, why: str
-) -> None:
+    reader: Reader, text: str, of: Of, kept: str, blocked: Any, parts: Any, ending: str, who: str, until: str,
+    renews: Any, why: str,
+) -> None:  # fmt: skip
     mine = _on(reader, text, of, blocked, until)
+    _segments_off(reader, text, of, parts, ending)
     reader.equal("enabled by", text, who, mine.by)
     reader.equal("why on", text, why, mine.why)
     reader.check(mine.by_person, "an operator's enable", text, mine.by)
+
+
+def _segments_off(reader: Reader, text: str, of: Of, parts: Any, ending: str) -> None:
+    """The segments that a label's items may not have, and those that may have them for a time."""
+    mine, now = reader.facts.switch(of.source, of.label), reader.facts.now
+    reader.equal("segments off", text, set(parts.split(" and ")) if parts else set(), mine.off(now))
+    said = set(re.findall(r", for (.+?) only until ", ending))
+    reader.equal("segments on for a time", text, said, mine.ending(now))
 
 
 def _on(reader: Reader, text: str, of: Of, blocked: Any, until: Any) -> Any:

@@ -141,8 +141,10 @@ def _switched(reader: Reader, text: str, of: Any, off: Any, why: Any, on: Any, r
     }  # fmt: skip
     reader.check(known[why], "why off", text, true)
     if on is not None:
-        has = bool(own.blocked or reader.facts.switch(source, None, at).blocked)
+        off = own.off(at or reader.facts.now)
+        has = bool(own.blocked or reader.facts.switch(source, None, at).blocked or off)
         reader.check(bool(ranges) == has, "blocked scores", text, own.blocked)
+        reader.check(all(part in (ranges or "") for part in off), "segments off", text, off)
 
 
 def check_switched(reader: Reader, text: str, key: Key, at: datetime | None) -> None:

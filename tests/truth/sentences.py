@@ -405,7 +405,7 @@ HARM = re.compile(
     .replace("(?P<high>", "(?P<high2>")
     + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
     r"\((?:(?P<share>\d+)% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
-    r"(?:, scores (?P<blocked>.+?) blocked for some of it)?\)(?:; .*)?)"
+    r"(?:, scores (?P<blocked>.+?) blocked for some of it)?(?:, (?P<parts>.+? = .+?) off for some of it)?\)(?:; .*)?)"
 )  # fmt: skip
 
 
