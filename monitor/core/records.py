@@ -304,7 +304,7 @@ class SegmentSwitch:
     """Whether automation may act on the items of a label that have ``value`` in ``column``: not from ``off_from`` on.
 
     ``off_from`` is None where it may, and lies ahead where an operator's enable ends against the evidence. Until
-    ``hold_until`` an operator's enable holds against runs. The rest says who did it last, why, and on which verdict.
+    ``hold_until`` no run undoes an operator's enable. The rest says who did it last, why, and on which verdict.
     """
 
     column: str

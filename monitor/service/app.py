@@ -49,6 +49,8 @@ PAGES_WAITING = 4
 PROMETHEUS = "text/plain; version=0.0.4"
 _SCOPE = "x-scope"
 _QUERY = "x-query"
+_REPEATED = frozenset({"segment"})
+"""Query parameters that may be given more than once: one value for each column."""
 _PAGE: Literal["page"] = "page"
 _PAGE_SCOPES: tuple[PageScope, ...] = get_args(PageScope)
 _OPEN: Literal["open"] = "open"
@@ -277,7 +279,8 @@ class GuardedRoute(APIRoute):
 
 def _check_form(request: Request, names: set[str], *, has_body: bool) -> None:
     """Refuse what would be passed over: ``?scor=0.3`` must not be answered as if no score had been given."""
-    asked = [name for name, _ in request.query_params.multi_items()]
+    asked = [name for name, _ in request.query_params.multi_items() if name not in _REPEATED]
+    asked += {*request.query_params} & _REPEATED
     if len(asked) != len(set(asked)) or not set(asked) <= names:
         known = ", ".join(sorted(names)) or "none"
         raise RequestRefused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
@@ -563,8 +566,10 @@ def get_decision(
 
 
 def _segments_given(texts: Sequence[str]) -> dict[str, str]:
-    """The values of segment columns, from ``column=value``; what has no = says nothing."""
-    return dict(text.split("=", 1) for text in texts if "=" in text)
+    """The values of segment columns, from ``column=value``; what has no =, and a column said twice, says nothing."""
+    pairs = [(column, value) for column, sign, value in (text.partition("=") for text in texts) if sign]
+    columns = [column for column, _ in pairs]
+    return {column: value for column, value in pairs if columns.count(column) == 1}
 
 
 def decision_body(

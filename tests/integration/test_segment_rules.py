@@ -193,6 +193,9 @@ def test_the_run_turned_off_the_channel_only_and_the_gate_asks_for_it(world: Wor
     assert [(each["allowed"], each["reason"]) for each in said] == [
         (False, "segment_missing"), (False, "segment_off"), (True, "on"),
     ]  # fmt: skip
+    two = asked.get(f"{about}&segment=channel%3Demail&segment=language%3Dde").json()
+    unclear = asked.get(f"{about}&segment=channel%3Demail&segment=channel%3Dweb").json()
+    assert (two["reason"], unclear["reason"]) == ("on", "segment_missing")
     assert said[0]["segments_off"] == [{"column": "channel", "value": "web"}]
 
 

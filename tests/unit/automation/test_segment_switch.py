@@ -190,7 +190,7 @@ def test_an_enable_of_a_label_turns_off_what_a_rule_in_breach_has_named_meanwhil
     assert "turned off channel = web" in done.reason
 
 
-def test_an_enable_holds_against_runs_for_a_day_except_for_critical_labels() -> None:
+def test_no_run_undoes_an_enable_for_a_day_except_for_critical_labels() -> None:
     on = change(replace(ON, segments=(SegmentSwitch(*WEB, END),)), on=True).after
     held = judged(on, segment(WEB), now=NOW + timedelta(hours=1))
     assert held.event is not None
@@ -201,7 +201,7 @@ def test_an_enable_holds_against_runs_for_a_day_except_for_critical_labels() -> 
     assert off(critical.after, NOW + timedelta(hours=1)) == (WEB,)
 
 
-def test_an_enable_of_the_label_holds_for_its_segments_too() -> None:
+def test_no_run_undoes_an_enable_of_the_label_in_its_segments_either() -> None:
     on = enable(ON).after
     held = judged(on, segment(WEB), now=NOW + timedelta(hours=1)).after
     assert (off(held, NOW + timedelta(hours=23)), off(held, NOW + timedelta(hours=24))) == ((), (WEB,))
