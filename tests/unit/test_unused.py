@@ -21,6 +21,7 @@ LISTED = {
         "resolve_string_details", "supports_statement_cache", "text_factory", "trim_blocks",
     },
     "routers import it from Python (docs/gate.md)": {"CalmonProvider"},
+    "a field of the service's answer, in its description": {"blocked_scores"},
     "read by its name, as a setting or a condition of the handbook": {"ece_today", "ece_yesterday", "gate_token"},
     "kept in the history and shown to people who look there": {"changed_by", "first_verdict"},
     "documents, examples and tests make counts with it": {"counts_from_rows"},
