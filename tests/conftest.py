@@ -17,7 +17,9 @@ from typing import Any
 import duckdb
 import pytest
 import sqlalchemy as sa
+from duckdb_engine import Dialect as DuckDB
 from hypothesis import HealthCheck, settings
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from monitor.warehouse.reader import Warehouse
 from tests.fakes.installed import Installed, install
@@ -60,6 +62,26 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Python itself tidies up at its end, all that there is."""
     gc.unfreeze()
+
+
+# Each test opens a history and a warehouse of its own, and compiled the same statements again: a tenth of all time.
+# So those of files count as one database, with one memory of what was compiled.
+COMPILED = sa.util.LRUCache[Any, Any](5_000)
+
+
+def _compile_once(kind: type[Any]) -> None:
+    kind.__hash__ = lambda self: hash(type(self))  # type: ignore[assignment,method-assign]
+    kind.__eq__ = lambda self, other: type(self) is type(other)  # type: ignore[assignment,method-assign]
+
+
+_compile_once(SQLiteDialect_pysqlite)
+_compile_once(DuckDB)
+
+
+@sa.event.listens_for(sa.Engine, "engine_connect")
+def _share_what_was_compiled(connection: sa.Connection) -> None:
+    if isinstance(connection.dialect, (SQLiteDialect_pysqlite, DuckDB)):
+        connection.engine._compiled_cache = COMPILED
 
 
 @sa.event.listens_for(sa.Engine, "connect")

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -293,6 +294,12 @@ def moment(text: str | None, config: Config) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=config.zone)
 
 
+@cache
+def program() -> Any:
+    """What :data:`app` runs, made once: in tests a process runs hundreds of commands."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -300,7 +307,7 @@ def main() -> None:
     with plain_errors():
         read_into(os.environ)
     try:
-        app()
+        program()()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
         sys.stderr.write(error_text(error))
         raise SystemExit(FAILED) from None

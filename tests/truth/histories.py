@@ -323,7 +323,7 @@ class Story:
     def printed(self, kind: str, *args: str) -> Printed:
         """Run a command as a person in a terminal does, with lines wide enough for whole tables."""
         out, err = io.StringIO(), io.StringIO()
-        command = _command()
+        command = cli.program()
         cli.out.taken(), cli.err.taken()
         with redirect_stdout(out), redirect_stderr(err):
             try:
@@ -335,13 +335,6 @@ class Story:
                 code = error.exit_code
         parts = (*cli.out.taken(), *cli.err.taken())
         return Printed(kind, out.getvalue() + err.getvalue(), args, int(code), parts)
-
-
-@cache
-def _command() -> Any:
-    import typer
-
-    return typer.main.get_command(cli.app)
 
 
 Observer = Callable[[Story, Step], None]
