@@ -27,6 +27,7 @@ from monitor.core.records import ShiftResult, Window
 from monitor.core.windows import week
 from monitor.evaluation.shift.drift_report import DRIFT_THRESHOLD, feature_drift
 from monitor.evaluation.shift.findings import findings
+from monitor.operations.collect import REFERENCE_SAMPLES
 from monitor.warehouse.reader import Warehouse
 
 WINDOW = week("2026-W46", ZoneInfo("UTC"))
@@ -114,8 +115,8 @@ def ours(path: Path, rows: int, page: Path | None) -> tuple[Found, tuple[str, ..
     def run() -> list[ShiftResult]:
         with Warehouse.from_url(f"duckdb:///{path}?threads=1") as warehouse:
             now, then = (
-                warehouse.feature_sample("tickets", SOURCE, span, limit=SOURCE.sample_size, at_least=rows // LABELS)
-                for span in (WINDOW, REFERENCE)
+                warehouse.feature_sample("tickets", SOURCE, span, limit=limit, at_least=rows // LABELS)
+                for span, limit in ((WINDOW, SOURCE.sample_size), (REFERENCE, REFERENCE_SAMPLES * SOURCE.sample_size))
             )
         return feature_drift("tickets", WINDOW, now, then, html=page)
 

@@ -122,7 +122,7 @@ def _pinned(baselines: Sequence[Baseline]) -> list[str]:
 
 def _asks_a_baseline_of_labels(rule: Rule) -> bool:
     """Whether it compares labels, segments or columns, each by itself, with the baseline."""
-    return rule.scope != "source" and (rule.compares or rule.test is not None)
+    return rule.scope != "source" and not rule.rolls and (rule.compares or rule.test is not None)
 
 
 def _refused(refusals: Sequence[PinRefusal]) -> list[str]:

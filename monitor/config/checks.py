@@ -355,6 +355,37 @@ def _segment_names(document: Document, rule: Path) -> Found:
             yield document.problem("CAL030", item, f"no source has the segment {name!r}", remedy)
 
 
+def _keys_of_reference(document: Document) -> Found:
+    """The weeks before are a reference for weekly rules on a change of one week, and for tests on counts."""
+    for path, _ in document.listed("rules"):
+        rolls = document.get(*path, "reference") == "previous_weeks"
+        if document.get(*path, "reference_weeks") is not None and not rolls:
+            summary = "reference_weeks says how many weeks reference: previous_weeks has, and this rule has another"
+            yield document.problem(
+                "CAL024", (*path, "reference_weeks"), summary, "reference: previous_weeks beside it", at_key=True
+            )
+        for key, why, remedy in _against_reference(document, path) if rolls else ():
+            yield document.problem("CAL024", (*path, key), why, remedy, at_key=True)
+
+
+def _against_reference(document: Document, path: Path) -> Iterator[tuple[str, str, str]]:
+    """(key, why, what to write) of what does not go together with the weeks before as a reference."""
+    test, metric = document.get(*path, "test"), document.get(*path, "metric")
+    if test is None and document.get(*path, "condition") not in _CHANGES:
+        yield "reference", "only a change and a shift test are compared with the weeks before", "condition: increase"
+    elif isinstance(metric, str) and (NEEDS.get(metric) in WHOLE or metric in EXPECTED):
+        yield "reference", f"{metric} has no counts of the weeks before to be compared with", "no reference"
+    column = document.get(*path, "column") or default_column(test)
+    if test is not None and column not in ("score", "label", "actual"):
+        yield "reference", "feature columns are compared with the baseline only", "no reference"
+    if document.get(*path, "schedule") == "daily":
+        yield "schedule", "a day is not compared with the weeks before", "schedule: weekly"
+    if document.get(*path, "for") not in (None, 1):
+        yield "for", "the weeks before are those before one week: a rule on several has none", "for: 1"
+    if document.get(*path, "scope") in ("segments", "small_labels"):
+        yield "scope", "segments and small labels are compared with the baseline only", "scope: labels"
+
+
 def _keys_of_plain(document: Document) -> Found:
     """Which value is judged, and how certain it must be, are said of metrics that are compared with a threshold."""
     for path, _ in document.listed("rules"):
@@ -616,6 +647,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _keys_of_turns_off,
     _keys_of_small_labels,
     _keys_of_plain,
+    _keys_of_reference,
     _falling_metrics,
     _mutable_rules,
     _maturing_rules,

@@ -20,6 +20,7 @@ Certainty = Literal["none", "significant"]
 JudgedValue = Literal["debiased", "plug_in"]
 Mutable = Literal["class_mix", "traffic_mix"]
 """Reasons of a breach that a rule may leave out: another share of true items, or more traffic where it was wrong."""
+Reference = Literal["baseline", "previous_weeks"]
 OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are of a source, not of its labels."""
 OF_BANDS = ("shortfall", "ece")
@@ -232,9 +233,13 @@ class Rule(Later, Strict):
     ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores. ``turns_off`` says
     what disable_automation of such a rule turns off: the label, or the segments that it names. What has a reason in
     ``mute`` is no breach, but unconfirmed. ``mature`` is the share of the expected truths for which it waits.
+    ``reference`` "previous_weeks" compares with ``reference_weeks`` weeks before instead of the baseline.
     """
 
-    _ADDED = frozenset({"average_run_length", "certainty", "value", "segments", "mute", "mature", "turns_off"})
+    _ADDED = frozenset(
+        {"average_run_length", "certainty", "value", "segments", "mute", "mature", "turns_off"}
+        | {"reference", "reference_weeks"}
+    )
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None
@@ -257,6 +262,8 @@ class Rule(Later, Strict):
     mute: tuple[Mutable, ...] = ()
     mature: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     turns_off: TurnsOff = "label"
+    reference: Reference = "baseline"
+    reference_weeks: Annotated[int, Field(ge=1, le=13)] = 4
 
     @property
     def is_plain(self) -> bool:
@@ -267,6 +274,11 @@ class Rule(Later, Strict):
     def compares(self) -> bool:
         """Whether it is about a change since the baseline."""
         return self.condition in ("increase", "decrease")
+
+    @property
+    def rolls(self) -> bool:
+        """Whether it compares with the weeks before instead of the baseline."""
+        return self.reference == "previous_weeks"
 
     @property
     def accumulates(self) -> bool:

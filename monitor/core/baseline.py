@@ -26,6 +26,8 @@ class Binning(Protocol):
     def binning(self) -> Literal["equal_frequency", "equal_width"]: ...  # noqa: D102 - said above
 
 
+ROLLING = 0
+"""The version of what is no baseline that was pinned, but the windows before."""
 Edges = Mapping[Where, tuple[int, ...]]
 
 

@@ -360,21 +360,37 @@ def _named(verdict: Verdict, value: float | None) -> str:
     return f"{title(verdict.metric)} {level(verdict, value)}"
 
 
+def reference(verdict: Verdict) -> str:
+    """What a change is measured against: the baseline, or the weeks before."""
+    weeks = verdict.detail.get("reference")
+    return "the baseline" if weeks is None else weeks_before(weeks["weeks"])
+
+
+def weeks_before(weeks: int) -> str:
+    """The weeks before as sentences name them.
+
+    >>> weeks_before(4), weeks_before(1)
+    ('the 4 weeks before', 'the week before')
+    """
+    return "the week before" if weeks == 1 else f"the {weeks} weeks before"
+
+
 def _now_and_then(verdict: Verdict) -> str:
     now = _named(verdict, verdict.value) + _place(verdict)
     if verdict.metric == "shortfall" and verdict.baseline is not None:
-        return f"{now}, {_named(verdict, verdict.baseline)} in the baseline"
-    return f"{now}, was {level(verdict, verdict.baseline)} in the baseline"
+        return f"{now}, {_named(verdict, verdict.baseline)} in {reference(verdict)}"
+    return f"{now}, was {level(verdict, verdict.baseline)} in {reference(verdict)}"
 
 
 def _rise(verdict: Verdict) -> str:
     now, then = level(verdict, verdict.value), level(verdict, verdict.baseline)
     told = {
         "ece": f"calibration got worse: {_now_and_then(verdict)}",
-        "mce": f"{_worst(verdict)} (baseline {amount(verdict, verdict.baseline)})",
+        "mce": f"{_worst(verdict)} ({reference(verdict).removeprefix('the ')} {amount(verdict, verdict.baseline)})",
         "shortfall": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
         "false_negative_rate": (
-            f"misses more than before{_place(verdict)}: {now} of true items not found, was {then} in the baseline"
+            f"misses more than before{_place(verdict)}: {now} of true items not found, was {then} in "
+            f"{reference(verdict)}"
         ),
     }
     return told.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
@@ -440,12 +456,12 @@ def _overconfident(verdict: Verdict) -> str:
 
 
 def _shifted(verdict: Verdict) -> str:
-    told = _what_shifted(verdict.metric, verdict.detail.get("column"))
+    told = _what_shifted(verdict.metric, verdict.detail.get("column"), reference(verdict))
     now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
     return f"{told}: {title(verdict.metric)} {now}, at most {limit} allowed"
 
 
-def _what_shifted(test: str, column: str | None) -> str:
+def _what_shifted(test: str, column: str | None, then: str = "the baseline") -> str:
     """What a shift test found, after the name of its subject; verdicts of older versions do not say the column.
 
     >>> _what_shifted("chi_square", "actual"), _what_shifted("missing", "language")
@@ -453,8 +469,8 @@ def _what_shifted(test: str, column: str | None) -> str:
     """
     if column is None or column in ("score", "label", "actual"):
         labels = {"label": "predicted labels", "actual": "true labels"}.get(column or "", "labels")
-        mix = f"{labels} come in other proportions than in the baseline"
-        return mix if test == "chi_square" else "scores are distributed differently than in the baseline"
+        mix = f"{labels} come in other proportions than in {then}"
+        return mix if test == "chi_square" else f"scores are distributed differently than in {then}"
     name = clean(column, LABEL_LENGTH)
     found = {
         "missing": f"has more missing values in {name}", "empty": f"has no value left in {name}",
@@ -470,7 +486,7 @@ def _beyond(verdict: Verdict) -> str:
     if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
         change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
         limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
-        return f"{now}, {change} from the baseline (limit {limit})"
+        return f"{now}, {change} from {reference(verdict)} (limit {limit})"
     return f"{now} (limit {level(verdict, verdict.threshold)})"
 
 
@@ -587,11 +603,17 @@ def _waiting(verdict: Verdict) -> str:
     return waits_for(found) if found else "too few truths are known yet"
 
 
+def _nothing_to_compare_with(verdict: Verdict) -> str:
+    if "reference" in verdict.detail:
+        return f"{reference(verdict)} had no rows to compare with"
+    return "there is no baseline to compare with yet"
+
+
 _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
-    Reason.NO_BASELINE: lambda _: "was not judged: there is no baseline to compare with yet",
+    Reason.NO_BASELINE: lambda v: f"was not judged: {_nothing_to_compare_with(v)}",
     Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
     Reason.TOO_FEW_ROWS: _too_few,
-    Reason.SCORES_MOVED: lambda _: "was not judged: its scores moved, too few are comparable with the baseline",
+    Reason.SCORES_MOVED: lambda v: f"was not judged: its scores moved, too few are comparable with {reference(v)}",
     Reason.NO_ROWS: _no_rows,
     Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
     Reason.NOT_MATURE: lambda v: f"was not judged: {_waiting(v)}",
@@ -621,6 +643,8 @@ def advice(verdict: Verdict) -> str:
         return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
     if verdict.reason == Reason.REJECTED_ROWS and verdict.detail.get("rejected"):
         return remedy(from_detail(verdict.detail["rejected"]))
+    if "reference" in verdict.detail and verdict.reason in _ADVICE_ON_STEPS:
+        return _ADVICE_ON_STEPS[verdict.reason]
     if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
         return _LEVEL_ADVICE.get(verdict.metric, _LOOK)
     return _ADVICE[verdict.reason]
@@ -648,6 +672,20 @@ _LEVEL_ADVICE = {
     "Lower the decision threshold or retrain.",
     "accuracy": "Read some of the wrong items: they show whether the threshold or the model is the cause.",
     **dict.fromkeys(("expected_accuracy", "expected_shortfall", "expected_ece"), _BEFORE_TRUTH),
+}
+
+_STEP = (
+    "Find what changed in this week: a model version, a prompt, a channel. A rule on the baseline says how far it is "
+    "from what was trusted."
+)
+#: Of rules that compare with the weeks before: a step is seen once, and needs no new baseline.
+_ADVICE_ON_STEPS = {
+    Reason.INCREASED: _STEP,
+    Reason.DECREASED: _STEP,
+    Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well.",
+    Reason.NO_BASELINE: "Nothing to do: it is judged as soon as the weeks before have rows.",
+    Reason.SCORES_MOVED: "If the new scores are meant (a new model version), nothing: the weeks before follow.",
+    Reason.TOO_FEW_ROWS: "Look at more weeks before (`reference_weeks`), or have more items checked by people.",
 }
 
 _ADVICE = {

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import ref
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, pool
 from monitor.core.records import Comparison, DecisionCheck, Reason, ShiftResult, Subject, Window
 from monitor.evaluation.rule_metrics import (
@@ -50,6 +50,22 @@ class RuleInput:
     problem: Reason | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
     parameters: tuple[float, ...] = ()
+
+    @property
+    def baseline_version(self) -> int | None:
+        """The version that was pinned; None where there is none, and of the weeks before."""
+        return None if self.baseline is None or self.baseline.version == ROLLING else self.baseline.version
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        """What is kept of the weeks before, where they are the reference."""
+        weeks = self.detail.get("reference")
+        return {} if weeks is None else {"reference": weeks}
+
+    def digest(self, used: Sequence[Counts]) -> str:
+        """A hash of the cells that were judged, and of those of the weeks before where they are the reference."""
+        before = [self.baseline.counts] if self.baseline is not None and self.baseline.version == ROLLING else []
+        return digest_of([*used, *before])
 
     @property
     def in_baseline(self) -> bool:
@@ -165,7 +181,7 @@ def without_evidence(material: RuleInput, problem: Reason, checks: tuple[Decisio
     rows = material.counts[0].rows if material.counts else 0
     return Comparison(
         material.subject, material.window, n=rows, problem=problem,
-        baseline_version=material.baseline.version if material.baseline else None,
+        baseline_version=material.baseline_version,
         data_digest=digest_of(material.counts[:1]), detail=material.detail, checks=checks,
     )  # fmt: skip
 
@@ -207,7 +223,7 @@ def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts
     found = replace(without_evidence(material, Reason.SCORES_MOVED), n=look.sample.rows, windows=len(used))
     if look.aligned is None:
         return found
-    detail = {"moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable}
+    detail = {**material.reference, "moved_share": look.aligned.moved_share, "comparable": look.aligned.comparable}
     return replace(found, detail=detail, checks=_comparable(look))
 
 
@@ -223,9 +239,10 @@ def _seen_evidence(
         p_value=seen.p_value, p_rate=seen.p_rate, detectable=look.detectable,
         n=look.sample.rows, windows=1 if rule.is_plain else len(used), beyond=exceeds_threshold(rule, now, then),
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
-        adequate=look.adequate, baseline_version=material.baseline.version if material.baseline else None,
-        data_digest=digest_of(used),
+        adequate=look.adequate, baseline_version=material.baseline_version,
+        data_digest=material.digest(used),
         detail={
+            **material.reference,
             **seen.detail, "confidence": look.evaluation.confidence, "rows_needed": look.minimum,
             "seen_at_most": look.largest_allowed, **_behind(look.sample, rule.measure),
             "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),
@@ -295,8 +312,11 @@ def _shift_evidence(rule: Rule, material: RuleInput, evaluation: EvaluationConfi
     return Comparison(
         material.subject, material.window, value=statistic, plug_in=statistic,
         p_value=result.p_value, n=result.n, beyond=beyond, adequate=result.n >= minimum,
-        baseline_version=material.baseline.version if material.baseline else None,
-        data_digest=digest_of(material.counts[:1]),
-        detail={**result.detail, "column": column, "rows_needed": minimum, "n_baseline": result.n_baseline},
+        baseline_version=material.baseline_version,
+        data_digest=material.digest(material.counts[:1]),
+        detail={
+            **material.reference, **result.detail, "column": column, "rows_needed": minimum,
+            "n_baseline": result.n_baseline,
+        },
         checks=checks,
     )  # fmt: skip

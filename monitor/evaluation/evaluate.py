@@ -32,6 +32,7 @@ from monitor.evaluation.before_truth import estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
+from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
@@ -241,7 +242,13 @@ def verdicts_of(
         for label in subjects(data, source)
         if rule.applies_to(data.name, label, critical=source.is_critical(label))
     ]
+    rolling: dict[str | None, Baseline] = {}
+    if rule.rolls:
+        before = data.earlier[: rule.reference_weeks]
+        rolling = rolling_baselines(data.name, labels, before, data.baselines, config.evaluation)
+        shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
     materials = [waiting(rule, material_of(data, config, label, shifts), data.current) for label in labels]
+    materials = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in materials]
     family = None
     if rule.scope != "segments":
         family = special(rule, materials, data.current.whole, source, config.evaluation)
@@ -340,7 +347,7 @@ def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> lis
     Pooling crosses neither the baseline's end nor a change of the main model version, and of one label no window in
     which its rows were rejected (:func:`material_of`).
     """
-    most = windows_needed(config, data.current.window) - 1
+    most = _windows_pooled(config, data.current.window) - 1
     kept: list[WindowCounts] = []
     for part in data.earlier[:most]:
         if baseline is not None and part.window.start < baseline.end:
@@ -353,6 +360,12 @@ def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> lis
 
 def windows_needed(config: Config, window: Window) -> int:
     """How many windows, with the judged one, a run of this schedule looks at."""
+    weeks = [1 + rule.reference_weeks for rule in config.rules_for(window.schedule) if rule.rolls]
+    return max([_windows_pooled(config, window), *weeks])
+
+
+def _windows_pooled(config: Config, window: Window) -> int:
+    """How many windows, with the judged one, may be pooled."""
     pooled = config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
     return max([pooled, *(rule.for_windows for rule in config.rules_for(window.schedule))])
 

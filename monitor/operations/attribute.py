@@ -54,11 +54,11 @@ def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Ev
 
 
 def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) -> list[Verdict]:
-    """The breaches that can be split: of a label with a baseline, and about its calibration."""
+    """The breaches that can be split: of a label against its baseline, and about its calibration."""
     found = [
         v for v in evaluated.verdicts
         if v.outcome == "breach" and v.subject.label in baselines and v.subject.label is not None
-        and v.subject.segment is None and split_metric(v.metric) is not None
+        and v.subject.segment is None and v.detail.get("reference") is None and split_metric(v.metric) is not None
     ]  # fmt: skip
     labels = list(dict.fromkeys(v.subject.label for v in sorted(found, key=lambda v: SEVERITY_RANK[v.severity])))
     return [v for v in found if v.subject.label in labels[:LABELS_AT_MOST]]

@@ -32,6 +32,8 @@ from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
 
+REFERENCE_SAMPLES = 4
+"""The baseline's time is longer, and its sample is so many times as large: then less of what is seen is its noise."""
 Baselines = Mapping[str | None, Baseline]
 
 
@@ -268,9 +270,9 @@ def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[
     try:
         now, then = (
             monitor.warehouse.feature_sample(
-                source.data.name, config, span, limit=config.sample_size, at_least=_most_rows(labels)
+                source.data.name, config, span, limit=size * config.sample_size, at_least=_most_rows(labels)
             )
-            for span, labels in ((window, source.data.current.labels), (reference, pinned))
+            for span, labels, size in ((window, source.data.current.labels, 1), (reference, pinned, REFERENCE_SAMPLES))
         )
     except (RelationError, WarehouseFailed) as error:
         # the counts have been read: labels are judged all the same, and the report says what is missing

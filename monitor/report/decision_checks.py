@@ -15,7 +15,7 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, title, waits_for
+from monitor.core.wording import as_judged, reference, title, waits_for
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS: tuple[str, ...] = get_args(TestName)
@@ -190,26 +190,34 @@ def _outside_baseline(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]
         return question, f"{verdict.window.name} is part of what the baseline was made from"
     if verdict.baseline_version is not None:
         return question, "it lies outside"
+    if "reference" in verdict.detail:
+        return question, f"it is compared with {reference(verdict)}"
     # a verdict on items as a whole names no baseline, whether there is one or not
     silent = metric is not None and metric.needs in WHOLE
     return question, "it lies outside, or none was pinned" if silent else "it has none"
 
 
 def _baseline(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    version = verdict.baseline_version
+    version, weeks = verdict.baseline_version, verdict.detail.get("reference")
+    if weeks is not None:
+        answer = (
+            f"{reference(verdict)} had {weeks['rows']:,} rows" if check.passed else f"{reference(verdict)} had none"
+        )
+        return "Is there a baseline to compare with?", answer
     answer = "none was pinned" if not check.passed else "one was pinned" if version is None else f"version {version}"
     return "Is there a baseline to compare with?", answer
 
 
 def _comparable(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     moved, held = verdict.detail.get("moved_share"), verdict.detail.get("comparable")
-    answer = "window and baseline were looked at through the same bins"
+    answer = f"window and {reference(verdict).removeprefix('the ')} were looked at through the same bins"
     if verdict.detail.get("rebinned"):
         answer = f"after new bins were made for both, since scores had moved; they hold {share(held)} of the rows"
     if not check.passed:
+        then = "the baseline has" if "reference" not in verdict.detail else f"{reference(verdict)} had"
         answer = (
-            f"{share(moved)} of the window's rows lie in bins whose mean score moved, and new bins for which the "
-            f"baseline has enough rows hold {share(held)} of them (80% in at least 5 bins are needed)"
+            f"{share(moved)} of the window's rows lie in bins whose mean score moved, and new bins for which "
+            f"{then} enough rows hold {share(held)} of them (80% in at least 5 bins are needed)"
         )
     return "Can the bins be compared?", answer
 

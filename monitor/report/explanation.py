@@ -20,6 +20,7 @@ from monitor.core.wording import (
     clean,
     percent,
     plain_words,
+    reference,
     segment_name,
     title,
     unconfirmed_words,
@@ -156,14 +157,18 @@ _JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_R
 def _rule(known: VerdictContext) -> Step:
     verdict, limit = known.verdict, number(known.verdict.threshold)
     condition, name = verdict.detail.get("condition"), title(verdict.metric)
+    rolls = "reference" in verdict.detail
+    then = f"that of {reference(verdict)}" if rolls else "the baseline's"
     if verdict.metric == "shortfall":
         name = f"{name} ({SHORTFALL})"
     if verdict.metric in TESTS:
-        asks = f"is the distribution farther from the baseline's than {name} {limit}?"
+        asks = f"is the distribution farther from {then} than {name} {limit}?"
     elif condition == "increase":
-        asks = f"has {name} risen by more than {limit} over the baseline's?"
+        by = f"over {then} by more than {limit}" if rolls else f"by more than {limit} over {then}"
+        asks = f"has {name} risen {by}?"
     elif condition == "decrease":
-        asks = f"has {name} fallen by more than {limit} below the baseline's?"
+        by = f"below {then} by more than {limit}" if rolls else f"by more than {limit} below {then}"
+        asks = f"has {name} fallen {by}?"
     elif condition == "accumulated":
         part = " in any of its segments" if "segment" in verdict.detail else ""
         asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}{part}?"
@@ -322,6 +327,8 @@ def _worst(known: VerdictContext) -> Step | None:
 
 def _against(known: VerdictContext) -> Step | None:
     verdict, baseline = as_judged(known.verdict), known.baseline
+    if "first" in verdict.detail.get("reference", {}):
+        return _against_weeks_before(verdict, verdict.detail["reference"])
     if verdict.baseline_version is None or not (compares(verdict) or verdict.metric in TESTS):
         return None
     text = f"Against baseline version {verdict.baseline_version}"
@@ -333,6 +340,15 @@ def _against(known: VerdictContext) -> Step | None:
     if verdict.baseline is not None:
         text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
     return Step("baseline", f"{text}.", numbers)
+
+
+def _against_weeks_before(verdict: Verdict, weeks: Mapping[str, Any]) -> Step:
+    """What was compared with; a step since then is seen here, a slow slope only against the baseline."""
+    span = " to ".join(dict.fromkeys((weeks["first"], weeks["last"])))
+    text = f"Against {reference(verdict)} ({span}, {weeks['rows']:,} rows)"
+    if verdict.baseline is not None:
+        text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
+    return Step("baseline", f"{text}.", {**weeks, "value": verdict.baseline})
 
 
 def _change(known: VerdictContext) -> Step | None:

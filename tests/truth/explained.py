@@ -142,6 +142,20 @@ def _against(
 
 
 @EXPLAINED.add(
+    rf"Against the (?:(?P<weeks>\d+) weeks|week) before \((?P<first>{WEEK})(?: to (?P<last>{WEEK}))?, (?P<rows>{N}) rows\)"
+    rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?\."
+)
+def _against_weeks_before(
+    reader: Reader, text: str, row: Row, weeks: Any, first: str, last: Any, rows: str, title: Any, value: Any
+) -> None:
+    known = row["detail"]["reference"]
+    said = (int(weeks or 1), first, last or first)
+    reader.equal("weeks before", text, said, (known["weeks"], known["first"], known["last"]))
+    reader.number("rows of the weeks before", text, rows, known["rows"])
+    reader.number("weeks before", text, value, row["baseline"])
+
+
+@EXPLAINED.add(
     rf"Change: (?P<change>{N})(?: \(interval (?P<low>{N}) to (?P<high>{N})\))?; what counts is (?:a fall of )?more than (?P<limit>{N})\."
 )
 def _change(reader: Reader, text: str, row: Row, change: str, low: Any, high: Any, limit: str) -> None:

@@ -37,8 +37,21 @@ def _begins(
 ) -> None:
     reader.equal("label", text, who, who_of(row))
     reader.equal("outcome", text, outcome, row["outcome"])
+    _compared(reader, text, row)
     if row["outcome"] in ("breach", "unconfirmed"):
         reader.equal("windows pooled", text, int(pooled or 1), _pooled_of(row))
+
+
+_BEFORE = r"(?:(?P<weeks>\d+) weeks|week) before"
+_REFERENCE = r"(?:the )?(?:baseline|(?:\d+ weeks|week) before)"
+
+
+def _compared(reader: Reader, text: str, row: Row) -> None:
+    """A change is said to be from the baseline, or from as many weeks before as it was measured against."""
+    found, weeks = re.search(_BEFORE, text), row["detail"].get("reference", {}).get("weeks")
+    if found is not None or "baseline" in text:
+        said = None if found is None else int(found["weeks"] or 1)
+        reader.equal("compared with", text, said, weeks)
 
 
 def _pooled_of(row: Row) -> int:
@@ -93,7 +106,7 @@ def _mixed(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
 
 
 @VERDICT.add(
-    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}){_PLACE}, was (?P<then>{NUMBER}) in the baseline"
+    rf"{_WHO}calibration got worse: (?P<title>{TITLE}) (?P<now>{NUMBER}){_PLACE}, was (?P<then>{NUMBER}) in {_REFERENCE}"
     rf"{_MIX}{_POOLED}"
 )
 def _worse(
@@ -111,7 +124,7 @@ def _worse(
 @VERDICT.add(
     rf"{_WHO}got more overconfident among (?P<rows>all items|items given this label|items with scores from automate_at on): "
     rf"(?P<way>over|under)confident by (?P<now>{NUMBER}) points{_PLACE}, (?P<was>over|under)confident by "
-    rf"(?P<then>{NUMBER}) points in the baseline{_MIX}{_POOLED}"
+    rf"(?P<then>{NUMBER}) points in {_REFERENCE}{_MIX}{_POOLED}"
 )
 def _more_overconfident(
     reader: Reader, text: str, row: Row, who: str, rows: str, way: str, now: str, place: Any, was: str, then: str,
@@ -130,7 +143,8 @@ def _more_overconfident(
 
 @VERDICT.add(
     rf"{_WHO}(?:separates right from wrong worse|is correct less often) than before: "
-    rf"(?P<title>{TITLE}|PR AUC|accuracy) (?P<now>{NUMBER}%?){_PLACE}, was (?P<then>{NUMBER}%?) in the baseline{_POOLED}"
+    rf"(?P<title>{TITLE}|PR AUC|accuracy) (?P<now>{NUMBER}%?){_PLACE}, was (?P<then>{NUMBER}%?) in {_REFERENCE}"
+    rf"{_POOLED}"
 )
 def _fell(
     reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, place: Any, pooled: Any
@@ -147,7 +161,7 @@ def _fell(
 
 @VERDICT.add(
     rf"{_WHO}is worst in scores (?P<low>[\d.]+) to (?P<high>[\d.]+){_PLACE}: (?P<off>{NUMBER}) points too (?P<way>high|low)"
-    rf"(?: \(baseline (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_MIX}{_POOLED}"
+    rf"(?: \({_REFERENCE} (?P<then>{NUMBER}) points\)|, at most (?P<limit>{NUMBER}) points allowed){_MIX}{_POOLED}"
 )
 def _worst_range(
     reader: Reader, text: str, row: Row, who: str, low: str, high: str, off: str, way: str, then: Any, limit: Any,
@@ -192,12 +206,12 @@ def _poor(
 
 
 _HELD = (
-    rf"(?:(?P<title>{TITLE}) (?P<now>{NUMBER})(?: in (?P<of>.+?))?(?:, (?P<change>{NUMBER}) from the baseline)? "
+    rf"(?:(?P<title>{TITLE}) (?P<now>{NUMBER})(?: in (?P<of>.+?))?(?:, (?P<change>{NUMBER}) from {_REFERENCE})? "
     rf"\(limit (?P<limit>{NUMBER})\)"
     rf"|overconfident by (?P<points>{NUMBER}) points(?: in (?P<place>.+?))?"
-    rf"(?:, (?P<more>{NUMBER}) points from the baseline)? \(limit (?P<most>{NUMBER}) points\)"
+    rf"(?:, (?P<more>{NUMBER}) points from {_REFERENCE})? \(limit (?P<most>{NUMBER}) points\)"
     rf"|underconfident by (?P<under>{NUMBER}) points(?: in (?P<part>.+?))?"
-    rf"(?:, (?P<less>{NUMBER}) points from the baseline)? \(limit (?P<least>{NUMBER}) points\))"
+    rf"(?:, (?P<less>{NUMBER}) points from {_REFERENCE})? \(limit (?P<least>{NUMBER}) points\))"
     r"(?:, (?P<judged>\d+) of (?P<parts>\d+) segments judged)?"
 )
 
@@ -261,6 +275,8 @@ def _within(reader: Reader, text: str, row: Row, who: str, pooled: Any, **found:
 
 _REASONS = {
     "there is no baseline to compare with yet": "no_baseline",
+    "the weeks before had no rows to compare with": "no_baseline",
+    "its scores moved, too few are comparable with the weeks before": "scores_moved",
     "this window is part of the baseline": "in_baseline",
     "the source could not be read as configured": "relation_error",
     "the warehouse did not answer": "warehouse_failed",
@@ -292,7 +308,8 @@ def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None
         rf"(?:with )?(?P<rows>{NUMBER}) rows(?: in (?P<place>.+?)(?= \(| only| are too))?(?: \((?P<needed>{NUMBER}) are needed\))?",
         why,
     )
-    known = next((reason for words, reason in _REASONS.items() if why.startswith(words)), None)
+    plain = re.sub(_BEFORE, "weeks before", why)
+    known = next((reason for words, reason in _REASONS.items() if plain.startswith(words)), None)
     if known is not None:
         reader.equal("reason", text, known, row["reason"])
     elif (waits := _WAITS.fullmatch(why)) is not None:

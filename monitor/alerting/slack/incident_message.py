@@ -64,6 +64,7 @@ from monitor.core.wording import (
     plain_words,
     pooled,
     reason_of,
+    reference,
     segment_name,
     title,
 )
@@ -426,7 +427,7 @@ def _numbers(finding: AlertItem, *, defined: bool) -> str:
     parts = [_measured_line(verdict, defined=defined)]
     if verdict.baseline is not None:
         low, high = (known.low, known.high) if known is not None else (None, None)
-        parts.append(f"baseline {_measured(verdict.baseline, low, high)}")
+        parts.append(f"{reference(verdict).removeprefix('the ')} {_measured(verdict.baseline, low, high)}")
     if verdict.change is not None:
         parts.append(f"change {_measured(verdict.change, verdict.change_low, verdict.change_high, sign='+')}")
     if verdict.detectable is not None:

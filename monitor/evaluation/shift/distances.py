@@ -13,6 +13,9 @@ from monitor.core.counts import Floats
 MOST_STEPS = 128
 _SKEWNESS = 1.3
 """Of the integral of a Brownian bridge's size: 1.0 to 1.3 over all distributions that were tried; larger is safer."""
+_TAIL_FROM, _TAIL = 3.0, 1.6
+"""From so many deviations of the integral of the bridge itself on, its size is beyond them with at most so many times
+the chance that a normal value is: 1.0 to 1.4 times over the same distributions."""
 
 
 def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float, float]) -> tuple[float, float]:
@@ -20,23 +23,28 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
 
     ``values`` are distinct and sorted, shape (K,); ``shares`` are those of each value on either side; ``rows`` the
     effective rows. Times the square root of n1 n2 / (n1 + n2) the area is, if nothing has changed, the integral of
-    |B(F)| for a Brownian bridge B. Its mean and variance are exact; for its tail a Pearson III distribution of fixed
-    skewness is taken (benchmarks/shift_level.py).
+    |B(F)| for a Brownian bridge B. Its mean and variance are exact; its distribution is taken for Pearson's III of
+    fixed skewness, its far tail for that of the integral of B(F), which is normal (benchmarks/shift_level.py).
     """
     if len(values) < 2:
         return 0.0, 1.0
     gaps, steps = np.cumsum(shares[0] - shares[1])[:-1], np.diff(values)
     distance = float(np.abs(gaps) @ steps)
     pooled = (shares[0] * rows[0] + shares[1] * rows[1]) / sum(rows)
-    mean, variance = _of_bridge(np.cumsum(pooled)[:-1], steps)
+    mean, variance, whole = _of_bridge(np.cumsum(pooled)[:-1], steps)
     if not variance > 0:
         return distance, 1.0
-    at = (distance * (rows[0] * rows[1] / sum(rows)) ** 0.5 - mean) / variance**0.5
-    return distance, float(min(1.0, scipy.stats.pearson3.sf(at, _SKEWNESS)))
+    size = distance * (rows[0] * rows[1] / sum(rows)) ** 0.5
+    p_value = float(min(1.0, scipy.stats.pearson3.sf((size - mean) / variance**0.5, _SKEWNESS)))
+    far = size / whole**0.5
+    return distance, p_value if far < _TAIL_FROM else min(p_value, _TAIL * 2 * float(scipy.special.ndtr(-far)))
 
 
-def _of_bridge(level: Floats, steps: Floats) -> tuple[float, float]:
-    """Mean and variance of the integral of |B(level)|; neighbouring steps are put together where there are many."""
+def _of_bridge(level: Floats, steps: Floats) -> tuple[float, float, float]:
+    """Mean and variance of the integral of |B(level)|, and the variance of that of B(level).
+
+    Neighbouring steps are put together where there are many.
+    """
     if len(level) > MOST_STEPS:
         starts = np.arange(MOST_STEPS) * len(level) // MOST_STEPS
         weight = np.add.reduceat(steps, starts)
@@ -47,7 +55,8 @@ def _of_bridge(level: Floats, steps: Floats) -> tuple[float, float]:
     r = np.clip(covariance / np.outer(deviation, deviation), -1.0, 1.0)
     # covariance of |X| and |Y|, X and Y normal with correlation r
     of_sizes = 2 / np.pi * np.outer(deviation, deviation) * (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1)
-    return float(np.sqrt(2 / np.pi) * deviation @ steps), float(steps @ of_sizes @ steps)
+    mean = float(np.sqrt(2 / np.pi) * deviation @ steps)
+    return mean, float(steps @ of_sizes @ steps), float(steps @ covariance @ steps)
 
 
 def jensen_shannon(counts: tuple[Floats, Floats]) -> tuple[float, float]:

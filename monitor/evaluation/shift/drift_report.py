@@ -23,7 +23,7 @@ import scipy  # its parts are loaded when they are first used, and most commands
 from monitor.core.files import write_whole
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.counts_tests import Effect, shift_result
-from monitor.evaluation.shift.feature_tests import Kind, column_tests
+from monitor.evaluation.shift.feature_tests import Kind, column_tests, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,6 +105,8 @@ def _kind(values: pd.Series[Any]) -> Kind:
     if types.is_numeric_dtype(values.dtype):
         return "numerical"
     present = values.dropna()
+    if types.infer_dtype(present) == "string":  # the usual case, without a look at each value
+        return "categorical"
     numbers = present.map(lambda value: isinstance(value, int | float | Decimal) and not isinstance(value, bool))
     return "numerical" if len(present) and bool(numbers.all()) else "categorical"
 
@@ -121,7 +123,7 @@ def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | Non
         return "no value at all"
     if min(present) < MIN_ROWS:
         return f"fewer than {MIN_ROWS} values"
-    if kind == "categorical" and len({*now.dropna(), *then.dropna()}) > MOST_CATEGORIES:
+    if kind == "categorical" and len(values_of(now, then)) > MOST_CATEGORIES:
         return f"more than {MOST_CATEGORIES} distinct values"
     return None
 
@@ -191,7 +193,7 @@ def _distance(column: _Column) -> Effect:
     if column.kind == "numerical":  # in standard deviations; Evidently divides by .001 at least
         value: float = scipy.stats.wasserstein_distance(then, now) / max(float(np.std(then)), 0.001)
     else:
-        both = sorted({*then, *now})
+        both = values_of(now, then)
         shares = [each.value_counts(normalize=True).reindex(both, fill_value=0.0).to_numpy() for each in (then, now)]
         value = float(scipy.spatial.distance.jensenshannon(shares[0], shares[1]))
     if not np.isfinite(value):

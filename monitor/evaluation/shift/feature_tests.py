@@ -54,9 +54,14 @@ def _deciles(now: Floats, then: Floats) -> Floats:
     return np.array(sides, dtype=float)
 
 
+def values_of(now: pd.Series[Any], then: pd.Series[Any]) -> list[Any]:
+    """The distinct values of both, sorted; missing ones are left out."""
+    return sorted({*now.dropna().unique(), *then.dropna().unique()})
+
+
 def _categories(now: pd.Series[Any], then: pd.Series[Any]) -> Floats:
     """How often each side has each value, shape (2, values)."""
-    names, sides = sorted({*now, *then}), (now.value_counts(), then.value_counts())
+    names, sides = values_of(now, then), (now.value_counts(), then.value_counts())
     return np.array([[side.get(name, 0) for name in names] for side in sides], dtype=float)
 
 

@@ -223,6 +223,31 @@ def test_what_happened_to_a_column_is_asked_of_a_feature_only(test: str) -> None
             parse_config(with_column(column))
 
 
+def test_the_weeks_before_are_a_reference_for_changes_of_one_week() -> None:
+    step = "{id: a, metric: ece, condition: increase, threshold: 0.02, reference: previous_weeks}"
+    (rule,) = parse_config(with_rule(step)).rules
+    assert (rule.rolls, rule.reference_weeks) == (True, 4)
+    assert "reference" not in parse_config(MINIMAL).rules[0].model_dump_json()  # older files keep their revision
+
+
+@pytest.mark.parametrize(
+    ("rule", "summary"),
+    [
+        ("metric: ece, condition: above", "only a change and a shift test are compared with the weeks before"),
+        ("metric: ece, condition: increase, schedule: daily", "a day is not compared with the weeks before"),
+        ("metric: ece, condition: increase, for: 2", "the weeks before are those before one week"),
+        ("metric: ece, condition: increase, scope: segments", "segments and small labels are compared with the"),
+        ("metric: macro_f1, condition: decrease", "macro_f1 has no counts of the weeks before"),
+        ("test: missing, column: language", "feature columns are compared with the baseline only"),
+    ],
+)
+def test_what_the_weeks_before_are_no_reference_for_is_named(rule: str, summary: str) -> None:
+    text = with_rule(f"{{id: a, {rule}, threshold: 0.1, reference: previous_weeks}}")
+    assert any(summary in problem.summary for problem in problems_of(text))
+    alone = with_rule("{id: a, metric: ece, condition: increase, threshold: 0.1, reference_weeks: 2}")
+    assert [problem.id for problem in problems_of(alone)] == ["CAL024"]
+
+
 def test_a_longer_run_of_windows_may_be_asked_of_an_increase() -> None:
     (rule,) = parse_config(with_rule("{id: a, metric: ece, condition: increase, for: 3, threshold: 0.02}")).rules
     assert rule.for_windows == 3

@@ -22,6 +22,7 @@ from monitor.evaluation.shift.counts_tests import (
     score_wasserstein,
     source_shifts,
 )
+from monitor.evaluation.shift.distances import wasserstein
 
 OF_SCORES = ("ks", "psi", "wasserstein", "jensen_shannon")
 WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -253,3 +254,14 @@ def test_scores_that_are_all_alike_and_too_few_scores_say_so(compare: Callable[.
     alike = of(np.full(500, 0.3))
     assert (compare(alike, alike).statistic, compare(alike, alike).p_value) == (0.0, 1.0)
     assert compare(of(np.full(50, 0.3)), alike).statistic is None
+
+
+def test_far_out_the_p_value_of_a_wasserstein_distance_is_nearly_that_of_a_normal_variable() -> None:
+    # of two values the integral of the bridge is itself normal: the p-value is known
+    for first in (0.53, 0.54, 0.56):
+        distance, p_value = wasserstein(
+            np.array([0.0, 1.0]), (np.array([first, 1 - first]), np.array([0.5, 0.5])), (5_000, 5_000)
+        )
+        pooled = (first + 0.5) / 2
+        exact = 2 * stats.norm.sf(distance * 50 / (pooled * (1 - pooled)) ** 0.5)
+        assert exact <= p_value <= 1.601 * exact

@@ -1,0 +1,57 @@
+"""The weeks before as a reference, for rules that look for a step: a baseline that moves along. Pure.
+
+Against the frozen baseline a slow slope and a step look alike in the end. Against the weeks just before, a slope stays
+small and a step is large once, until these weeks have it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.baseline import ROLLING, Baseline, edges_of
+from monitor.core.counts import pool
+
+if TYPE_CHECKING:
+    from monitor.evaluation.comparisons import RuleInput
+    from monitor.evaluation.evaluate import WindowCounts
+
+
+def rolling_baselines(
+    source: str,
+    labels: Sequence[str | None],
+    earlier: Sequence[WindowCounts],
+    frozen: Mapping[str | None, Baseline],
+    evaluation: EvaluationConfig,
+) -> dict[str | None, Baseline]:
+    """What each label (None: the source as a whole) looked like in the ``earlier`` windows, newest first.
+
+    A window in which its rows were rejected is left out; a label without any row in them is not there. Bins are those
+    of its frozen baseline where it has one.
+    """
+    found: dict[str | None, Baseline] = {}
+    for label in labels:
+        parts = [part for part in earlier if label in part.labels and part.rejected.of(label) is None]
+        if not parts:
+            continue
+        counts = pool([part.labels[label] for part in parts])
+        edges = frozen[label].edges if label in frozen else edges_of(counts, evaluation)
+        newest, oldest = parts[0].window, parts[-1].window
+        found[label] = Baseline(
+            source, label, ROLLING, oldest.start, newest.end, oldest.name, newest.name, counts, edges,
+            pinned_at=newest.end, pinned_by="", reason="",
+        )  # fmt: skip
+    return found
+
+
+def against_weeks_before(rule: Rule, material: RuleInput, rolling: Mapping[str | None, Baseline]) -> RuleInput:
+    """The same, compared with the weeks before instead of the baseline, and with no other week pooled into it."""
+    baseline = rolling.get(material.subject.label)
+    reference: dict[str, object] = {"weeks": rule.reference_weeks}
+    if baseline is not None:
+        rows = baseline.counts.rows
+        reference |= {"first": baseline.first_window, "last": baseline.last_window, "rows": rows}
+    detail = {**material.detail, "reference": reference}
+    return replace(material, counts=material.counts[:1], baseline=baseline, detail=detail)

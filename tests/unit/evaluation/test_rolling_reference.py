@@ -1,0 +1,147 @@
+"""Rules that compare with the weeks before: a step is found once, a slope is not, and all that is said is true."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.wording import advice, plain_words
+from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.report.explanation import VerdictContext, explain, sentences
+from tests.integration.test_accumulated import false_claims, row_of
+from tests.truth.claims import Reader
+from tests.truth.explained import check_advice
+from tests.truth.sentences import VERDICT
+
+MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+STEP = Rule(id="step", metric="ece", condition="increase", threshold=0.03, reference="previous_weeks")
+PINNED = STEP.model_copy(update={"id": "pinned", "reference": "baseline"})
+MOVED = Rule(id="moved", test="wasserstein", column="score", threshold=0.1, reference="previous_weeks")
+CONFIG = Config(
+    version=1,
+    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+    evaluation=EvaluationConfig(resamples=200),
+    rules=(STEP,),
+    automation=AutomationConfig(when_not_evaluated="keep"),
+)
+
+
+def window(back: int) -> Window:
+    start = MONDAY - timedelta(weeks=back)
+    return Window(start, start + timedelta(weeks=1), f"2026-W{46 - back}", "weekly")
+
+
+def rows(n: int, over: float, seed: int, low: float = 0.05) -> Counts:
+    rng = np.random.default_rng(seed)
+    score = rng.choice(np.arange(low, 1, 0.1).round(2), n)
+    return counts_from_rows(score, rng.random(n) < np.clip(score - over, 0, 1))
+
+
+def source(*over: float, now: Counts | None = None) -> SourceData:
+    """A label of 3,000 rows a week, the newest week first, so overconfident; and its baseline of half a year ago."""
+    parts = [rows(3_000, each, 50 + place) for place, each in enumerate(over)]
+    parts[0] = now or parts[0]
+    current, *earlier = (WindowCounts(window(back), {"billing": each}) for back, each in enumerate(parts))
+    counts, end = rows(24_000, 0.0, 1), MONDAY - timedelta(weeks=20)
+    pinned = Baseline(
+        "tickets", "billing", 3, end - timedelta(weeks=8), end, "a", "b", counts, edges_of(counts, CONFIG.evaluation),
+        end, "ann", "start",
+    )  # fmt: skip
+    return SourceData("tickets", current, tuple(earlier), baselines={"billing": pinned})
+
+
+def judged(rule: Rule, data: SourceData) -> Verdict:
+    (found,) = verdicts_of(rule, data, CONFIG, ())
+    return found
+
+
+def test_a_step_is_found_against_the_weeks_before_and_only_in_its_first_week() -> None:
+    found = judged(STEP, source(0.1, 0.0, 0.0, 0.0, 0.0))
+    assert (found.outcome, found.reason, found.windows) == ("breach", Reason.INCREASED, 1)
+    assert found.detail["reference"] == {"weeks": 4, "first": "2026-W42", "last": "2026-W45", "rows": 12_000}
+    assert found.baseline_version is None
+    assert judged(STEP, source(0.1, 0.1, 0.1, 0.1, 0.1)).outcome == "ok"
+
+
+def test_a_slope_is_found_against_the_baseline_and_not_against_the_weeks_before() -> None:
+    slope = source(0.1, 0.095, 0.09, 0.085, 0.08)
+    assert judged(STEP, slope).outcome == "ok"
+    assert judged(PINNED, slope).outcome == "breach"
+
+
+def test_without_rows_before_there_is_nothing_to_compare_with() -> None:
+    data = source(0.1)
+    found = judged(STEP, data)
+    assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
+    assert plain_words(found) == "billing was not judged: the 4 weeks before had no rows to compare with"
+    assert advice(found).startswith("Nothing to do")
+
+
+def test_the_weeks_before_are_enough_where_no_baseline_was_pinned() -> None:
+    data = replace(source(0.1, 0.0, 0.0, 0.0, 0.0), baselines={})
+    assert judged(STEP, data).outcome == "breach"
+    assert judged(PINNED, data).reason is Reason.NO_BASELINE
+
+
+def test_the_verdict_is_another_one_where_late_truths_change_a_week_before() -> None:
+    data = source(0.0, 0.0, 0.0)
+    late = replace(data, earlier=(data.earlier[0], WindowCounts(window(2), {"billing": rows(3_000, 0.0, 99)})))
+    assert judged(STEP, data).id != judged(STEP, late).id
+    assert judged(PINNED, data).id == judged(PINNED, late).id
+
+
+def test_scores_are_compared_with_those_of_the_weeks_before() -> None:
+    moved = rows(3_000, 0.0, 7, low=0.45)
+    found = judged(MOVED, source(0.0, 0.0, 0.0, now=moved))
+    assert (found.outcome, found.reason) == ("breach", Reason.DISTRIBUTION_SHIFTED)
+    data = source(0.0, 0.0, 0.0, now=moved)
+    again = replace(data, earlier=(WindowCounts(window(1), {"billing": pool([moved])}),))
+    assert judged(MOVED, again).outcome == "ok"
+
+
+def test_a_run_reads_the_weeks_that_a_rule_compares_with_and_pools_no_more_than_before() -> None:
+    assert windows_needed(CONFIG, window(0)) == 5
+    long = CONFIG.model_copy(update={"rules": (STEP.model_copy(update={"reference_weeks": 8}), PINNED)})
+    assert windows_needed(long, window(0)) == 9
+    few = [WindowCounts(window(back), {"billing": rows(60, 0.0, back)}) for back in range(9)]
+    data = replace(source(0.0), current=few[0], earlier=tuple(few[1:]))
+    (found,) = verdicts_of(PINNED, data, long, ())
+    assert found.windows == 4
+
+
+def test_the_worst_score_range_is_compared_with_the_weeks_before() -> None:
+    said = plain_words(judged(STEP.model_copy(update={"metric": "mce"}), source(0.15, 0.0, 0.0)))
+    assert re.search(r"is worst in scores .+ points too high \(4 weeks before [\d.]+ points\)$", said), said
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        judged(STEP, source(0.1, 0.0, 0.0, 0.0, 0.0)), judged(STEP, source(0.1, 0.1, 0.1)), judged(STEP, source(0.1)),
+        judged(STEP.model_copy(update={"reference_weeks": 1}), source(0.1, 0.0)),
+        judged(STEP.model_copy(update={"metric": "shortfall"}), source(0.1, 0.0, 0.0)),
+        judged(STEP.model_copy(update={"metric": "roc_auc", "condition": "decrease"}),
+               source(0.0, 0.0, now=rows(3_000, 0.3, 9))),
+    ],
+    ids=lambda verdict: f"{verdict.metric} {verdict.outcome}",
+)  # fmt: skip
+def test_every_sentence_about_the_weeks_before_is_true(found: Verdict) -> None:
+    reader = Reader(facts=None)
+    row = {**row_of(found), "change": found.change, "p_adjusted": found.p_adjusted, "baseline": found.baseline}
+    row |= {"p_value": found.p_value, "change_low": found.change_low, "change_high": found.change_high}
+    VERDICT.read(reader, plain_words(found), row)
+    check_advice(reader, "advice", advice(found), row)
+    assert [str(claim) for claim in reader.false] == []
+    told = list(sentences(explain(VerdictContext(found, found.rules_revision))))[1:]
+    assert false_claims(told, row) == []
+    if found.outcome != "not_evaluated":
+        assert any(line.startswith(("Against the 4 weeks before (", "Against the week before (")) for line in told)
+        assert Subject("tickets", "billing") == found.subject
