@@ -153,6 +153,29 @@ def in_clickhouse(rows: Path, _: Path) -> str:
     return "chdb:///:memory:?database=engines"
 
 
+def in_spark(rows: Path, _: Path) -> str:
+    """A table of Spark, in two files and more, by two workers."""
+    from tests.engines.filled import SPARK_MASTER, spark_session  # noqa: PLC0415 - an extra
+
+    session = spark_session()
+    session.sql("CREATE DATABASE IF NOT EXISTS engines")
+    session.read.parquet(str(rows)).repartition(4).write.mode("overwrite").saveAsTable(f"engines.{TABLE}")
+    return f"spark:///engines?master={SPARK_MASTER}"
+
+
+def in_snowflake(rows: Path, _: Path) -> str:
+    """A table of fakesnow, a stand-in for Snowflake that is a DuckDB in this process."""
+    import snowflake.connector  # noqa: PLC0415 - an extra
+
+    from tests.engines.filled import OCTET_LENGTH, ready_for_snowflake  # noqa: PLC0415 - as above
+
+    ready_for_snowflake()
+    with snowflake.connector.connect(database="ENGINES", schema="PUBLIC") as connection:
+        connection._duck_conn.execute(OCTET_LENGTH)
+        connection._duck_conn.execute(f"CREATE OR REPLACE TABLE {TABLE.upper()} AS SELECT * FROM '{rows}'")
+    return "snowflake://monitor:unused@account/ENGINES/PUBLIC"
+
+
 def in_postgresql(rows: Path, url: str) -> str:
     """A PostgreSQL database with the rows."""
     import psycopg  # noqa: PLC0415 - only here
@@ -186,6 +209,8 @@ LOADED: Mapping[str, tuple[str, Callable[[Path, Path], str]]] = {
     "duckdb": ("duckdb", in_duckdb),
     "sqlite": ("sqlite3", in_sqlite),
     "clickhouse": ("chdb", in_clickhouse),
+    "snowflake": ("fakesnow", in_snowflake),
+    "spark": ("pyspark", in_spark),
 }
 """By engine: the package that it needs, and what loads the rows and gives the address."""
 

@@ -28,6 +28,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 DAY_S = 86_400
+DAY_MICROSECONDS = "86400000000.0e0"
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -166,14 +167,17 @@ class Dialect:
         return {name: np.array(column, dtype=object) for name, column in zip(names, values, strict=True)}
 
 
-class Hugeint(sa.types.UserDefinedType[int]):
-    """DuckDB's whole numbers of 128 bits."""
+class Named(sa.types.UserDefinedType[Any]):
+    """A type by its name in SQL."""
 
     cache_ok = True
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def get_col_spec(self, **_: Any) -> str:
         """The name of the type in SQL."""
-        return "HUGEINT"
+        return self.name
 
 
 class Embedded(Dialect):
@@ -217,7 +221,7 @@ class DuckDB(Embedded):
 
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of 128 bits."""
-        return sa.cast(nearest, Hugeint())
+        return sa.cast(nearest, Named("HUGEINT"))
 
     def ordered(self, text: Expression) -> Expression:
         """DuckDB compares bytes anyway."""
@@ -291,16 +295,16 @@ class SQLite(Embedded):
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds; of what lies before the moment."""
-        passed: Expression = sa.literal(_since_1970(moment), sa.BigInteger) - instant
+        passed: Expression = sa.literal(microseconds_of(moment), sa.BigInteger) - instant
         return passed // sa.literal_column(str(DAY_S * 1_000_000), sa.BigInteger)
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """Microseconds since 1970, as :meth:`instant` has them."""
-        return sa.literal(_since_1970(when), sa.BigInteger)
+        return sa.literal(microseconds_of(when), sa.BigInteger)
 
     def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:
         """BETWEEN, since it calls our function once a row; instants are whole microseconds."""
-        last = sa.literal(_since_1970(end) - 1, sa.BigInteger)
+        last = sa.literal(microseconds_of(end) - 1, sa.BigInteger)
         return self.instant(column, kind).between(self.moment(start, kind), last)
 
     def byte_length(self, text: Expression) -> Expression:
@@ -372,7 +376,7 @@ def microseconds(value: object) -> int | None:
     """
     if isinstance(value, str) and _DATE.fullmatch(text := value.strip()):
         try:
-            return _since_1970(datetime.fromisoformat(text.upper()))
+            return microseconds_of(datetime.fromisoformat(text.upper()))
         except (ValueError, OverflowError):
             return None
     if isinstance(value, int | float) and -62_135_596_800 <= value < 253_402_300_800:
@@ -380,7 +384,8 @@ def microseconds(value: object) -> int | None:
     return None
 
 
-def _since_1970(when: datetime) -> int:
+def microseconds_of(when: datetime) -> int:
+    """Microseconds since 1970 of a date; without a time zone it is UTC."""
     return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - _1970) // _MICROSECOND
 
 

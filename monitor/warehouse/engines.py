@@ -14,9 +14,12 @@ from sqlalchemy import event
 from sqlalchemy.pool import NullPool
 
 from monitor.warehouse.clickhouse import ClickHouse, chdb_engine, clickhouse_engine
+from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import DIALECTS, Dialect, add_functions
 from monitor.warehouse.relation import is_files
+from monitor.warehouse.snowflake import Snowflake, snowflake_engine
+from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
 
 CONNECT_TIMEOUT_S = 10
 
@@ -84,6 +87,12 @@ ENGINES: Mapping[str, EngineKind] = {
     "sqlite": EngineKind(DIALECTS["sqlite"], _sqlite_engine),
     "postgresql": EngineKind(DIALECTS["postgresql"], _postgres_engine),
     "clickhouse": EngineKind(ClickHouse(), clickhouse_engine, extra="clickhouse"),
+    "spark": EngineKind(Spark(), spark_engine, extra="spark"),
+    "databricks": EngineKind(Spark(), databricks_engine, extra="spark"),
+    "snowflake": EngineKind(Snowflake(), snowflake_engine, extra="snowflake"),
+    "bigquery": EngineKind(BigQuery(), plain_engine, extra="bigquery"),
+    "redshift": EngineKind(Redshift(), plain_engine, extra="redshift"),
+    "trino": EngineKind(Trino(), plain_engine, extra="trino"),
     "chdb": EngineKind(ClickHouse(), chdb_engine, extra="chdb"),
 }
 """By the kind of address, the part of it before ``://``."""

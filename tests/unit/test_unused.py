@@ -20,6 +20,10 @@ LISTED = {
         "resolve_boolean_details_async", "resolve_float_details", "resolve_integer_details", "resolve_object_details",
         "resolve_string_details", "supports_statement_cache", "text_factory", "trim_blocks",
     },
+    "SQLAlchemy calls it of a driver and its dialect (PEP 249)": {
+        "SessionDialect", "apilevel", "create_connect_args", "do_ping", "import_dbapi", "initialize", "paramstyle",
+        "quote_schema", "rollback", "threadsafety",
+    },
     "routers import it from Python (docs/gate.md)": {"CalmonProvider"},
     "a field of the service's answer, in its description": {"blocked_scores"},
     "read by its name, as a setting or a condition of the handbook": {"ece_today", "ece_yesterday", "gate_token"},

@@ -1,0 +1,180 @@
+"""BigQuery, Redshift and Trino, by their own SQLAlchemy dialects. They were compiled and parsed, not run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.sql.expression import FromClause
+
+from monitor.warehouse.dialects import (
+    DAY_MICROSECONDS,
+    DAY_S,
+    FIXED_POINT,
+    Dialect,
+    Expression,
+    Kind,
+    Named,
+    everything,
+    microseconds_of,
+)
+from monitor.warehouse.relation import Relation
+
+
+class _Cloud(Dialect):
+    """What these have in common: text is compared by its bytes, and the driver says the types of columns."""
+
+    naive: ClassVar[str]
+    zoned: ClassVar[str]
+    utc: ClassVar[str]
+    bare: ClassVar[Kind] = "timestamp"
+
+    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
+        """The columns of the relation, in order, with their kinds."""
+        described = connection.execute(everything(source).limit(0)).cursor.description
+        return [(column[0], cloud_kind(str(column[1]), self.bare)) for column in described]
+
+    def instant(self, column: Expression, kind: Kind) -> Expression:
+        """The value as an instant; a day begins in UTC."""
+        return sa.cast(column, Named(self.naive)) if kind == "date" else column
+
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """By its text: a constant, so that partitions are left out by it."""
+        text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+        if kind in ("timestamp", "date"):
+            return sa.cast(sa.literal(text, sa.Text), Named(self.naive))
+        return sa.cast(sa.literal(text + self.utc, sa.Text), Named(self.zoned))
+
+    def ordered(self, text: Expression) -> Expression:
+        """These engines compare bytes anyway."""
+        return text
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """Nothing: the limit of the server is the owner's."""
+
+    def cancel(self, driver: Any) -> None:
+        """Nothing: the statement goes on, and its result is not waited for."""
+
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """Whether the statement was refused: syntax, names, or no right to read."""
+        return isinstance(error, exc.ProgrammingError)
+
+
+class _Ieee(_Cloud):
+    """Doubles are compared as IEEE 754 has it: NaN is above nothing and equals nothing."""
+
+    def not_a_number(self, column: Expression, kind: Kind) -> Expression:
+        """Whether a value that is there is NaN."""
+        return sa.func.is_nan(self.number(column, kind), type_=sa.Boolean)
+
+    def above(self, number: Expression, limit: Expression) -> Expression:
+        """Whether a number is above a limit; NaN is."""
+        return sa.or_(number > limit, sa.func.is_nan(number, type_=sa.Boolean))
+
+    def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
+        """As everywhere, in decimals: a sum of 64 bits would end the statement where there are many rows."""
+        nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
+        return sa.cast(sa.func.sum(sa.cast(nearest, self.digits(bounded=bounded))), sa.Double) / FIXED_POINT
+
+    def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
+        """The type of the whole numbers that are added."""
+        return Named("DECIMAL(38, 0)")
+
+
+class BigQuery(_Ieee):
+    """A relation is ``dataset.table`` or ``project.dataset.table``."""
+
+    name: ClassVar[str] = "bigquery"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: SAFE_CAST(... AS TIMESTAMP)"
+    name_parts: ClassVar[int] = 3
+    naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
+    bare: ClassVar[Kind] = "timestamptz"
+
+    def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
+        """The type of the whole numbers that are added."""
+        return Named("NUMERIC" if bounded else "BIGNUMERIC")
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds."""
+        passed: Expression = sa.literal_column(str(microseconds_of(moment))) - sa.func.unix_micros(
+            sa.cast(instant, Named(self.zoned))
+        )
+        return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
+
+    def byte_length(self, text: Expression) -> Expression:
+        """BigQuery's own name for it."""
+        return sa.func.byte_length(text)
+
+    def md5(self, text: Expression) -> Expression:
+        """The md5 of a text in hexadecimal, in lower case."""
+        return sa.func.to_hex(sa.func.md5(text))
+
+
+class Trino(_Ieee):
+    """The catalog is that of the address; a relation is ``table`` or ``schema.table``."""
+
+    name: ClassVar[str] = "trino"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_CAST(... AS TIMESTAMP(6) WITH TIME ZONE)"
+    naive, zoned, utc = "TIMESTAMP(6)", "TIMESTAMP(6) WITH TIME ZONE", " UTC"
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By seconds with their fractions."""
+        passed: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - sa.func.to_unixtime(instant)
+        return sa.cast(sa.func.floor(passed / sa.literal_column(str(DAY_S))), sa.Integer)
+
+    def byte_length(self, text: Expression) -> Expression:
+        """How many bytes a text has in UTF-8."""
+        return sa.func.length(sa.func.to_utf8(text))
+
+    def md5(self, text: Expression) -> Expression:
+        """The md5 of a text in hexadecimal, in lower case."""
+        return sa.func.lower(sa.func.to_hex(sa.func.md5(sa.func.to_utf8(text))))
+
+
+class Redshift(_Cloud):
+    """As PostgreSQL 8: no collations, and TEXT of 256 bytes only."""
+
+    name: ClassVar[str] = "redshift"
+    naive, zoned, utc = "TIMESTAMP", "TIMESTAMPTZ", "+00:00"
+
+    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
+        """The columns of the relation, in order, with their kinds, by the names of their types."""
+        described = connection.execute(everything(source).limit(0)).cursor.description
+        types = sa.table("pg_type", sa.column("oid"), sa.column("typname"), schema="pg_catalog")
+        codes = {column[1] for column in described}
+        rows = connection.execute(sa.select(types.c.oid, types.c.typname).where(types.c.oid.in_(codes)))
+        kinds = {oid: cloud_kind(name) for oid, name in rows}
+        return [(column[0], kinds[column[1]]) for column in described]
+
+    def text(self, column: Expression) -> Expression:
+        """The value as text of any length that Redshift has."""
+        return sa.cast(column, sa.VARCHAR(65535))
+
+    def wide(self, nearest: Expression) -> Expression:
+        """A whole number of 38 digits."""
+        return sa.cast(nearest, sa.Numeric(38, 0))
+
+
+def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:
+    """The kind of a type by its name, as drivers say it; ``bare`` is what a timestamp without more words is.
+
+    >>> cloud_kind("FLOAT64"), cloud_kind("timestamp(6) with time zone"), cloud_kind("timestamp"), cloud_kind("JSON")
+    ('number', 'timestamptz', 'timestamp', 'other')
+    """
+    name = type_name.lower()
+    if name.startswith("timestamp"):
+        return "timestamptz" if "with time zone" in name or name == "timestamptz" else bare
+    named: dict[str, Kind] = {
+        "datetime": "timestamp", "date": "date", "bool": "boolean", "string": "text", "varchar": "text", "char": "text",
+        "text": "text", "bpchar": "text", "uuid": "text", "int": "number", "float": "number", "double": "number",
+        "real": "number", "decimal": "number", "numeric": "number", "bignumeric": "number", "bigint": "number",
+        "smallint": "number", "tinyint": "number",
+    }  # fmt: skip
+    return next((kind for start, kind in named.items() if name.startswith(start)), "other")
+
+
+def plain_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    """The engine of an address as the driver has it."""
+    return sa.create_engine(url, pool_size=2)

@@ -1,0 +1,95 @@
+"""Snowflake, by its own SQLAlchemy dialect, which the extra ``snowflake`` brings."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.sql.expression import FromClause, quoted_name
+
+from monitor.warehouse.dialects import DAY_MICROSECONDS, Dialect, Expression, Kind, Named, everything, microseconds_of
+from monitor.warehouse.relation import Relation
+
+_AFTER_CANCEL_S = 1
+_NAIVE, _ZONED = Named("TIMESTAMP_NTZ"), Named("TIMESTAMP_TZ")
+_KINDS: tuple[Kind, ...] = (
+    "number", "number", "text", "date", "timestamp", "other", "timestamptz", "timestamptz", "timestamp", "other",
+    "other", "other", "other", "boolean",
+)  # fmt: skip
+"""By the code of a type in the driver's description of a column."""
+
+
+class Snowflake(Dialect):
+    """NaN is above every number and equals itself; text is compared by its bytes. Names fold to upper case."""
+
+    name: ClassVar[str] = "snowflake"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_TO_TIMESTAMP_TZ(...)"
+    name_parts: ClassVar[int] = 3
+
+    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
+        """The columns of the relation, in order, with their kinds; quoted, so that they are found as they are."""
+        described: Any = connection.execute(everything(source).limit(0)).cursor.description
+        return [(quoted_name(column[0], quote=True), snowflake_kind(column[1])) for column in described]
+
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The schema of the address."""
+        return str(connection.execute(sa.select(sa.func.current_schema())).scalar_one())
+
+    def instant(self, column: Expression, kind: Kind) -> Expression:
+        """The value as an instant; a day begins in UTC."""
+        return sa.cast(column, _NAIVE) if kind == "date" else column
+
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """By its text, with the time zone where the column has one."""
+        text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+        if kind in ("timestamp", "date"):
+            return sa.cast(sa.literal(text, sa.Text), _NAIVE)
+        return sa.cast(sa.literal(f"{text} +00:00", sa.Text), _ZONED)
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds."""
+        passed: Expression = sa.literal_column(str(microseconds_of(moment))) - sa.func.date_part(
+            sa.literal_column("epoch_microsecond"), instant
+        )
+        return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
+
+    def wide(self, nearest: Expression) -> Expression:
+        """A whole number of 38 digits."""
+        return sa.cast(nearest, sa.Numeric(38, 0))
+
+    def ordered(self, text: Expression) -> Expression:
+        """Snowflake compares bytes anyway."""
+        return text
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """The server ends a statement by itself."""
+        allowed = math.ceil(seconds) + _AFTER_CANCEL_S
+        connection.exec_driver_sql(f"ALTER SESSION SET STATEMENT_TIMEOUT_IN_SECONDS = {allowed}")
+
+    def cancel(self, driver: Any) -> None:
+        """Nothing beside :meth:`limit`."""
+
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """Whether the statement was refused: syntax, names, or no right to read."""
+        return isinstance(error, exc.ProgrammingError)
+
+
+def snowflake_kind(code: int) -> Kind:
+    """The kind of a type by its code.
+
+    >>> snowflake_kind(1), snowflake_kind(7), snowflake_kind(99)
+    ('number', 'timestamptz', 'other')
+    """
+    return _KINDS[code] if code < len(_KINDS) else "other"
+
+
+def snowflake_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    """``snowflake://user:password@account/database/schema?warehouse=...&role=...``."""
+    parameters = {"TIMEZONE": "UTC", "QUERY_TAG": "calibration-monitor"}
+    # the dialect warns unless it knows that `/` divides as it does in Snowflake
+    return sa.create_engine(
+        url, pool_size=2, connect_args={"session_parameters": parameters}, force_div_is_floordiv=False
+    )

@@ -1,0 +1,124 @@
+"""Spark: a cluster over Spark Connect, a session in this process, or a SQL warehouse of Databricks.
+
+All are written to by the SQLAlchemy dialect of Databricks, which the extra ``spark`` brings; ``spark_driver`` runs its
+statements on a Spark session.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.expression import FromClause
+
+from monitor.warehouse.dialects import (
+    DAY_MICROSECONDS,
+    FIXED_POINT,
+    Arrays,
+    Dialect,
+    Expression,
+    Kind,
+    Named,
+    everything,
+    microseconds_of,
+)
+from monitor.warehouse.relation import Relation
+
+_NAIVE = Named("TIMESTAMP_NTZ")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+class Spark(Dialect):
+    """NaN is above every number and equals itself, as in PostgreSQL; strings are compared by their bytes."""
+
+    name: ClassVar[str] = "spark"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
+    name_parts: ClassVar[int] = 3
+
+    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
+        """The columns of the relation, in order, with their kinds."""
+        described = connection.execute(everything(source).limit(0)).cursor.description
+        return [(column[0], spark_kind(str(column[1]))) for column in described]
+
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The schema of the address."""
+        return str(connection.execute(sa.select(sa.func.current_schema())).scalar_one())
+
+    def instant(self, column: Expression, kind: Kind) -> Expression:
+        """The value as an instant; a day begins in UTC."""
+        return sa.cast(column, _NAIVE) if kind == "date" else column
+
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """By its text: constant, so that partitions and files are left out by it."""
+        text = sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+        if kind in ("timestamp", "date"):
+            return sa.cast(text, _NAIVE)
+        return sa.cast(sa.func.concat(text, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds."""
+        passed: Expression = sa.literal_column(str(microseconds_of(moment))) - sa.func.unix_micros(
+            sa.cast(instant, sa.TIMESTAMP(timezone=True))
+        )
+        return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
+
+    def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
+        """As everywhere; Spark's floor gives 64 bits, so what may be larger is floored within the doubles."""
+        up = value * FIXED_POINT + sa.literal_column("0.5D")
+        whole = sa.func.floor(up) if bounded else up - sa.func.pmod(up, sa.literal_column("1.0D"))
+        digits = sa.Numeric(20, 0) if bounded else sa.Numeric(38, 0)
+        return sa.cast(sa.func.sum(sa.cast(whole, digits)), sa.Double) / FIXED_POINT
+
+    def ordered(self, text: Expression) -> Expression:
+        """Spark compares bytes anyway."""
+        return text
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """Nothing beside :meth:`cancel`."""
+
+    def cancel(self, driver: Any) -> None:
+        """End the statements of the driver's connection; called from another thread."""
+        driver.cancel()
+
+    def of_the_relation(self, error: exc.DBAPIError) -> bool:
+        """Whether the statement was understood and its names were found."""
+        return isinstance(error, exc.ProgrammingError)
+
+    def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
+        """Straight into numpy, through Arrow."""
+        table = getattr(result.cursor, "table", None)
+        if table is None:  # of Databricks' own driver
+            return super().fetch(result)
+        names = list(result.keys())
+        return {name: column.to_numpy() for name, column in zip(names, table.columns, strict=True)}
+
+
+def spark_kind(type_name: str) -> Kind:
+    """The kind of a type of Spark.
+
+    >>> spark_kind("decimal(5,4)"), spark_kind("timestamp_ntz"), spark_kind("array<double>")
+    ('number', 'timestamp', 'other')
+    """
+    plain: dict[str, Kind] = {
+        "boolean": "boolean", "string": "text", "date": "date", "timestamp": "timestamptz",
+        "timestamp_ntz": "timestamp",
+    }  # fmt: skip
+    name = type_name.lower().partition("(")[0]
+    return plain.get(name) or ("number" if name in _NUMBERS else "other")
+
+
+def spark_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    """A cluster over Spark Connect; without a host, a session in this process."""
+    from monitor.warehouse import spark_driver  # noqa: PLC0415 - imports the driver, which is an extra
+
+    return sa.create_engine(url.set(drivername=spark_driver.DRIVER), poolclass=NullPool)
+
+
+def databricks_engine(url: sa.URL, _: set[str]) -> sa.Engine:
+    """A SQL warehouse of Databricks: ``databricks://token:...@host?http_path=...&catalog=...&schema=...``."""
+    from monitor.warehouse import spark_driver  # noqa: PLC0415 - as above
+
+    return sa.create_engine(url.set(drivername=spark_driver.DATABRICKS), pool_size=2)

@@ -1,0 +1,177 @@
+"""A Spark session as a database driver (PEP 249), and Databricks' dialect over it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from databricks.sqlalchemy import DatabricksDialect
+from sqlalchemy.dialects import registry
+
+DRIVER, DATABRICKS = "calmonspark+session", "calmonspark+databricks"
+registry.register("calmonspark.session", __name__, "SessionDialect")
+registry.register("calmonspark.databricks", __name__, "CatalogDialect")
+_tags = itertools.count()
+
+apilevel = "2.0"
+threadsafety = 1
+paramstyle = "named"
+
+
+class Error(Exception):
+    """Any mistake of Spark."""
+
+
+class DatabaseError(Error):
+    """One that the database reports."""
+
+
+class ProgrammingError(DatabaseError):
+    """The statement cannot be understood, or names what is not there."""
+
+
+class OperationalError(DatabaseError):
+    """The statement could not be done."""
+
+
+class Cursor:
+    """One statement at a time; its rows are an Arrow table."""
+
+    arraysize = 1
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._rows: list[tuple[Any, ...]] | None = None
+        self._at = 0
+        self.table: Any = None
+        self.description: list[tuple[Any, ...]] | None = None
+        self.rowcount = -1
+
+    def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run it. Raises :class:`ProgrammingError` and :class:`OperationalError`."""
+        from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415 - takes long to import
+
+        try:
+            frame = self._session.sql(statement, args=dict(parameters or {}))
+            self.table = frame.toArrow()
+        except AnalysisException as error:
+            raise ProgrammingError(_said(error)) from error
+        except (PySparkException, OSError) as error:
+            raise OperationalError(_said(error)) from error
+        types = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+        self.description = [(name, kind, None, None, None, None, None) for name, kind in types]
+        self._rows, self._at, self.rowcount = None, 0, self.table.num_rows
+
+    def fetchmany(self, size: int | None = None) -> Sequence[tuple[Any, ...]]:
+        """The next rows."""
+        if self._rows is None:
+            columns = [column.to_pylist() for column in self.table.columns]
+            self._rows = list(zip(*columns, strict=True)) if columns else []
+        begin, self._at = self._at, self._at + (self.arraysize if size is None else size)
+        return self._rows[begin : self._at]
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row; None after the last."""
+        return next(iter(self.fetchmany(1)), None)
+
+    def fetchall(self) -> Sequence[tuple[Any, ...]]:
+        """All rows that were not fetched yet."""
+        return self.fetchmany(self.rowcount)
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self._rows, self.table = [], None
+
+
+class Connection:
+    """A session of its own, whose statements carry a tag by which they can be ended."""
+
+    def __init__(self, session: Any, schema: str | None) -> None:
+        self._session, self._tag = session, f"calmon-{next(_tags)}"
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session.conf.set("spark.sql.ansi.enabled", "true")
+        if schema:
+            session.sql(f"USE {'.'.join(f'`{part}`' for part in schema.split('.'))}")
+        session.addTag(self._tag)
+
+    def cursor(self) -> Cursor:
+        """For one statement."""
+        return Cursor(self._session)
+
+    def cancel(self) -> None:
+        """End what runs; called from another thread."""
+        self._session.interruptTag(self._tag)
+
+    def commit(self) -> None:
+        """Nothing is ever written."""
+
+    rollback = commit
+
+    def close(self) -> None:
+        """The session's cluster goes on."""
+        self._session.removeTag(self._tag)
+
+
+def connect(*, remote: str | None, master: str | None, schema: str | None, **_: Any) -> Connection:
+    """A session on a cluster (``remote``), or in this process. Raises :class:`OperationalError`."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - takes long to import
+
+    builder: Any = SparkSession.builder
+    try:
+        if remote is not None:
+            return Connection(builder.remote(remote).create(), schema)
+        quiet = builder.master(master or "local[*]").config("spark.ui.enabled", "false")
+        return Connection(quiet.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate().newSession(), schema)
+    except Exception as error:  # whatever gRPC or the JVM says
+        raise OperationalError(_said(error)) from error
+
+
+def _said(error: BaseException) -> str:
+    """The message of an error, without the plan of the query."""
+    return re.split(r"\n+(?:==|JVM stacktrace|'?[A-Z]\w+ )", str(error).strip())[0]
+
+
+class _Names(DatabricksDialect.preparer):  # type: ignore[misc]  # untyped
+    """A schema may be ``catalog.schema``, of which each part is quoted by itself."""
+
+    def quote_schema(self, schema: str, _: Any = None) -> str:
+        """Its parts, quoted where they must be."""
+        return ".".join(self.quote(part) for part in str(schema).split("."))
+
+
+class CatalogDialect(DatabricksDialect):  # type: ignore[misc]  # untyped
+    """Databricks' dialect with names of three parts."""
+
+    name = "databricks"
+    preparer = _Names
+    supports_statement_cache = True
+
+
+class SessionDialect(CatalogDialect):
+    """The same over a Spark session."""
+
+    driver = "session"
+    supports_statement_cache = True
+
+    @classmethod
+    def import_dbapi(cls) -> Any:
+        """This module."""
+        return sys.modules[__name__]
+
+    def create_connect_args(self, url: sa.URL) -> tuple[list[Any], dict[str, Any]]:
+        """Where the session is to be."""
+        self._force_paramstyle_to_native_mode()
+        token = f"/;use_ssl=true;token={url.password}" if url.password else ""
+        remote = f"sc://{url.host}:{url.port or 15002}{token}" if url.host else None
+        return [], {"remote": remote, "master": url.query.get("master"), "schema": url.database}
+
+    def initialize(self, connection: Any) -> None:
+        """Nothing is asked of the server."""
+
+    def do_ping(self, dbapi_connection: Any) -> bool:
+        """Whether the session answers."""
+        return dbapi_connection is not None

@@ -1,0 +1,133 @@
+"""Every statement of a reading in the SQL of every engine that comes as an extra, by the dialect of its own package.
+
+``python -m tests.engines.compiled`` writes those of engines that no test can run to ``tests/cases/sql``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from monitor.config.model import SourceConfig
+from monitor.core.records import RejectReason, Window
+from monitor.core.windows import week
+from monitor.warehouse.checks import Column, Layout
+from monitor.warehouse.delays import DelayStatements
+from monitor.warehouse.engines import ENGINES
+from monitor.warehouse.examples import ExampleQuery
+from monitor.warehouse.items import STATEMENTS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.statements import Statements
+
+FOLDER = Path(__file__).parents[1] / "cases" / "sql"
+WINDOW = week("2026-W46", ZoneInfo("Europe/Berlin"))
+SPAN = week("2026-W45", ZoneInfo("Europe/Berlin"))
+NOW = datetime(2026, 11, 17, tzinfo=UTC)
+COMPILED = ("clickhouse", "spark", "snowflake", "bigquery", "redshift", "trino")
+NOT_RUN = ("bigquery", "redshift", "trino")
+"""What no test can run; their SQL is kept, so that a change of it is seen."""
+SOURCE = SourceConfig(
+    relation="marts.resolved_tickets", score_is="probability_of_label", segments=["channel"], features=["channel"],
+    labels={"it's": {"automate_at": 0.9}}, automate_at=0.8,
+)  # fmt: skip
+KINDS = {
+    "item": "text", "label": "text", "score": "number", "actual": "boolean", "predicted": "number",
+    "resolved_at": "timestamptz", "predicted_at": "date", "cluster": "text", "weight": "number",
+    "model_version": "text", "channel": "text", "deviation": "number",
+}  # fmt: skip
+
+
+def sql_dialect(engine: str) -> sa.Dialect:
+    """The dialect of the engine's package, with named parameters where it has the choice."""
+    if engine == "clickhouse":
+        from clickhouse_connect.cc_sqlalchemy.dialect import ClickHouseDialect as Found
+    elif engine == "spark":
+        from monitor.warehouse.spark_driver import SessionDialect as Found
+    elif engine == "snowflake":
+        from snowflake.sqlalchemy.snowdialect import SnowflakeDialect
+
+        return SnowflakeDialect(force_div_is_floordiv=False)
+    elif engine == "bigquery":
+        from sqlalchemy_bigquery.base import BigQueryDialect as Found
+    elif engine == "redshift":
+        from sqlalchemy_redshift.dialect import RedshiftDialect_psycopg2 as Found
+    else:
+        from trino.sqlalchemy.dialect import TrinoDialect as Found
+    return Found()
+
+
+def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
+    """All statements of a reading, of all kinds of sources, by what they are for."""
+    columns = {name: Column(name, kind) for name, kind in KINDS.items()}
+    layout = Layout(from_clause(TableName(("marts", "resolved_tickets"))), columns)
+    dialect = ENGINES[engine].dialect
+    plain = Statements(SOURCE, layout, dialect, WINDOW, NOW)
+    both: Mapping[str, Callable[[Statements], sa.Select[Any]]] = {
+        "rejected": lambda each: each.rejected(), "undated": lambda each: each.undated(),
+        "repeated": lambda each: each.repeated(),
+        "groups": lambda each: each.groups(latest=True),
+        "groups by segment": lambda each: each.groups(latest=False, segment="channel"),
+        "examples": lambda each: each.examples(RejectReason.SCORE_OUT_OF_RANGE),
+        "duplicates": lambda each: each.examples(RejectReason.DUPLICATE),
+        "newest": lambda each: each.newest(NOW), "versions": lambda each: each.versions(latest=False),
+        "dependence": lambda each: each.dependence("item", "cluster", latest=False, by_label=False),
+        "items": lambda each: each.item_groups(latest=False), "pairs": lambda each: each.pairs(5, latest=False),
+        "feature sample": lambda each: each.feature_sample(100),
+        "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
+        "many values": lambda each: each.many_values("channel", 200),
+        "combined": lambda each: each.combined({"billing": (5000, 10000)}, ("channel",), latest=False),
+    }  # fmt: skip
+    yield from ((name, made(plain)) for name, made in both.items())
+    kinds = ("top_k", "multiclass", "regression")
+    ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW) for kind in kinds)
+    assert isinstance(ranked, RankedStatements)
+    assert isinstance(whole, WholeStatements)
+    assert isinstance(numbers, NumberStatements)
+    windows = (SPAN, WINDOW)
+    delays = DelayStatements(
+        SOURCE, layout, dialect, Window(SPAN.start, WINDOW.end, "", "weekly"), NOW, NOW, None, windows
+    )
+    yield "delays", delays.delays()
+    yield "ranks", ranked.ranked_groups(latest=False)
+    yield "gains of items", ranked.item_groups(latest=False)
+    yield "items without one truth", whole.untrue(latest=False)
+    yield "whole rows", whole.whole_rows(latest=False, share=0.1, least=20.0)
+    yield "numbers", numbers.numbers(1000, latest=False)
+
+
+def compiled(engine: str) -> dict[str, str]:
+    """The SQL of each statement with its values in place of parameters, for people and for sqlglot to read."""
+    dialect, found = sql_dialect(engine), {}
+    for name, statement in statements(engine):
+        made = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+        text = str(made)
+        for key in sorted(made.params, key=len, reverse=True):
+            value = made.params[key]
+            shown = _literal(value, "\\'" if engine == "bigquery" else "''")
+            for mark in (f"%({key})s", f":`{key}`", f":{key}"):
+                text = text.replace(mark, shown)
+        found[name] = re.sub(r"[ \t]+\n", "\n", text.replace("%%", "%")).strip()
+    return found
+
+
+def _literal(value: Any, quote: str) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_literal(each, quote) for each in value) + "]"
+    return "'" + str(value).replace("'", quote) + "'" if isinstance(value, str | datetime) else repr(value)
+
+
+def text_of(engine: str) -> str:
+    """All statements of an engine as one file."""
+    return "\n\n".join(f"-- {name}\n{sql};" for name, sql in compiled(engine).items()) + "\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for each in NOT_RUN:
+        (FOLDER / f"{each}.sql").write_text(text_of(each), "utf-8")
