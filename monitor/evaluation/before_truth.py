@@ -16,7 +16,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.records import WHERES, Comparison, DecisionCheck, Estimate, Interval, Reason, Subject, Where, Window
-from monitor.core.unresolved import ScoreCounts, UnresolvedRows
+from monitor.core.unresolved import UnresolvedRows
 from monitor.evaluation.comparisons import RuleInput, gates
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
@@ -29,6 +29,7 @@ from monitor.inference.before_truth import (
     ece_laws,
     expectation,
     shortfall_law,
+    together,
 )
 from monitor.inference.memory import kept_with
 from monitor.inference.registered import largest_allowed
@@ -50,7 +51,7 @@ def estimates_before_truth(
         for baseline in [baselines.get(label)]
         if baseline is not None and not baseline.overlaps(rows.window)
         for where in WHERES
-        for found in [_expected(rows, label, baseline, where)]
+        for found in [_expected(rows, label, baselines, where)]
         if found.outcomes.rows
     ]
     laws = _laws([(subject, where, found) for subject, where, found in asked], rows.window, evaluation)
@@ -62,9 +63,18 @@ def estimates_before_truth(
     ]
 
 
-def _expected(rows: UnresolvedRows, label: str | None, baseline: Baseline, where: Where) -> Expectation:
-    waiting: ScoreCounts = rows.waiting_of(label).where(where)
-    return expectation(_map_of(baseline), waiting, baseline.edges[where])
+def _expected(
+    rows: UnresolvedRows, label: str | None, baselines: Mapping[str | None, Baseline], where: Where
+) -> Expectation:
+    """Of a label by its own map; of all together (None) each label by its own, or by that of all where it has none."""
+    own = baselines[label]
+    if label is not None or not rows.waiting:
+        return expectation(_map_of(own), rows.waiting_of(label).where(where), own.edges[where])
+    parts = [
+        expectation(_map_of(baselines.get(each, own)), waiting.where(where), own.edges[where])
+        for each, waiting in rows.waiting.items()
+    ]
+    return together(parts, own.counts.design_effect)
 
 
 def _map_of(baseline: Baseline) -> CalibrationMap:
@@ -112,9 +122,13 @@ def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expect
 
 
 def compare_expected(
-    rule: Rule, material: RuleInput, rows: UnresolvedRows | None, evaluation: EvaluationConfig
-) -> Comparison:
-    """The evidence of one rule on an estimate before the truth, of the window alone."""
+    rule: Rule, material: RuleInput, rows: UnresolvedRows | None, baselines: Mapping[str | None, Baseline],
+    evaluation: EvaluationConfig,
+) -> Comparison:  # fmt: skip
+    """The evidence of one rule on an estimate before the truth, of the window alone.
+
+    ``baselines`` are those of all labels: the source as a whole is estimated by the map of each.
+    """
     subject, baseline = material.subject, material.baseline
     waiting = 0 if rows is None else rows.waiting_of(subject.label).where(rule.where).rows
     checks, problem = gates(rule, material, has_rows=waiting > 0)
@@ -124,22 +138,23 @@ def compare_expected(
     version = None if baseline is None else baseline.version
     found = Comparison(
         subject, material.window, n=waiting, problem=problem, checks=checks, baseline_version=version,
-        data_digest=_digest(rows, subject.label, baseline), detail={**material.detail, MARK: True},
+        data_digest=_digest(rows, subject.label, baselines), detail={**material.detail, MARK: True},
     )  # fmt: skip
     if problem is not None or rows is None or baseline is None:
         return found
-    return _measured(rule, found, rows, baseline, evaluation)
+    return _measured(rule, found, rows, baselines, evaluation)
 
 
 def _measured(
-    rule: Rule, found: Comparison, rows: UnresolvedRows, baseline: Baseline, evaluation: EvaluationConfig
-) -> Comparison:
-    seen = _expected(rows, found.subject.label, baseline, rule.where)
+    rule: Rule, found: Comparison, rows: UnresolvedRows, baselines: Mapping[str | None, Baseline],
+    evaluation: EvaluationConfig,
+) -> Comparison:  # fmt: skip
+    seen = _expected(rows, found.subject.label, baselines, rule.where)
     law = _laws([(found.subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
     minimum = rows_needed(rule, evaluation)
     detail = {
         "confidence": evaluation.confidence, "rows_needed": minimum,
-        **_marked(rows, found.subject.label, rule.where, seen, baseline.version),
+        **_marked(rows, found.subject.label, rule.where, seen, baselines[found.subject.label].version),
     }  # fmt: skip
     if law is None:
         return replace(found, detail=detail)
@@ -155,12 +170,13 @@ def _measured(
     )  # fmt: skip
 
 
-def _digest(rows: UnresolvedRows | None, label: str | None, baseline: Baseline | None) -> str:
-    """A hash of the waiting rows and of the map: what the estimate depends on."""
+def _digest(rows: UnresolvedRows | None, label: str | None, baselines: Mapping[str | None, Baseline]) -> str:
+    """A hash of the waiting rows and of the maps: what the estimate depends on."""
     if rows is None:
         return ""
-    waiting = rows.waiting_of(label)
-    hashed = hashlib.sha256(b"" if baseline is None else baseline.digest.encode())
-    for values in (waiting.cell, waiting.predicted, waiting.automated, waiting.n):
-        hashed.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
+    names = [label] if label is not None else [*rows.waiting, None]
+    hashed = hashlib.sha256(" ".join(baselines[name].digest for name in names if name in baselines).encode())
+    for waiting in (rows.waiting_of(name) for name in names):
+        for values in (waiting.cell, waiting.predicted, waiting.automated, waiting.n):
+            hashed.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
     return hashed.hexdigest()[:16]

@@ -28,7 +28,7 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises
-from monitor.evaluation.before_truth import estimates_before_truth
+from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
@@ -250,7 +250,10 @@ def verdicts_of(
     materials = [waiting(rule, material_of(data, config, label, shifts), data.current) for label in labels]
     materials = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in materials]
     family = None
-    if rule.scope != "segments":
+    if rule.metric in EXPECTED:
+        waiting = data.current.whole.unresolved
+        family = [compare_expected(rule, each, waiting, data.baselines, config.evaluation) for each in materials]
+    elif rule.scope != "segments":
         family = special(rule, materials, data.current.whole, source, config.evaluation)
     if not labels and data.problem and rule.match.source in (None, data.name):
         # nothing is known of its labels: one verdict for the source says that it was not evaluated

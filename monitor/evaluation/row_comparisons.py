@@ -21,7 +21,6 @@ from monitor.core.counts import Counts, bin_counts, equal_width_edges
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.before_truth import compare_expected
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
@@ -89,7 +88,6 @@ def special(
     any_costs = any(source.costs_of(material.subject.label) for material in materials)
     ways: tuple[tuple[bool, Callable[[RuleInput], Comparison]], ...] = (
         (metric.needs in COUNTED, lambda m: _of_ranks(rule, m, whole, evaluation)),
-        (metric.name in EXPECTED, lambda m: compare_expected(rule, m, whole.unresolved, evaluation)),
         (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
         (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
         (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),

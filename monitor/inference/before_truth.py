@@ -4,10 +4,9 @@ This is confidence-based performance estimation (Garg et al. 2022, "Leveraging u
 out-of-distribution performance", section 3; Humblot-Renaux et al. and NannyML call it CBPE), with the baseline's map in
 place of the scores themselves, and an interval that has the map's own error in it:
 
-* **Map.** The baseline's rows, apart by what was decided, in bins k of equally many rows. A bin with n independent rows
-  (Kish's number over the design effect), mean score c and hit rate y has the gap g = p - c with
-  p = (n y + c) / (n + 1): one row more that keeps its promise. The chance of a row of score s in bin k is s + g_k, cut
-  to [0, 1]: only the *gap* is taken from the baseline, so that scores that moved within a bin move their chances.
+* **Map.** The baseline's rows, apart by what was decided, in bins k of equally many rows, with the mean score c and the
+  hit rate y. The chance of a row of score s in bin k is s + y - c, cut to [0, 1]: only the *gap* is taken from the
+  baseline, so that scores that moved within a bin move their chances. Without a row there is no gap.
 * **Error of the map.** The hit rate of bin k is Beta(n y + 1/2, n (1 - y) + 1/2) (Jeffreys 1946), with mean q_k and
   variance v_k; bins are independent. A mean over N rows, N_k in bin k, has sum (N_k / N)^2 v_k of it.
 * **Error of the truth to come.** If the map were exact, what N rows show varies by D sum N_k q_k (1 - q_k) / N^2, with
@@ -30,15 +29,17 @@ from monitor.core.counts import BinCounts, Counts, Floats, Ints, bin_counts, equ
 from monitor.core.records import ScoreIs
 from monitor.core.unresolved import ScoreCounts
 from monitor.inference.counts_bootstrap import Spread
-from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, farther, stack
+from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, stack
 from monitor.inference.sampling import Proportion
 from monitor.metrics.before_truth import ExpectedOutcomes, expected_accuracy, expected_ece
 
 BINS = 30
-ROWS_A_BIN = 50
+ROWS_A_BIN = 100
 """Independent rows that a bin of the map has at least; a baseline with few rows has fewer bins."""
-RESAMPLES = 100
-"""Draws of the ECE to come: its deviation is then known to 7%."""
+RESAMPLES = 400
+"""Draws of the textbook ECE to come."""
+NODES = ((0.0416323, 1 / 6), (0.5, 2 / 3), (0.9583677, 1 / 6))
+"""Chances and weights at which the debiased ECE of these draws is worked out: Gauss and Hermite's of three nodes."""
 Law = Proportion | Spread
 
 
@@ -78,8 +79,7 @@ def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, Floats, Floats]]
     edges = equal_frequency_edges(rows, bins)
     table = bin_counts(rows, edges)
     n, hits = table.n_eff, table.n_eff * np.clip(table.rate, 0.0, 1.0)
-    score = np.where(table.n > 0, np.clip(table.score, 0.0, 1.0), 0.5)
-    gap = (hits + score) / (n + 1) - score
+    gap = np.where(table.n > 0, table.rate - table.score, 0.0)
     a, b = hits + 0.5, n - hits + 0.5
     return edges, (gap, a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1)))
 
@@ -130,6 +130,27 @@ def expectation(by: CalibrationMap, scores: ScoreCounts, edges: Sequence[int]) -
     return Expectation(outcomes, key, tuple(edges), by)
 
 
+def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
+    """The rows of several labels as those of one subject: each has the chances of its own label's map.
+
+    All parts have the same ``edges``. Raises ValueError for no part.
+    """
+    if not parts:
+        raise ValueError("nothing to put together: give at least one expectation")
+    maps = [part.by for part in parts]
+    first = np.cumsum([0, *(len(by.gap) for by in maps)])[:-1]
+    arrays = ([getattr(by, name) for by in maps] for name in ("gap", "rate", "variance"))
+    gap, rate, variance = (np.concatenate(each) for each in arrays)
+    joined = CalibrationMap(maps[0].upper, gap, rate, variance, design_effect, maps[0].score_is)
+    names = ("n", "score", "chance", "predicted", "bin")
+    n, score, chance, predicted, seen = (
+        np.concatenate([getattr(part.outcomes, name) for part in parts]) for name in names
+    )
+    outcomes = ExpectedOutcomes(n, score, chance, predicted, seen, maps[0].score_is)
+    key = np.concatenate([part.key + start for part, start in zip(parts, first, strict=True)])
+    return Expectation(outcomes, key, parts[0].edges, joined)
+
+
 @dataclass(frozen=True, slots=True)
 class ShareToCome(Proportion):
     """A share that ``total`` rows will have: its limits are shares that so many rows can have."""
@@ -171,40 +192,43 @@ def ece_laws(asked: Sequence[Expectation], rngs: Sequence[np.random.Generator]) 
     ``rngs`` has one generator for each.
     """
     filled = [place for place, found in enumerate(asked) if found.outcomes.rows]
+    laws: list[Spread | None] = [None] * len(asked)
+    if not filled:
+        return laws
     tables = stack([_ece_table(asked[place]) for place in filled])
     values = analytic_points(tables)
-    laws: list[Spread | None] = [None] * len(asked)
-    drawn = [_later(asked[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
-    if not drawn:
-        return laws
-    together = GapTables(*(np.concatenate([getattr(part, f.name) for part in drawn]) for f in fields(GapTables)))
-    later = analytic_points(together).reshape(len(filled), RESAMPLES)
-    errors = np.sqrt(((later - values[:, None]) ** 2).mean(axis=1))
+    later = [_later(asked[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
+    together = GapTables(*(np.concatenate([getattr(part, f.name) for part in later]) for f in fields(GapTables)))
+    measured = analytic_points(together).reshape(len(filled), len(NODES))
+    errors = np.sqrt((measured - values[:, None]) ** 2 @ np.array([weight for _, weight in NODES]))
     for place, value, error in zip(filled, values.tolist(), errors.tolist(), strict=True):
         laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(asked[place].outcomes))
     return laws
 
 
 def _later(found: Expectation, table: GapTables, value: float, rng: np.random.Generator) -> GapTables:
-    """What may be measured once all truths are there: draws of the gaps, about gaps that add up to ``value``."""
+    """What may be measured once all truths are there: gaps of a lower, a middle and a higher ECE, shape (3, bins).
+
+    About gaps that add up to ``value``, with the noise of the map and of the rows; each table has the textbook ECE that
+    a share of the draws does not reach.
+    """
+    width, padded = len(found.edges), table.gap.shape[1]
+    n, hits = (_by_bin(found, each) for each in (np.ones(len(found.key)), found.by.rate[found.key]))
+    rate = np.divide(hits, n, out=np.zeros_like(n), where=n > 0)
+    of_truth = found.by.design_effect * rate * (1 - rate) / np.maximum(n, 1.0)
+    noise, rows = np.zeros(padded), np.ones(padded)
+    noise[:width] = np.where(n > 0, _map_variance(found) + of_truth, 0.0)
+    rows[:width] = np.maximum(n / found.by.design_effect, 1.0)
     size = float(table.plug_in[0])
     gap = table.gap[0] * (value / size if size > 0 else 1.0)
-    rows = np.zeros(len(gap))
-    n, rate = (_by_bin(found, each) for each in (np.ones(len(found.key)), found.by.rate[found.key]))
-    rows[: len(n)] = n
-    mean = np.divide(rate, n, out=np.zeros_like(n), where=n > 0)
-    held = n > 0
-    noise, width = np.zeros(len(gap)), len(n)
-    of_truth = found.by.design_effect * mean * (1 - mean) / np.maximum(n, 1.0)
-    noise[:width] = np.where(held, _map_variance(found) + of_truth, 0.0)
-    drawn = gap + np.sqrt(noise) * rng.standard_normal((RESAMPLES, len(gap)))
-    score = np.broadcast_to(table.score, drawn.shape)
-    drawn = np.clip(drawn, -score, 1 - score)
-    independent = np.maximum(rows / found.by.design_effect, 1.0)
-    sign = np.where(np.abs(drawn) < ROUNDING, farther(score), np.sign(drawn))
-    same = (np.broadcast_to(part, drawn.shape) for part in (independent, table.score, table.share))
-    n_eff, score, share = same
-    return GapTables(n_eff, score, drawn, share, sign)
+    drawn = np.abs(gap + np.sqrt(noise) * rng.standard_normal((RESAMPLES, padded)))
+    usual, share = drawn.mean(axis=0), table.share[0]
+    textbook = np.quantile(drawn @ share, [chance for chance, _ in NODES])
+    scale = textbook / max(float(usual @ share), ROUNDING)
+    sign = np.broadcast_to(table.sign, (len(NODES), padded))
+    score, shares = (np.broadcast_to(part, sign.shape) for part in (table.score, table.share))
+    gaps = np.clip(sign * usual * scale[:, None], -score, 1 - score)
+    return GapTables(np.broadcast_to(rows, sign.shape), score, gaps, shares, sign)
 
 
 def _by_bin(found: Expectation, values: Floats) -> Floats:

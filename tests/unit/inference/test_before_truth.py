@@ -9,7 +9,7 @@ import pytest
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.unresolved import NO_SCORES, ScoreCounts, pool_scores, score_counts
-from monitor.inference.before_truth import accuracy_law, calibration_map, ece_laws, expectation, shortfall_law
+from monitor.inference.before_truth import accuracy_law, calibration_map, ece_laws, expectation, shortfall_law, together
 from monitor.inference.gaps import analytic_points, stack
 from monitor.metrics.registry import METRICS
 
@@ -31,7 +31,7 @@ def scores_of(counts: Counts) -> ScoreCounts:
 def test_expected_numbers_are_the_plain_sums_of_chances() -> None:
     baseline = counts_from_rows([0.2] * 100 + [0.9] * 100, [1] * 30 + [0] * 70 + [1] * 80 + [0] * 20)
     waiting = counts_from_rows([0.2] * 10 + [0.9] * 30, [0] * 40)
-    low, high = (30 + 0.2) / 101, (80 + 0.9) / 101
+    low, high = 0.3, 0.8
     found = expectation(calibration_map(baseline), scores_of(waiting), (5_000, 10_000))
     accuracy, shortfall = accuracy_law(found), shortfall_law(found)
     (ece,) = ece_laws([found], [np.random.default_rng(1)])
@@ -78,6 +78,22 @@ def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_s
     low, high = law.interval(0.95)
     assert low < 0.2
     assert high == 1.0
+
+
+def test_labels_together_have_the_chances_of_their_own_maps() -> None:
+    often, seldom = (counts_from_rows([0.5] * 200, [1] * hits + [0] * (200 - hits)) for hits in (150, 50))
+    waiting = {"often": counts_from_rows([0.5] * 30, [0] * 30), "seldom": counts_from_rows([0.5] * 10, [0] * 10)}
+    parts = [
+        expectation(calibration_map(baseline), scores_of(counts), (10_000,))
+        for baseline, counts in zip((often, seldom), waiting.values(), strict=True)
+    ]
+    found = together(parts, 1.0)
+    law = accuracy_law(found)
+    assert law is not None
+    assert law.value == pytest.approx((30 * 0.75 + 10 * 0.25) / 40)
+    assert found.error_of_map == pytest.approx((30**2 * parts[0].error_of_map + 10**2 * parts[1].error_of_map) / 40**2)
+    with pytest.raises(ValueError, match="nothing to put together"):
+        together([], 1.0)
 
 
 @pytest.mark.parametrize("rows_waiting", [1, 3, 10])
