@@ -407,7 +407,7 @@ def _source_line(part: Evaluated) -> Text:
     for line in _truth_lines(part):
         text.append(f"\n{line}", style="not bold")
     if told := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
-        text.append(f"\n{told}", style="not bold dim")
+        text.append(f"\n{clean(part.source)} {part.window.name}: {told}", style="not bold dim")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 

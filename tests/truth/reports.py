@@ -24,6 +24,8 @@ METRICS = {
     "shortfall (automated)": ("shortfall", "automated"), "Shortfall": ("shortfall", "automated"),
     "Brier score": ("brier", "all"), "log loss": ("nll", "all"), "PR AUC": ("pr_auc", "all"),
     "accuracy": ("accuracy", "all"), "missed": ("false_negative_rate", "all"),
+    "expected accuracy": ("expected_accuracy", "all"), "expected ECE": ("expected_ece", "all"),
+    "expected shortfall (automated)": ("expected_shortfall", "automated"),
 }  # fmt: skip
 _DAY = r"\d{1,2} [A-Z][a-z]{2} \d{4}"
 _MOMENT = rf"{_DAY} \d\d:\d\d"
@@ -478,6 +480,11 @@ class Tables:
             for name, cell in zip(table.head, row, strict=True):
                 if key is not None and name in METRICS:
                     check_interval(self.reader, cell, self.week, key, *METRICS[name])
+                elif key is not None and name == "waiting":
+                    found = self.week.facts.estimate(
+                        self.week.schedule, self.week.name, *key, "expected_accuracy", "all"
+                    )
+                    self.reader.number("waiting rows", cell, cell, None if found is None else found["n"])
                 elif key is not None and name == "rows":
                     self.reader.number("rows", cell, cell, self.week.rows(key))
 
@@ -551,6 +558,7 @@ _KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("label", "level", "bands"), "levels"),
     (("label", "rows", "ece"), "measures"),
     (("label", "rows", "roc auc"), "measures"),
+    (("label", "waiting", "known"), "measures"),
     (("metric", "value", "interval"), "metrics"),
     (("window", "ece"), "windows"),
     (("source", "reason", "rows"), "set_aside"),
@@ -872,7 +880,7 @@ LINES.add(r"# What changed|Skip to the labels|Everything about one label: .+")(n
 LINES.add(
     fixed(
         "# Labels", "# Notes", "# All metrics", "# ECE by window", "# Rows set aside", "# Automation", "# Breaches", "# Level",
-        "# What to do", "# Calibration", "# Discrimination and decisions", "Skip to the overview",
+        "# What to do", "# Calibration", "# Discrimination and decisions", "# Before the truth (estimates)", "Skip to the overview",
         "The figures need JavaScript; the tables hold their numbers.", "Debiased values with their intervals.",
         "Why one is what it is: calmon explain ID, with the id below its label",
         "From the verdicts of this window alone. Every reason: docs/conclusions.md", "# Done",
@@ -880,7 +888,8 @@ LINES.add(
         "Nothing to draw: no estimates in the history.",
         "value: debiased; textbook: as its definition says. Every metric: docs/metrics.md",
     )
-    + r"|# Automation (?:at the run|now).*|Level, the handbook's bands .+|ECE and MCE: expected and .+|Risk and coverage: .+"
+    + r"|Estimates, not measurements: what the baseline's calibration map says .+"
+    r"|# Automation (?:at the run|now).*|Level, the handbook's bands .+|ECE and MCE: expected and .+|Risk and coverage: .+"
     r"|Debiased values with 95% intervals.*|first, last and change are of the windows shown"
 )(nothing)  # fmt: skip
 
@@ -1149,6 +1158,24 @@ def _run_unread(reader: Reader, text: str, schedule: str, source: str, window: s
 def _run_rejected(reader: Reader, text: str, schedule: str, source: str, window: str, rest: str) -> None:
     mine = [v for v in reader.facts.current(schedule, window, source) if v["reason"] == "rejected_rows"]
     reader.check(bool(mine), "rejected rows", text, "no verdict says so")
+
+
+@RUN.add(
+    rf"(?P<source>[\w-]+) (?P<window>{WEEK}): (?P<n>[\d,]+) rows? waits? for the truth; expected, an estimate: accuracy "
+    rf"(?P<accuracy>{NUMBER})% \({NUMBER}% to {NUMBER}%\)(?:, shortfall \(automated\) (?P<shortfall>{NUMBER}) \(.+?\))?"
+    rf"(?:, ECE (?P<ece>{NUMBER}) \(.+?\))?"
+)
+def _expected_line(
+    reader: Reader, text: str, schedule: str, source: str, window: str, n: str, accuracy: str, shortfall: Any, ece: Any
+) -> None:  # fmt: skip
+    for name, where, said, scale in (
+        ("expected_accuracy", "all", accuracy, 100), ("expected_shortfall", "automated", shortfall, 1),
+        ("expected_ece", "all", ece, 1),
+    ):  # fmt: skip
+        found = reader.facts.estimate(schedule, window, source, None, name, where)
+        reader.number(name, text, said, None if found is None else found["value"], scale=scale)
+        if name == "expected_accuracy":
+            reader.number("waiting rows", text, n, None if found is None else found["n"])
 
 
 def check_run(reader: Reader, parts: Iterable[Part], schedule: str, window: str) -> None:

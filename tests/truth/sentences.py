@@ -19,9 +19,10 @@ WEEK = r"\d{4}-W\d\d|\d{4}-\d\d-\d\d"
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
 TITLES = {
     "ECE": "ece", "MCE": "mce", "shortfall": "shortfall", "ROC AUC": "roc_auc", "Brier score": "brier",
-    "KS distance": "ks",
+    "KS distance": "ks", "expected accuracy (an estimate)": "expected_accuracy",
+    "expected shortfall (an estimate)": "expected_shortfall", "expected ECE (an estimate)": "expected_ece",
 }  # fmt: skip
-TITLE = "|".join(TITLES)
+TITLE = "|".join(map(re.escape, TITLES))
 UNITS = {"weekly": "week", "daily": "day"}
 
 # --- what a verdict says
@@ -271,6 +272,45 @@ def _unconfirmed(
 def _within(reader: Reader, text: str, row: Row, who: str, pooled: Any, **found: Any) -> None:
     _begins(reader, text, row, who, "ok", pooled)
     _held(reader, text, row, found)
+
+
+_EXPECTED = r"(?P<title>expected (?:accuracy|shortfall|ECE) \(an estimate\))"
+_VALUE, _LIMIT = (rf"(?P<{name}>{NUMBER})(?P<{name}_unit>%| points)?" for name in ("now", "limit"))
+
+
+def _estimated(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
+    """An estimate before the truth is one, of the metric that is named, with its value and limit."""
+    reader.check(bool(row["detail"].get("before_truth")), "estimate", text, row["metric"])
+    reader.equal("metric", text, TITLES[found["title"]], row["metric"])
+    reader.number("value", text, found["now"], row["value"], scale=100 if found["now_unit"] else 1)
+    reader.number("limit", text, found["limit"], row["threshold"], scale=100 if found["limit_unit"] else 1)
+
+
+@VERDICT.add(
+    rf"{_WHO}is (?P<way>lower|worse) than allowed: {_EXPECTED} {_VALUE}, at (?P<end>least|most) {_LIMIT} (?:required|allowed)"
+)
+def _estimate_beyond(reader: Reader, text: str, row: Row, who: str, way: str, end: str, **found: Any) -> None:
+    _begins(reader, text, row, who, "breach")
+    _estimated(reader, text, row, found)
+    below = row["reason"] == "below_threshold"
+    reader.equal("direction", text, (way, end), ("lower", "least") if below else ("worse", "most"))
+
+
+@VERDICT.add(
+    rf"{_WHO}is (?:within the limit|(?P<side>above|below) the limit, not confirmed): {_EXPECTED} {_VALUE} \(limit {_LIMIT}\)"
+    rf"(?:, adjusted p (?P<p>{NUMBER}|unknown))?"
+)
+def _estimate_held(reader: Reader, text: str, row: Row, who: str, side: Any, p: Any, **found: Any) -> None:
+    _begins(reader, text, row, who, "ok" if side is None else "unconfirmed")
+    _estimated(reader, text, row, found)
+    reader.number("adjusted p", text, p, row["p_adjusted"])
+
+
+@VERDICT.add(rf"{_WHO}was not judged: no item of this window waits for its outcome")
+def _none_waits(reader: Reader, text: str, row: Row, who: str) -> None:
+    _begins(reader, text, row, who, "not_evaluated")
+    reader.equal("reason", text, "no_rows", row["reason"])
+    reader.check(bool(row["detail"].get("before_truth")) and row["n"] == 0, "waiting items", text, row["n"])
 
 
 _REASONS = {
