@@ -251,8 +251,8 @@ def verdicts_of(
     materials = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in materials]
     family = None
     if rule.metric in EXPECTED:
-        waiting = data.current.whole.unresolved
-        family = [compare_expected(rule, each, waiting, data.baselines, config.evaluation) for each in materials]
+        rows, baselines = data.current.whole.unresolved, data.baselines
+        family = [compare_expected(rule, each, rows, baselines, config.evaluation) for each in materials]
     elif rule.scope != "segments":
         family = special(rule, materials, data.current.whole, source, config.evaluation)
     if not labels and data.problem and rule.match.source in (None, data.name):
