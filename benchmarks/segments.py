@@ -355,28 +355,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.segments", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--runs", type=int, default=100, help="runs a line (default 100)")
+    parser.add_argument("--costs", action="store_true", help="only what judging and a replay cost")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
     given = parser.parse_args(arguments)
     if given.runs < 1 or (given.quick and given.write_docs):
         parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")
-    began = time.process_time()
     if given.quick:
-        tables = [
-            found_table(2, 8, ROWS[:1]),
-            quiet_table(2, 26, ROWS[:1]),
-            cost_table(1, labels=2),
-            replay_table(3, labels=2),
-        ]
-    else:
-        tables = [found_table(given.runs, 40), quiet_table(2 * given.runs, 5 * YEAR), cost_table(3), replay_table(YEAR)]
+        looks = (found_table(2, 8, ROWS[:1]), quiet_table(2, 26, ROWS[:1]))
+        for table in (*looks, cost_table(1, labels=2), replay_table(3, labels=2)):
+            table.show(console())
+        return
+    if not given.costs:
+        _shown("segments", f"--runs {given.runs}", lambda: _studies(given.runs), write=given.write_docs)
+    _shown("segment costs", "--costs", lambda: [cost_table(3), replay_table(YEAR)], write=given.write_docs)
+
+
+def _studies(runs: int) -> list[Table]:
+    return [found_table(runs, 40), quiet_table(2 * runs, 5 * YEAR)]
+
+
+def _shown(marker: str, options: str, made: Callable[[], Sequence[Table]], *, write: bool) -> None:
+    """Tables in the terminal and, if asked for, in the docs with where they come from."""
+    began = time.process_time()
+    tables = made()
     for table in tables:
         table.show(console())
-    if given.write_docs:
+    if write:
         origin = (
-            f"Made by `python -m benchmarks.segments --runs {given.runs} --write-docs` at commit {commit_of(ROOT)}, "
+            f"Made by `python -m benchmarks.segments {options} --write-docs` at commit {commit_of(ROOT)}, "
             f"seed {SEED}, {time.process_time() - began:,.0f} s of a processor."
         )
-        write_between(DOCS, "segments", "\n\n".join([origin, *(table.markdown() for table in tables)]))
+        write_between(DOCS, marker, "\n\n".join([origin, *(table.markdown() for table in tables)]))
 
 
 if __name__ == "__main__":
