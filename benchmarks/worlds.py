@@ -229,11 +229,11 @@ def table(years: int, weeks: int, changes: Sequence[str], rows: int) -> Table:
         "world", "weekly rules", "rules that accumulate", "named as a change of mix", *PEERS,
     )  # fmt: skip
     note = (
-        f"{years} years of twenty labels of {rows:,} rows a week a line, a year before each; incidents a year, in brackets the upper 95% limit "
-        f"of their mean. Weekly rules: the shipped ones and auc-decrease. Textbook: a plug-in ECE more than "
-        f"{TEXTBOOK_THRESHOLD:g} above the baseline's. SD bands: an ECE {BANDS:g} standard deviations of {BAND_WEEKS} "
-        "weeks above their mean. CUSUM: a fall of precision by .10, tuned to ten years between false alarms of twenty "
-        "labels."
+        f"{years} years of twenty labels of {rows:,} rows a week a line, a year before each; incidents a year, in "
+        "brackets the upper 95% limit of their mean. Weekly rules: the shipped ones and auc-decrease. Textbook: a "
+        f"plug-in ECE more than {TEXTBOOK_THRESHOLD:g} above the baseline's. SD bands: an ECE {BANDS:g} standard "
+        f"deviations of {BAND_WEEKS} weeks above their mean. CUSUM: a fall of precision by .10, tuned to ten years "
+        "between false alarms of twenty labels."
     )
     return Table("What is no fault: incidents a year", heads, tuple(lines), (note,), texts=1)
 
