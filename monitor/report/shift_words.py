@@ -1,12 +1,14 @@
-"""What the shift tests of a window found, in one sentence."""
+"""What the shift tests of a window found, and whether its calibration error is a step, each in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from monitor.core.records import ShiftResult
-from monitor.core.wording import clean, title
+from monitor.core.wording import clean, title, weeks_before
 from monitor.evaluation.shift.findings import ShiftFinding
+from monitor.evaluation.step_or_slope import StepOrSlope
+from monitor.report.words import measured
 
 NAMED = 5
 
@@ -35,3 +37,17 @@ def _named(shift: ShiftResult) -> str:
     column = {"label": "predicted labels", "actual": "true labels", "score": "scores"}.get(shift.column, shift.column)
     of = f" of {clean(shift.subject.label)}" if shift.subject.label is not None else ""
     return f"{clean(column)}{of} ({title(shift.test)} {shift.statistic:.3g})"
+
+
+_RISE = {
+    "step": "a step in this week",
+    "earlier": "no step in this week, it rose before, at once or slowly",
+    "none": "no rise is significant",
+}
+
+
+def step_sentence(found: StepOrSlope) -> str:
+    """The ECE of a week beside the weeks before and the baseline, and whether that is a step."""
+    sides = [f"ECE {measured(found.now)}", f"{measured(found.before)} in {weeks_before(found.weeks)}"]
+    sides += [] if found.baseline is None else [f"{measured(found.baseline)} in the baseline"]
+    return f"{', '.join(sides)}: {_RISE[found.kind]}."

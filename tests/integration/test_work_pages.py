@@ -225,6 +225,7 @@ def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_p
     page = asked.get(f"/label/tickets/steady?week={week_}").text
     assert re.search(r"(No shift found in|Shift found in \d of) 3 tests", page)
     assert link not in page
+    assert re.search(r"ECE 0\.\d{3} \(.+ weeks? before, .+ in the baseline: (a step|no step|no rise) ", page)
     assert asked.get(f"/drift?source=tickets&week={week_}").status_code == 404
     rows = csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={week_}&csv=shifts").text))
     assert [row["test"] for row in rows] == ["jensen_shannon", "ks", "psi", "wasserstein"]

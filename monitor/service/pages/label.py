@@ -32,6 +32,8 @@ from monitor.core.records import (
 from monitor.core.wording import advice, maturity_words, plain_words
 from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.evaluation.shift.findings import ShiftFinding, findings
+from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
+from monitor.evaluation.step_or_slope import StepOrSlope, step_or_slope
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
@@ -51,7 +53,7 @@ from monitor.report.figures.panels import (
 )
 from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend, trend_data
-from monitor.report.shift_words import shift_sentence
+from monitor.report.shift_words import shift_sentence, step_sentence
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.problems import ProblemReason, RequestRefused
 
@@ -201,6 +203,18 @@ class LabelHistory:
             [each for each in found if each.result.subject == self.subject],
         )
 
+    @cached_property
+    def step(self) -> StepOrSlope | None:
+        """The ECE of the week shown beside the weeks before it and the baseline."""
+        if self.counts is None:
+            return None
+        past = [window for window in self.windows if window.start < self.week.start][-STEP_WEEKS:]
+        before = [counts for window in past if (counts := self._counts(window)) is not None]
+        baseline = self.baselines[-1] if self.baselines else None
+        if baseline is not None and baseline.overlaps(self.week):
+            baseline = None
+        return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.asked.config.evaluation)
+
     @property
     def drift(self) -> str:
         """Where the page about the feature columns of its source is; "" where no run of the week shown kept one."""
@@ -253,6 +267,7 @@ def make(asked: PageContext) -> PageContent:
         "automate_at": _automate_at(seen), "items": f"{label_path(subject.source, subject.label)}",
         "shifts": seen.shifts[0], "shifted": [found.result for found in seen.shifts[1]],
         "shift_sentence": shift_sentence(*seen.shifts), "drift": seen.drift,
+        "step": seen.step and step_sentence(seen.step),
         "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
         "expected": any(trend.expected for trend in trends),
         "before_truth": sentence(e for e in seen.estimates if e.subject == subject),

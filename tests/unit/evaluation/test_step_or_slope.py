@@ -1,0 +1,48 @@
+"""A week beside the weeks before and the baseline: a step, a rise that came before, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.core.records import Subject
+from monitor.evaluation.step_or_slope import RiseKind, StepOrSlope, step_or_slope
+from monitor.report.shift_words import step_sentence
+from tests.unit.evaluation.test_rolling_reference import CONFIG, source, window
+
+
+def seen(*over: float) -> StepOrSlope | None:
+    data = source(*over)
+    now, *before = (part.labels["billing"] for part in (data.current, *data.earlier))
+    pinned = data.baselines["billing"]
+    return step_or_slope(Subject("tickets", "billing"), window(0), now, before, pinned, CONFIG.evaluation)
+
+
+@pytest.mark.parametrize(
+    ("over", "kind", "ending"),
+    [
+        ((0.1, 0.0, 0.0, 0.0, 0.0), "step", "in the baseline: a step in this week."),
+        ((0.1, 0.1, 0.1, 0.1, 0.1), "earlier", "no step in this week, it rose before, at once or slowly."),
+        ((0.0, 0.0, 0.0), "none", "in the baseline: no rise is significant."),
+    ],
+)
+def test_a_step_is_above_the_weeks_before_and_a_slope_above_the_baseline_only(
+    over: tuple[float, ...], kind: RiseKind, ending: str
+) -> None:
+    found = seen(*over)
+    assert found is not None
+    assert (found.kind, found.weeks) == (kind, len(over) - 1)
+    assert step_sentence(found).endswith(ending)
+    assert f" in the {len(over) - 1} weeks before, " in step_sentence(found)
+
+
+def test_without_weeks_before_there_is_nothing_to_say() -> None:
+    assert seen(0.1) is None
+
+
+def test_without_a_baseline_a_step_is_seen_all_the_same() -> None:
+    data = source(0.1, 0.0)
+    now, before = data.current.labels["billing"], data.earlier[0].labels["billing"]
+    found = step_or_slope(Subject("tickets", "billing"), window(0), now, [before], None, CONFIG.evaluation)
+    assert found is not None
+    assert (found.kind, found.baseline) == ("step", None)
+    assert " in the week before: a step in this week." in step_sentence(found)
