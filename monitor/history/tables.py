@@ -211,7 +211,7 @@ switches = Table(
     _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
     _required("ok_streak", Integer), Column("last_window_end", _WHEN), _required("changed_at", _WHEN),
     _required("version", Integer), Column("counts", Text), Column("not_evaluated", String(64)),
-    Column("segments", JSON),
+    Column("segments", JSON(none_as_null=True)),
 )  # fmt: skip
 
 # `key` makes an event happen once: the evaluation (schedule, window, digest) or the command's id.
@@ -221,7 +221,8 @@ switch_events = Table(
     _required("source", Text), _required("label", Text), _required("at", _WHEN), _required("kind", String(32)),
     _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", JSON),
     Column("lease_until", _WHEN), Column("until", _WHEN), _required("actor", Text), _required("reason", Text),
-    Column("verdict", String(32)), Column("waits_for", String(80)), Column("segments", JSON),
+    Column("verdict", String(32)), Column("waits_for", String(80)),
+    Column("segments", JSON(none_as_null=True)),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
 

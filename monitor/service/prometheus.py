@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 
 from monitor.alerting.health.issues import Observed, findings
 from monitor.alerting.health.watchdog import observed
-from monitor.automation.state import effective
+from monitor.automation.state import effective, off_segments
 from monitor.config.model import Config
 from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, Verdict
 from monitor.evaluation.label_state import states_of
@@ -144,14 +144,18 @@ def _estimates(shown: Shown) -> Iterator[Metric]:
 def _switches(shown: Shown) -> Iterator[Metric]:
     whole = {s.source: s for s in shown.seen.switches if s.label is None}
     mine = sorted(shown.seen.switches, key=lambda s: (s.source, s.label or ""))[:MOST_LABELS]
-    on, leases = {}, {}
+    on, leases, segments = {}, {}, {}
     for s in mine:
         key, own = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
         on[key] = float(effective(s, shown.at, whole=own).allowed)
+        if s.label is not None:
+            segments[key] = float(len(off_segments(s, shown.at)))
         if s.state == "on" and s.lease_until is not None:
             leases[key] = (s.lease_until - shown.at).total_seconds()
     words = "1 where automation may act now (label empty: the source's own switch)"
     yield _gauge("calmon_automation_on", words, ("source", "label"), on)
+    words = "Segments of a label that are off by themselves: where automation is on, it is not for these"
+    yield _gauge("calmon_segments_off", words, ("source", "label"), segments)
     words = "Seconds until automation ends by itself; negative: it has ended"
     yield _gauge("calmon_lease_seconds", words, ("source", "label"), leases)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -183,6 +184,9 @@ def test_the_run_turned_off_the_channel_only_and_the_gate_asks_for_it(world: Wor
         switch = monitor.store.switch("tickets", "slipping")
         kinds = [(e.kind, e.actor) for e in monitor.store.switch_events("tickets", "slipping")]
         assert (switch.state, [each.segment for each in switch.segments]) == ("on", [("channel", "web")])
+        with sqlite3.connect(world.folder / "history.sqlite") as connection:
+            kept = connection.execute("SELECT segments IS NULL FROM v1_switches WHERE label IN ('slipping', 'steady')")
+            assert sorted(kept) == [(0,), (1,)]
         assert kinds == [("enabled", "weekly run"), ("segment_disabled", "weekly run"), ("renewed", "weekly run")]
         assert gate_says(monitor, {"channel": "web"}) == "segment_off"
         assert gate_says(monitor, {"channel": "email"}) == "on"
@@ -226,6 +230,7 @@ def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: Worl
     assert "<bdi>channel</bdi> = <bdi>web</bdi> off" in page
     assert "channel = web off from" in page
     assert "on but channel = web" in asked.get(f"/report?week={WEEKS[-1]}").text
+    assert 'calmon_segments_off{label="slipping",source="tickets"} 1.0' in asked.get("/metrics").text
 
 
 def test_what_is_said_of_a_switch_with_a_segment_off_is_true_and_the_opposite_is_found(world: World) -> None:

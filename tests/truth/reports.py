@@ -1066,7 +1066,7 @@ def _sample(reader: Reader, line: str, name: str, labels: dict[str, str], value:
         mine = facts.current(labels["schedule"], _newest(facts, labels["schedule"]), labels["source"])
         true = sum((v["rule"], v["outcome"]) == (labels["rule"], labels["outcome"]) for v in mine)
         reader.equal("verdicts", line, int(value), true)
-    elif name in ("calmon_automation_on", "calmon_lease_seconds"):
+    elif name in ("calmon_automation_on", "calmon_segments_off", "calmon_lease_seconds"):
         _switch_sample(reader, line, name, labels, value)
     elif name == "calmon_incidents":
         true = sum(
@@ -1089,6 +1089,9 @@ def _switch_sample(reader: Reader, line: str, name: str, labels: dict[str, str],
         true = reader.facts.why_off(*key) is None
         if key[1] is not None:
             reader.equal("automation on", line, bool(value), true)
+        return
+    if name == "calmon_segments_off":
+        reader.equal("segments off", line, int(value), len(reader.facts.switch(*key).off(reader.facts.now)))
         return
     lease = reader.facts.switch(*key).lease
     true_seconds = None if lease is None else (lease - reader.facts.now).total_seconds()
