@@ -15,8 +15,8 @@ def test_the_samples_find_the_columns_that_have_moved_and_no_other(tmp_path: Pat
 
 
 def test_the_table_says_how_many_times_as_fast_and_whether_the_findings_are_the_same() -> None:
-    theirs, mine = Found("theirs", 33.0, 30.0, 3.0, 900.0, ("a",)), Found("mine", 6.0, 5.0, 3.0, 300.0, ("a",))
+    theirs, mine = Found("theirs", 33.0, 30.0, 900.0, ("a",)), Found("mine", 6.0, 3.0, 300.0, ("a",))
     table = table_of(1_000, [theirs, mine], ["a"])
     assert table.rows[1][4:6] == ("5.50x", "10x")
     assert "the same" in table.notes[-1]
-    assert "NOT the same" in table_of(1_000, [theirs, Found("mine", 6.0, 5.0, 3.0, 300.0, ())], []).notes[-1]
+    assert "NOT the same" in table_of(1_000, [theirs, Found("mine", 6.0, 3.0, 300.0, ())], []).notes[-1]
