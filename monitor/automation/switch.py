@@ -180,7 +180,8 @@ def operator_change(
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
-    parts = after_evidence(state.segments, known, now=now) if enable else SegmentChange(state.segments)
+    turns_off = enable and not automation.dry_run  # in a dry run the evidence moves nothing
+    parts = after_evidence(state.segments, known, now=now) if turns_off else SegmentChange(state.segments)
     against = open_breaches(known, parts.after)
     after = replace(
         state, segments=parts.after, state="off", blocked=(), lease_until=None,

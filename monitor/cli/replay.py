@@ -27,7 +27,7 @@ from monitor.report.figures.sparkline import sparkline
 
 SHOWN_DIFFERENCES = 10
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
-_WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "": "-"}
+_WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "segments": "segments off", "": "-"}
 _LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
 _WHY = {
     LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",

@@ -143,6 +143,8 @@ def test_a_replay_says_what_the_runs_said_and_leaves_out_what_was_not_kept(world
         earlier = replay(monitor.store, plan_of(config, config, week(JUDGED[0], config.zone), 6))
     assert again.agreement.compared > 0
     assert again.agreement.differences == ()
+    said = {o.incident.rule: o.switch for o in again.present.incidents if o.incident.rule.startswith("segment-")}
+    assert said == {"segment-shortfall": "segments", "segment-rise": "", "segment-ece": ""}
     assert not [each for each in earlier.omitted if each.reason is LeftOut.SEGMENTS_NOT_KEPT]
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from monitor.core.records import Incident, Schedule, Subject, Window
 
 SideName = Literal["present", "proposed"]
-Switched = Literal["off", "blocked", ""]
+Switched = Literal["off", "blocked", "segments", ""]
 Seen = Literal["ok", "unconfirmed", "info", "warning", "critical"]
 Timeline = tuple[Seen | None, ...]
 

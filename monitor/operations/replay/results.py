@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from monitor.alerting.incidents import steps_of
+from monitor.automation.evidence import segments_off
 from monitor.config.model import Config
 from monitor.core import windows
 from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window
@@ -26,7 +27,7 @@ from monitor.operations.replay.model import (
 )
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
-_SWITCHED: tuple[Switched, ...] = ("", "blocked", "off")
+_SWITCHED: tuple[Switched, ...] = ("", "segments", "blocked", "off")
 
 
 def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Verdict]) -> Agreement:
@@ -79,6 +80,8 @@ def switched_by(verdict: Verdict) -> Switched:
     """What a verdict does to automation that is on: blocking turns off where no score range could be named."""
     if verdict.outcome != "breach":
         return ""
+    if segments_off(verdict):
+        return "segments"
     if "disable_automation" in verdict.actions:
         return "off"
     if "block_scores" not in verdict.actions:

@@ -221,6 +221,13 @@ def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_
     assert off(unjudged.after, NOW + timedelta(hours=24)) == (WEB,)
 
 
+def test_in_a_dry_run_an_enable_turns_off_no_segment_and_is_on_for_its_hold() -> None:
+    known = found_before(segment(WEB))
+    asked: dict[str, Any] = {"by": "ana", "reason": "checked", "now": NOW, "automation": DRY, "key": "k"}
+    done = operator_change(NEVER, enable=True, known=known, **asked)
+    assert (done.after.segments, done.after.lease_until) == ((), NOW + timedelta(hours=24))
+
+
 @pytest.mark.parametrize(
     ("state", "asked", "words"),
     [
