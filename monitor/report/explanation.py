@@ -200,6 +200,8 @@ def _population(known: VerdictContext) -> Step:
         rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
         if rank is not None:
             rows = "the highest score of each item" if rank == 1 else f"the {rank} highest scores of each item"
+        if verdict.detail.get("before_truth"):
+            rows += ", of those whose truth was not known at the end of the window: an estimate"
         text += f" It looks at {rows}."
     return Step("subject", text, {"where": verdict.where, "window": verdict.window.name})
 
