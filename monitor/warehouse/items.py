@@ -48,7 +48,7 @@ class RankedStatements(Statements):
         """As :meth:`dependence` over all labels, of the rows within ``rank`` alone."""
         placed = self._placed(latest=latest)
         facts = sa.select(placed).where(self._within(placed, rank)).subquery("facts")
-        return self._dependence_of(facts, within, by_label=False)
+        return self._dependence_of(facts, within)
 
     def _item_facts(self, *, latest: bool) -> Subquery:
         """The rows with their place, and with the place that they would have if the true labels came first."""

@@ -32,7 +32,6 @@ from monitor.core.records import (
     RejectedRows,
     RejectReason,
     ScoreIs,
-    Where,
     Window,
 )
 from monitor.core.redaction import shown_address
@@ -438,7 +437,7 @@ class _Reader:
             window=window,
             labels=labels.get("", {}),
             segments=self._segments([s for s in source.segments if s not in crowded], effects, latest=latest),
-            whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest, by_label=False)),
+            whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest)),
             versions=self._versions(latest=latest),
             quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
             rows=sum(counts.rows for counts in labels.get("", {}).values()),
@@ -491,13 +490,13 @@ class _Reader:
         if not sums["n"][0]:
             return {}
         nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
-        found = {}
+        has_cluster, found = statements.layout.has("cluster"), {}
+        clustered = self._fetch(statements.item_dependence(latest=latest)) if has_cluster else {}
         for name in statements.item_metrics:
             columns = {**nothing, **{key: sums[key] for key in ("n", "w", "w2")}, "wy": sums[name]}
             found[name] = counts_from_groups({**columns}, score_is="probability_of_label")
-            if statements.layout.has("cluster"):
-                clustered = self._fetch(statements.item_dependence(name, latest=latest))
-                found[name] = found[name].with_design_effect(design_effect(ClusterSums.of(_row(clustered, 0))))
+            if has_cluster:
+                found[name] = found[name].with_design_effect(_effect_of(clustered, name, 0))
         return found
 
     def _effect(self, dependence: Callable[..., sa.Select[Any]]) -> float:
@@ -617,14 +616,11 @@ class _Reader:
         """The design effects of each label: of all its rows, of the predicted and of the automated ones."""
         if not self.statements.layout.has("cluster"):
             return {}
-        found = [self._effects_among(population, latest=latest) for population in WHERES]
-        return {label: (effect, *(part.get(label, 1.0) for part in found[1:])) for label, effect in found[0].items()}
-
-    def _effects_among(self, population: Where, *, latest: bool) -> dict[str, float]:
-        statement = self.statements.dependence("cluster", latest=latest, by_label=True, population=population)
-        sums = self._fetch(statement)
-        labels = sums.pop("label")
-        return {str(label): design_effect(ClusterSums.of(_row(sums, index))) for index, label in enumerate(labels)}
+        sums = self._fetch(self.statements.label_dependence(latest=latest))
+        return {
+            str(label): tuple(_effect_of(sums, where, index) for where in WHERES)
+            for index, label in enumerate(sums["label"])
+        }
 
 
 def _unresolved(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:
@@ -658,6 +654,12 @@ def _row(sums: Arrays, index: int) -> dict[str, float]:
     """One row of sums; NULL (the sum of nothing) is 0."""
     values = {name: np.ma.filled(column, np.nan)[index] for name, column in sums.items()}
     return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
+
+
+def _effect_of(sums: Arrays, part: str, index: int) -> float:
+    """The design effect of one part of a row of sums; 1 where the part has no row."""
+    named = {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
+    return design_effect(ClusterSums.of(_row(named, index)))
 
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.config.model import SourceConfig
-from monitor.core.records import LABEL_BYTES, RejectReason, ScorePlace, Where, Window
+from monitor.core.records import LABEL_BYTES, WHERES, RejectReason, ScorePlace, Window
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
 from monitor.warehouse.examples import ExampleQuery
@@ -137,37 +137,57 @@ class Statements:
         rows = self._sound(latest=latest)
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
-    def dependence(self, *within: str, latest: bool, by_label: bool, population: Where = "all") -> sa.Select[Any]:
-        """The :class:`~monitor.inference.dependence.ClusterSums`, per label or over all rows of a population.
+    def dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
+        """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
         ``within`` names what rows must share to be of one cluster: "item", "cluster", or both. A row without
         a cluster (NULL, or the empty text) is a cluster of its own.
         """
-        return self._dependence_of(self._facts(latest=latest), within, by_label=by_label, population=population)
+        return self._dependence_of(self._facts(latest=latest), within)
 
-    def _dependence_of(
-        self, facts: Subquery, within: Sequence[str], *, by_label: bool, population: Where = "all"
-    ) -> sa.Select[Any]:
+    def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
+        """The same per label within clusters, of all its rows, the predicted and the automated ones, in one scan.
+
+        A sum is called ``all_r``, ``predicted_r`` and so on; NULL where the label has no such row.
+        """
+        facts = self._facts(latest=latest)
         r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
-        per_row = {"r": r, "w": w, "rr": r * r, "rw": r * w, "ww": w * w}
+        parts: dict[str, tuple[Expression, Expression]] = {"all_": (r, w)}
+        for where in WHERES[1:]:
+            chosen = facts.c[where] == ONE
+            parts[f"{where}_"] = (sa.case((chosen, r)), sa.case((chosen, w)))
+        return self._cluster_sums(facts, ("cluster",), parts, by_label=True)
+
+    def _dependence_of(self, facts: Subquery, within: Sequence[str]) -> sa.Select[Any]:
+        r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
+        return self._cluster_sums(facts, within, {"": (r, w)})
+
+    def _cluster_sums(
+        self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]], *,
+        by_label: bool = False,
+    ) -> sa.Select[Any]:  # fmt: skip
+        """The sums of each part, by the beginning of their names: its weighted residual and its weight, by row."""
+        per_row = {
+            f"{part}{name}": value
+            for part, (r, w) in parts.items()
+            for name, value in {"r": r, "w": w, "rr": r * r, "rw": r * w, "ww": w * w}.items()
+        }
         keys = [facts.c.label] if by_label else []
         exact, bounded = self.dialect.exact_sum, not self.layout.has("weight")
         sums = [exact(value, bounded=bounded).label(name) for name, value in per_row.items()]
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
-        grouped = sa.select(*keys, *named, *sums).group_by(*keys, *shared)
-        if population != "all":
-            grouped = grouped.where(facts.c[population] == ONE)
-        inner = grouped.subquery("clusters")
+        inner = sa.select(*keys, *named, *sums).group_by(*keys, *shared).subquery("clusters")
         alone = sa.or_(*(inner.c[key.name].is_(None) for key in named))
-        squares = {
-            "aa": sa.case((alone, inner.c.rr), else_=inner.c.r * inner.c.r),
-            "aw": sa.case((alone, inner.c.rw), else_=inner.c.r * inner.c.w),
-            "cc": sa.case((alone, inner.c.ww), else_=inner.c.w * inner.c.w),
-        }
-        outer_keys = [inner.c.label] if by_label else []
-        outer = {**squares, **{name: inner.c[name] for name in per_row}}
+        outer: dict[str, Expression] = {}
+        for part in parts:
+            r, w, rr, rw, ww = (inner.c[f"{part}{name}"] for name in ("r", "w", "rr", "rw", "ww"))
+            outer[f"{part}aa"] = sa.case((alone, rr), else_=r * r)
+            outer[f"{part}aw"] = sa.case((alone, rw), else_=r * w)
+            outer[f"{part}cc"] = sa.case((alone, ww), else_=w * w)
+        outer |= {name: inner.c[name] for name in per_row}
         totals = [exact(value, bounded=False).label(name) for name, value in outer.items()]
+        outer_keys = [inner.c.label] if by_label else []
         return sa.select(*outer_keys, *totals).group_by(*outer_keys)
 
     def item_groups(self, *, latest: bool) -> sa.Select[Any]:
@@ -179,9 +199,16 @@ class Statements:
         named = (value.label(name) for name, value in (weights | sums).items())
         return sa.select(sa.func.count().label("n"), *named).select_from(items)
 
-    def item_dependence(self, metric: str, *, latest: bool) -> sa.Select[Any]:
-        """As :meth:`dependence` within clusters, of items with their value of a metric."""
-        return self._dependence_of(self._items(metric, latest=latest), ("cluster",), by_label=False)
+    def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
+        """As :meth:`dependence` within clusters, of items with their value of each metric, in one scan.
+
+        A sum is called by the metric and its name, like ``review_rate_r``.
+        """
+        items = self._items(latest=latest)
+        parts: dict[str, tuple[Expression, Expression]] = {
+            f"{name}_": (items.c.w * items.c[name], items.c.w) for name in self.item_metrics
+        }
+        return self._cluster_sums(items, ("cluster",), parts)
 
     def pairs(self, most: int, *, latest: bool) -> sa.Select[Any]:
         """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
@@ -364,18 +391,10 @@ class Statements:
         computed = [column.label(name) for name, column in columns.items()]
         return sa.select(*kept, *segments, *computed).subquery("facts")
 
-    def _items(self, outcome: str | None = None, *, latest: bool) -> Subquery:
-        """One row an item with its value of each metric of items, and the largest weight and cluster of its rows.
-
-        ``outcome`` is the metric whose values are called y as well: one level less of subqueries, of which SQLite's
-        parser takes few.
-        """
+    def _items(self, *, latest: bool) -> Subquery:
+        """One row an item with its value of each metric of items, and the largest weight and cluster of its rows."""
         facts = self._item_facts(latest=latest)
-        score: Expression = sa.cast(ZERO, sa.Double)
-        values = self._item_values(facts)
-        columns = {"s": score, "w": sa.func.max(facts.c.w), **values}
-        if outcome is not None:
-            columns["y"] = values[outcome]
+        columns = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
         if "cluster" in facts.c:
             columns["cluster"] = sa.func.max(self.dialect.ordered(facts.c.cluster))
         named = [column.label(name) for name, column in columns.items()]
