@@ -20,9 +20,9 @@ from monitor.config.model import Config, Rule
 from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
-from monitor.core.records import Incident, Schedule, ShiftResult, Subject, Verdict, Window
+from monitor.core.records import Incident, Schedule, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
-from monitor.evaluation.shift.counts_tests import ks
+from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.inference.alignment import binned as binned_counts
 from monitor.metrics.calibration import ece
 
@@ -181,24 +181,11 @@ def judged(setting: Setting, rows: ByLabel, index: int, rules: Iterable[Rule]) -
     """
     data = setting.data(rows, index)
     chosen = tuple(rules)
-    shifts = _shifts(data) if any(rule.test == "ks" for rule in chosen) else ()
+    asked = any(rule.test is not None for rule in chosen)  # all tests of a source are one family
+    shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if asked else ()
     return [
         verdict for rule in chosen for verdict in verdicts_of(rule, data, setting.config, shifts, outcomes_only=True)
     ]  # fmt: skip
-
-
-def _shifts(data: SourceData) -> tuple[ShiftResult, ...]:
-    """The one distribution test that the shipped rules ask for; a run makes the others as well."""
-    pairs = [(label, data.current.labels[label], baseline.counts) for label, baseline in data.baselines.items()]
-    tested = [(label, now, then, ks(now, then)) for label, now, then in pairs]
-    window = data.current.window
-    return tuple(
-        ShiftResult(
-            Subject(SOURCE, label), window, "ks", "score", effect.statistic, effect.p_value, now.rows, then.rows,
-            effect.detail,
-        )
-        for label, now, then, effect in tested
-    )  # fmt: skip
 
 
 def textbook(setting: Setting, rows: ByLabel, index: int) -> frozenset[str]:
