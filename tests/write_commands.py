@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+import typer.rich_utils  # here, not below: it keeps for good how wide the terminal is when it is imported
 from typer.testing import CliRunner
 
 from monitor.cli import app
