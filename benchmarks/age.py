@@ -23,6 +23,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.channel import Trouble, planted
+from benchmarks.nowhere import Nowhere
 from benchmarks.populations import LABELS, raised
 from benchmarks.tables import Table, console
 from benchmarks.timing import fresh, number, times
@@ -32,7 +33,7 @@ from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.incidents import RECALL
 from monitor.config.model import Config
 from monitor.config.settings import load_settings
-from monitor.context import Monitor, Sent
+from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Delivery, Incident, IncidentEvent, SwitchEvent, Verdict, Window
 from monitor.core.windows import SETTLE
@@ -84,21 +85,6 @@ class _FromMemory:
         return near
 
 
-class _Nowhere:
-    """Slack: every message is there at once."""
-
-    def send(self, delivery: Delivery, _root: Sent | None = None, /) -> Sent:
-        """Sent."""
-        return Sent("C1", delivery.id)
-
-    def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None:
-        """Nothing was sent before."""
-
-    def check(self) -> Any:
-        """Not asked."""
-        raise NotImplementedError
-
-
 def config() -> Config:
     """The shipped file with one source and its weekly rules.
 
@@ -136,7 +122,7 @@ def opened(url: str, year: Setting, rows: ByLabel) -> Iterator[tuple[Monitor, _C
         settings = load_settings({"CALMON_WAREHOUSE_URL": "duckdb:///unused.duckdb", "CALMON_REPORT_DIR": folder})
         store.save_baselines(list(year.baselines.values()))
         warehouse = cast("Warehouse", _FromMemory(year, rows))
-        monitor = Monitor(config(), settings, warehouse, store, _Nowhere(), clock)
+        monitor = Monitor(config(), settings, warehouse, store, Nowhere(), clock)
         for label in rows:
             operate(store, config(), SwitchChange(SOURCE, label, True, "ana", "the first day"), clock)
         yield monitor, clock

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkout import ROOT, commit_of
+from benchmarks.nowhere import Nowhere
 from benchmarks.tables import Table, console, write_between
-from monitor.context import Monitor, Sent
+from monitor.context import Monitor
 from monitor.core.maturity import Maturity
-from monitor.core.records import Delivery, Incident, Window
+from monitor.core.records import Incident, Window
 from monitor.core.windows import SETTLE
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
@@ -43,21 +44,6 @@ DOCS = ROOT / "docs" / "statistics.md"
 Estimates = dict[tuple[Any, ...], tuple[float | None, ...]]
 
 
-class _Nowhere:
-    """Slack: every message is there at once."""
-
-    def send(self, delivery: Delivery, _root: Sent | None = None, /) -> Sent:
-        """Sent."""
-        return Sent("C1", delivery.id)
-
-    def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None:
-        """Nothing was sent before."""
-
-    def check(self) -> Any:
-        """Not asked."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
 class Found:
     """What one way to judge a world came to: incidents, the last estimates of the judged weeks, and maturities."""
@@ -72,7 +58,7 @@ class Found:
 @contextmanager
 def _opened(world: LateTruths, way: str, mature: float | None) -> Iterator[Monitor]:
     with world.judged_by(way, mature=mature) as monitor:
-        yield replace(monitor, sender=_Nowhere())
+        yield replace(monitor, sender=Nowhere())
 
 
 def _judged(world: LateTruths) -> tuple[Window, ...]:
