@@ -155,7 +155,8 @@ def test_slashes_in_a_label_may_be_written_or_encoded(service: Running) -> None:
 @pytest.mark.parametrize("query", ["scor=0.3", "score=0.9&score=0.1", "score=0.9&x=", "score=nan", "score=2", "score="])
 def test_a_query_that_could_be_misread_is_refused(service: Running, query: str) -> None:
     with service.client("router") as client:
-        problem(client.get(f"{path('billing')}?{query}"), "request_invalid")
+        refused = problem(client.get(f"{path('billing')}?{query}"), "request_invalid")
+    assert (refused["status"], refused.get("allowed")) == (422, None)
 
 
 def raw(service: Running, method: str, target: str, headers: dict[str, str] | None = None, body: Any = None) -> Any:
@@ -174,8 +175,11 @@ def raw(service: Running, method: str, target: str, headers: dict[str, str] | No
 @pytest.mark.parametrize("label", ["a%FFb", "%C3", "a%00b", "a%0Ab", "billing%0A", "a%7F", "a%C2%85b"])
 def test_a_path_that_is_no_text_is_refused_and_not_guessed(service: Running, label: str) -> None:
     bearer = {"Authorization": f"Bearer {service.place.tokens['boss']}"}
-    problem(raw(service, "GET", f"{BOARD}/tickets/{label}?score=0.9", bearer), "path_invalid")
-    problem(raw(service, "POST", f"{BOARD}/tickets/{label}/disable", bearer), "path_invalid")
+    before = _events(service.place)
+    asked = problem(raw(service, "GET", f"{BOARD}/tickets/{label}?score=0.9", bearer), "path_invalid")
+    changed = problem(raw(service, "POST", f"{BOARD}/tickets/{label}/disable", bearer), "path_invalid")
+    assert (asked["status"], changed["status"]) == (400, 400)
+    assert _events(service.place) == before
 
 
 def test_labels_end_at_their_limit_of_bytes(service: Running) -> None:
@@ -187,16 +191,21 @@ def test_labels_end_at_their_limit_of_bytes(service: Running) -> None:
 
 
 def test_unknown_addresses_sources_and_weeks_are_not_found(service: Running) -> None:
+    before = _events(service.place)
     with service.client("boss") as client:
-        problem(client.get(f"{BOARD}/nope/billing?score=1"), "unknown_source")
-        problem(client.post(f"{BOARD}/nope/billing/disable", json={"reason": "x"}), "unknown_source")
-        problem(client.post(f"{BOARD}/nope/enable", json={"reason": "x"}), "unknown_source")
-        problem(client.post(path("biling", "disable"), json={"reason": "x"}), "unknown_label")
-        problem(client.post(path("biling", "enable"), json={"reason": "x"}), "unknown_label")
-        problem(client.get("/v1/nothing"), "not_found")
-        problem(client.get("/v1/automation/"), "not_found")
-        problem(client.get("/?week=2026-W01"), "unknown_week")
-        problem(client.get("/report?week=%3Cscript%3E"), "unknown_week")
+        found = [
+            problem(client.get(f"{BOARD}/nope/billing?score=1"), "unknown_source"),
+            problem(client.post(f"{BOARD}/nope/billing/disable", json={"reason": "x"}), "unknown_source"),
+            problem(client.post(f"{BOARD}/nope/enable", json={"reason": "x"}), "unknown_source"),
+            problem(client.post(path("biling", "disable"), json={"reason": "x"}), "unknown_label"),
+            problem(client.post(path("biling", "enable"), json={"reason": "x"}), "unknown_label"),
+            problem(client.get("/v1/nothing"), "not_found"),
+            problem(client.get("/v1/automation/"), "not_found"),
+            problem(client.get("/?week=2026-W01"), "unknown_week"),
+            problem(client.get("/report?week=%3Cscript%3E"), "unknown_week"),
+        ]
+    assert {body["status"] for body in found} == {404}
+    assert _events(service.place) == before
 
 
 def test_head_is_get_without_a_body_and_options_says_what_there_is(service: Running) -> None:
@@ -419,16 +428,20 @@ def test_a_change_that_is_over_is_refused(service: Running) -> None:
     ],
 )
 def test_a_body_that_cannot_be_read_is_refused(service: Running, body: bytes) -> None:
+    before = _events(service.place)
     with service.client("boss") as client:
         headers = {"Content-Type": "application/json"}
         problem(client.post(path("billing", "disable"), content=body, headers=headers), "request_invalid")
+    assert _events(service.place) == before
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
 def test_only_json_is_read_so_that_no_form_of_a_foreign_page_is(service: Running, kind: str | None) -> None:
+    before = _events(service.place)
     with service.client("boss") as client:
         headers = {"Content-Type": kind} if kind else {}
         problem(client.post(path("billing", "disable"), content=b'{"reason": "x"}', headers=headers), "not_json")
+    assert _events(service.place) == before
 
 
 def test_a_body_has_a_limit_whether_it_announces_its_length_or_not(service: Running) -> None:
@@ -496,15 +509,19 @@ def test_a_key_belongs_to_its_token(service: Running) -> None:
 def test_a_key_is_plain_and_short(service: Running, key: str) -> None:
     bearer = {"Authorization": f"Bearer {service.place.tokens['boss']}", "Content-Type": "application/json"}
     headers = {name: value.encode("utf-8") for name, value in (bearer | {"Idempotency-Key": key}).items()}
+    before = _events(service.place)
     with service.client() as client:
         answer = client.post(path("billing", "disable"), content=b'{"reason": "x"}', headers=headers)  # type: ignore[arg-type]
     problem(answer, "request_invalid")
+    assert _events(service.place) == before
 
 
 def test_two_keys_in_one_request_are_refused(service: Running) -> None:
+    before = _events(service.place)
     with service.client("boss") as client:
         headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
         problem(client.post(path("billing", "disable"), json={"reason": "x"}, headers=headers), "request_invalid")
+    assert _events(service.place) == before
 
 
 @pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

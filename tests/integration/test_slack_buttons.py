@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,14 +162,19 @@ def test_a_member_of_a_group_of_operators_is_one(monitor: Monitor, slack: FakeSl
     assert switch(monitor) == ("on", BOB, "checked by hand")
 
 
-def refused(monitor: Monitor, slack: FakeSlack, said: str, reason: PressRefusal, user: str = "U2") -> None:
-    """Refused, told to the one person only, and stored with the incident."""
-    assert said.startswith(reason.value)
-    assert [p["user"] for p in slack.private] == [user]
-    stored = [e for e in monitor.store.incident_events(critical(monitor).id) if e.kind == "refused"]
-    assert [reason.value in e.reason for e in stored] == [True]
-    assert switch(monitor)[0] == "off"
-    assert slack.views == []
+@dataclass(frozen=True)
+class AfterPress:
+    """What a press left behind: who was answered in private, the refusals stored, the switch, the modals opened."""
+
+    answered: list[str]
+    stored: list[str]
+    switch: str
+    views: list[dict[str, Any]]
+
+
+def after_press(monitor: Monitor, slack: FakeSlack) -> AfterPress:
+    stored = [e.reason for e in monitor.store.incident_events(critical(monitor).id) if e.kind == "refused"]
+    return AfterPress([p["user"] for p in slack.private], stored, switch(monitor)[0], slack.views)
 
 
 def test_who_is_no_operator_is_refused_privately_and_that_is_stored(
@@ -177,7 +182,10 @@ def test_who_is_no_operator_is_refused_privately_and_that_is_stored(
 ) -> None:
     slack.groups["S01"] = ["U3"]
     said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U2"))
-    refused(monitor, slack, said, PressRefusal.NOT_AN_OPERATOR)
+    found = after_press(monitor, slack)
+    assert said.startswith(PressRefusal.NOT_AN_OPERATOR)
+    assert [PressRefusal.NOT_AN_OPERATOR in reason for reason in found.stored] == [True]
+    assert (found.answered, found.switch, found.views) == (["U2"], "off", [])
 
 
 def test_where_slack_does_not_say_who_is_in_the_group_nobody_is_let_in(
@@ -185,7 +193,10 @@ def test_where_slack_does_not_say_who_is_in_the_group_nobody_is_let_in(
 ) -> None:
     slack.scopes.discard("usergroups:read")
     said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U2"))
-    refused(monitor, slack, said, PressRefusal.OPERATORS_UNKNOWN)
+    found = after_press(monitor, slack)
+    assert said.startswith(PressRefusal.OPERATORS_UNKNOWN)
+    assert [PressRefusal.OPERATORS_UNKNOWN in reason for reason in found.stored] == [True]
+    assert (found.answered, found.switch, found.views) == (["U2"], "off", [])
 
 
 def test_who_was_taken_out_of_alerts_yaml_is_no_operator_from_then_on(
@@ -193,7 +204,10 @@ def test_who_was_taken_out_of_alerts_yaml_is_no_operator_from_then_on(
 ) -> None:
     (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
     said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U1"))
-    refused(monitor, slack, said, PressRefusal.NO_OPERATORS, "U1")
+    found = after_press(monitor, slack)
+    assert said.startswith(PressRefusal.NO_OPERATORS)
+    assert [PressRefusal.NO_OPERATORS in reason for reason in found.stored] == [True]
+    assert (found.answered, found.switch, found.views) == (["U1"], "off", [])
 
 
 def test_who_stopped_being_an_operator_while_the_modal_was_open_is_refused(
