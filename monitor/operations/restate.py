@@ -18,19 +18,25 @@ from monitor.operations import act as acting
 
 
 def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
-    """Store the new estimates and verdicts of restated windows; those of before stay readable."""
+    """Store the new estimates and verdicts of restated windows; those of before stay readable.
+
+    How many truths they rest on is stored by :func:`act`: until then a run that ended too early begins them anew.
+    """
     for past in chain.from_iterable(part.restated for part in evaluated):
         now = monitor.clock()
         monitor.store.keep_former(past.window, past.source, now)
         monitor.store.save_evaluation(past.window, [past.source], past.estimates, past.verdicts, past.shifts, now)
-        monitor.store.save_maturities(past.maturity, now)
 
 
 def act(monitor: Monitor, evaluated: Sequence[Evaluated], may: Mapping[str, str]) -> None:
-    """Let restated windows change evidence, switches and incidents, oldest first, where the run may act."""
+    """Let restated windows change evidence, switches and incidents, oldest first, where the run may act.
+
+    Then store how many truths each rests on, by which later runs see that it is done.
+    """
     for part in evaluated:
         for past in () if may[part.source] else part.restated:
             _act_on(monitor, past)
+            monitor.store.save_maturities(past.maturity, monitor.clock())
 
 
 def _act_on(monitor: Monitor, past: Evaluated) -> None:

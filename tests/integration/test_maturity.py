@@ -20,6 +20,8 @@ from monitor.context import Monitor, Sent
 from monitor.core.records import Delivery, Estimate, Reason, Window
 from monitor.core.windows import SETTLE
 from monitor.core.wording import maturity_words, plain_words
+from monitor.operations import act as acting
+from monitor.operations import restate
 from monitor.operations.pin_baseline import pin
 from monitor.operations.write_report import report_of
 from monitor.report.document import report_document
@@ -223,6 +225,32 @@ def test_an_open_incident_is_corrected_by_one_reply(hasty: Judged) -> None:
     assert events.count("still breaching: late truths gave other numbers") == 1
     hasty.run(LAST)
     assert [text for text in hasty.replies() if f"late truths of {name}" in text] == corrected
+
+
+def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_before(
+    world: LateTruths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that may not act, and one that is killed between its verdicts and its actions, leave it to the next."""
+    judged = Judged(world, "killed", MATURE, {})
+    judged.run(NEXT)
+    with monkeypatch.context() as patched:
+        patched.setattr(acting, "may_act", lambda *_: {"tickets": "not done: an older window"})
+        judged.run(LAST)
+        patched.undo()
+        patched.setattr(restate, "_act_on", killed)
+        with pytest.raises(KeyboardInterrupt):
+            judged.run(LAST)
+    judged.run(LAST)
+    with judged.opened() as monitor:
+        opened = [(i.label, i.opened_window) for i in monitor.store.incidents() if i.rule == "shortfall"]
+        (evidence,) = (e for e in monitor.store.evidence("tickets") if e.label == "access")
+    assert opened == [("access", week_of(judged, NEXT).name)]
+    assert [each.outcome for each in evidence.windows] == ["breach"]
+    assert not judged.run(LAST).document.get("restated")
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_report_and_terminal_show_it(waiting: Judged) -> None:
