@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -360,9 +361,15 @@ class Config(Strict):
         """The time zone in which weeks and days begin."""
         return ZoneInfo(self.timezone)
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """The same with other values, and so with a revision of its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("revision", None)
+        return copied
+
+    @cached_property
     def revision(self) -> str:
-        """A hash of all that can change a verdict."""
+        """A hash of all that can change a verdict; each verdict asks for it."""
         parts = (self.evaluation, self.baseline, *self.rules, *self.sources.values())
         text = "\n".join(part.model_dump_json() for part in parts) + self.timezone
         return hashlib.sha256(text.encode()).hexdigest()[:12]

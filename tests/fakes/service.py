@@ -24,6 +24,8 @@ from tests.fakes import forked
 ODD = "Größe/ä b%2F?#é+🙂"
 LONG = "x" * 1000
 PATIENCE_S = 60.0
+CERTIFICATES = httpx.create_ssl_context()
+"""Read once for all clients, though the service speaks plain HTTP here."""
 CONFIG = """\
 version: 1
 timezone: UTC
@@ -93,7 +95,7 @@ class Running:
     def client(self, token: str | None = None, **more: object) -> httpx.Client:
         """A client with the token of that name, or without one."""
         headers = {"Authorization": f"Bearer {self.place.tokens[token]}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE_S, **more)  # type: ignore[arg-type]
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE_S, verify=CERTIFICATES, **more)  # type: ignore[arg-type]
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End it; the exit code."""

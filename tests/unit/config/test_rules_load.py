@@ -459,3 +459,11 @@ def test_a_plain_rule_takes_no_share_of_the_false_discovery_rate_and_rules_witho
     assert without.revision == said.revision
     assert plain.revision != without.revision
     assert (without.decision_rules("weekly"), plain.decision_rules("weekly")) == (2, 1)
+
+
+def test_a_copy_with_other_values_has_a_revision_of_its_own() -> None:
+    config = parse_config(MINIMAL)
+    before = config.revision
+    assert config.model_copy().revision == before
+    assert config.model_copy(update={"timezone": "Asia/Tokyo"}).revision != before
+    assert config.revision == before
