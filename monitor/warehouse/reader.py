@@ -172,14 +172,15 @@ class Warehouse:
     @cached_property
     def _engine(self) -> sa.Engine:
         """Made at the first reading: most commands only name the warehouse, and its driver takes long to import."""
-        kind = ENGINES[_kind_of(self._url)]
+        name = _kind_of(self._url)
+        kind = ENGINES[name]
         try:
             return kind.opened(self._url, self._relations)
         except (ImportError, exc.NoSuchModuleError) as error:
             if kind.extra is None:
                 raise
             remedy = f"pip install 'calibration-monitor[{kind.extra}]'"
-            what = f"CALMON_WAREHOUSE_URL is of kind {self._dialect.name}, whose driver is not installed"
+            what = f"CALMON_WAREHOUSE_URL is of kind {name}, whose driver is not installed"
             raise WrongWarehouseAddress(f"{what}; {remedy}") from error
 
     def ping(self) -> None:
