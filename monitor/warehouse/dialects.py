@@ -45,6 +45,7 @@ class Dialect:
     date_kinds: ClassVar[frozenset[Kind]] = frozenset({"timestamp", "timestamptz", "date"})
     date_remedy: ClassVar[str] = "cast it in a view: CAST(... AS TIMESTAMP WITH TIME ZONE)"
     reads_files: ClassVar[bool] = False
+    grouping_sets: ClassVar[bool] = True
     name_parts: ClassVar[int] = 2
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -240,6 +241,7 @@ class SQLite(Embedded):
     """A value has a type of its own here, whatever its column says; dates are text or numbers."""
 
     name = "sqlite"
+    grouping_sets = False
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text", "number", "unknown", "other"})
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:

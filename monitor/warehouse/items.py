@@ -8,6 +8,7 @@ is true.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.statements import ONE, ZERO, Statements, false_or_null, shown
+from monitor.warehouse.statements import ONE, ZERO, Statements, false_or_null, identified
 
 RANKS = (1, 3, 5)
 """The ranks up to which an item's labels are looked at."""
@@ -93,19 +94,14 @@ class WholeStatements(RankedStatements):
     def untrue(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`rejected`, over the rows of items with no true label, or with several."""
         rows = self._with_truth(latest=latest)
-        reason = sa.case(
-            (rows.c.top < ONE, RejectReason.NO_TRUE_LABEL.value), else_=RejectReason.SEVERAL_TRUE_LABELS.value
-        )
-        return self._rejected_of(rows, reason, sa.not_(_one_truth(rows)))
+        return self._rejected_of(rows, _how_untrue(rows), sa.not_(_one_truth(rows)))
 
-    def examples(self, reason: RejectReason) -> sa.Select[Any]:
-        """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
-        if reason not in ITEM_BAD_ROWS:
-            return Statements.examples(self, reason)
-        rows = self._with_truth(latest=True)
-        none = rows.c.top < ONE
-        chosen = none if reason is RejectReason.NO_TRUE_LABEL else sa.and_(sa.not_(none), rows.c.total > ONE)
-        return shown(rows, chosen, self.dialect)
+    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+        """Also the rows of items with no true label, or with several."""
+        yield from Statements._set_aside_for(self, reasons)
+        if any(reason in reasons for reason in ITEM_BAD_ROWS):
+            rows = self._with_truth(latest=RejectReason.DUPLICATE in reasons)
+            yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
     def truths(self, *, latest: bool) -> sa.Select[Any]:
         """(items, true, scored): how many items there are, how many labels are true of one, and scored on one."""
@@ -215,6 +211,12 @@ class NumberStatements(Statements):
 
 def _discount(place: int) -> Expression:
     return sa.literal_column(repr(1 / math.log2(1 + place)))
+
+
+def _how_untrue(rows: Subquery) -> Expression:
+    """The reason to set the rows of an item aside that has not one true label."""
+    none, several = RejectReason.NO_TRUE_LABEL, RejectReason.SEVERAL_TRUE_LABELS
+    return sa.case((rows.c.top < ONE, sa.literal(none.value, sa.Text)), else_=sa.literal(several.value, sa.Text))
 
 
 def _one_truth(rows: Subquery) -> Expression:

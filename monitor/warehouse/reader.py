@@ -416,6 +416,14 @@ class Warehouse:
 
 
 @dataclass(frozen=True, slots=True)
+class _Counted:
+    """Counts by (segment, value) and label, ("", "") being all rows; and rows by model version."""
+
+    of: Mapping[tuple[str, str], Mapping[str, Counts]]
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Reader:
     """The steps of one reading on one connection."""
 
@@ -431,19 +439,22 @@ class _Reader:
         latest = repeated > 0
         rejected = self._rejected(latest=latest)
         effects = self._label_effects(latest=latest)
-        labels = self._counts(None, effects, latest=latest)
-        crowded = [segment for segment in source.segments if self._is_crowded(segment)]
+        crowded = self._crowded(source.segments, SEGMENT_VALUES)
+        segments = [segment for segment in source.segments if segment not in crowded]
+        counted = self._counts(segments, effects, latest=latest)
+        labels = counted.of.get(("", ""), {})
+        within_items, items = self._of_items(latest=latest)
         return Reading(
             source=self.name,
             window=window,
-            labels=labels.get("", {}),
-            segments=self._segments([s for s in source.segments if s not in crowded], effects, latest=latest),
-            whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest)),
-            versions=self._versions(latest=latest),
+            labels=labels,
+            segments={key: of for key, of in counted.of.items() if key != ("", "")},
+            whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest), within_items),
+            versions=counted.versions,
             quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
-            rows=sum(counts.rows for counts in labels.get("", {}).values()),
+            rows=sum(counts.rows for counts in labels.values()),
             ranked=self._ranked(latest=latest),
-            items=self._items(latest=latest),
+            items=items,
             whole=self._whole(latest=latest),
             rejected=rejected,
         )
@@ -482,14 +493,18 @@ class _Reader:
                 found[rank] = within.with_design_effect(effect)
         return found
 
-    def _items(self, *, latest: bool) -> dict[str, Counts]:
-        """The counts of items by metric, each with its value as the outcome; items of one cluster are dependent."""
+    def _of_items(self, *, latest: bool) -> tuple[ClusterSums, dict[str, Counts]]:
+        """The dependence of rows within items, and the counts of items by metric, each with its value as the outcome.
+
+        Items of one cluster are dependent.
+        """
         statements = self.statements
         if not self.whole:
-            return {}
-        sums = self._fetch(statements.item_groups(latest=latest))
+            return self._cluster_sums(statements.dependence("item", latest=latest)), {}
+        sums = self._fetch(statements.of_items(latest=latest))
+        within = ClusterSums.of(_row(_part(sums, "rows"), 0))
         if not sums["n"][0]:
-            return {}
+            return within, {}
         nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
         has_cluster, found = statements.layout.has("cluster"), {}
         clustered = self._fetch(statements.item_dependence(latest=latest)) if has_cluster else {}
@@ -498,17 +513,18 @@ class _Reader:
             found[name] = counts_from_groups({**columns}, score_is="probability_of_label")
             if has_cluster:
                 found[name] = found[name].with_design_effect(_effect_of(clustered, name, 0))
-        return found
+        return within, found
 
-    def _effect(self, dependence: Callable[..., sa.Select[Any]]) -> float:
+    def _effect(self, dependence: Callable[..., sa.Select[Any]], within_items: ClusterSums | None = None) -> float:
         """Rows of one item are dependent, and so are rows of one cluster; ``dependence`` takes what rows share."""
-
-        def sums(*keys: str) -> ClusterSums:
-            return ClusterSums.of(_row(self._fetch(dependence(*keys)), 0))
-
+        items = self._cluster_sums(dependence("item")) if within_items is None else within_items
         if not self.statements.layout.has("cluster"):
-            return design_effect(sums("item"))
-        return two_way_effect(sums("item"), sums("cluster"), sums("item", "cluster"))
+            return design_effect(items)
+        clusters, both = (self._cluster_sums(dependence(*keys)) for keys in (("cluster",), ("item", "cluster")))
+        return two_way_effect(items, clusters, both)
+
+    def _cluster_sums(self, statement: sa.Select[Any]) -> ClusterSums:
+        return ClusterSums.of(_row(self._fetch(statement), 0))
 
     def _whole(self, *, latest: bool) -> ProbabilityRows | None:
         """Whole rows of probabilities, of a sample of the items where there are too many."""
@@ -523,7 +539,7 @@ class _Reader:
         rows = self._fetch(statements.whole_rows(latest=latest, share=share, least=least))
         return probability_rows(rows, items)
 
-    def _fetch(self, statement: sa.Select[Any]) -> Arrays:
+    def _fetch(self, statement: sa.Executable) -> Arrays:
         return self.statements.dialect.fetch(self.connection.execute(statement))
 
     def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
@@ -542,36 +558,65 @@ class _Reader:
         undated = [(reason, int(n)) for reason, n in self.connection.execute(self.statements.undated())]
         for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
             found[reason] = found.get(reason, 0) + n
+        some = [reason for reason in RejectReason if found.get(reason.value, 0) > 0]
+        examples = self._examples(some)
         return tuple(
-            RejectedRows(self.name, reason.value, found[reason.value], self._examples(reason))
-            for reason in RejectReason
-            if found.get(reason.value, 0) > 0
+            RejectedRows(self.name, reason.value, found[reason.value], examples.get(reason.value, ()))
+            for reason in some
         )
 
-    def _examples(self, reason: RejectReason) -> tuple[Mapping[str, str | None], ...]:
-        rows = self.connection.execute(self.statements.examples(reason)).mappings()
-        return tuple({str(key): _shown(value) for key, value in row.items()} for row in rows)
+    def _examples(self, reasons: Sequence[RejectReason]) -> Mapping[str, tuple[Mapping[str, str | None], ...]]:
+        """Rows that were set aside, by reason, in one order."""
+        if not reasons:
+            return {}
+        rows = [dict(row) for row in self.connection.execute(self.statements.examples(reasons)).mappings()]
+        found: dict[str, list[Mapping[str, str | None]]] = {}
+        for row in sorted(rows, key=lambda row: int(row["place"])):
+            shown = {name: _shown(row[name]) for name in ("item", "label", "score", "date")}
+            found.setdefault(str(row["reason"]), []).append(shown)
+        return {reason: tuple(shown) for reason, shown in found.items()}
 
-    def _is_crowded(self, segment: str) -> bool:
-        """Whether grouping by this column would bring (nearly) every row here, as an id would."""
-        return self._number(self.statements.many_values(segment, SEGMENT_VALUES)) > SEGMENT_VALUES
+    def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
+        """Those of the columns by which grouping would bring (nearly) every row here, as an id would."""
+        if not segments:
+            return []
+        found = self._fetch(self.statements.many_values(segments, limit))
+        many = dict(zip(found["place"].tolist(), found["n"].tolist(), strict=True))
+        return [segment for place, segment in enumerate(segments) if many[place] > limit]
 
     def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
         """One line about the segments that were left out; no row is lost by it."""
         columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
         return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
-    def _counts(
-        self, segment: str | None, effects: Mapping[str, Effects], *, latest: bool
-    ) -> dict[str, dict[str, Counts]]:
-        """Counts by segment value ("" without a segment) and label."""
-        columns = self._fetch(self.statements.groups(latest=latest, segment=segment))
-        values = columns.pop("segment", np.full(len(columns["n"]), "", dtype=object))
-        labels = columns.pop("label")
+    def _counts(self, segments: Sequence[str], effects: Mapping[str, Effects], *, latest: bool) -> _Counted:
+        """Counts by segment, its value and label, and rows by model version, of one statement."""
+        statements = self.statements
+        of_segment = "model_version" in segments
+        has_version = statements.layout.has("model_version")
+        columns = self._fetch(
+            statements.groups(latest=latest, segments=segments, versions=has_version and not of_segment)
+        )
+        division = np.asarray(columns.pop("division"), dtype=np.int64)
+        found: dict[tuple[str, str], dict[str, Counts]] = {}
+        for place, segment in enumerate(("", *segments)):
+            part = _chosen(columns, division == place)
+            found |= {(segment, value): labels for value, labels in self._by_value(part, effects).items()}
+        alone = _chosen(columns, division == -1)
+        pairs = zip(map(str, alone["value"]), map(int, alone["n"]), strict=True)
+        versions = dict(sorted(pairs))
+        if has_version and of_segment:
+            parts = ((value, labels) for (segment, value), labels in found.items() if segment == "model_version")
+            versions = {value: sum(counts.rows for counts in labels.values()) for value, labels in parts}
+        return _Counted(found, versions)
+
+    def _by_value(self, columns: Arrays, effects: Mapping[str, Effects]) -> dict[str, dict[str, Counts]]:
+        """Counts by value of a segment ("" without a segment) and label."""
+        labels, values = columns["label"], columns["value"]
         score_is: ScoreIs = self.statements.source.score_is
         parts: dict[str, dict[str, Counts]] = {}
         for value, label, rows in _split(values, labels):
-            chosen = {name: column[rows] for name, column in columns.items()}
+            chosen = {name: column[rows] for name, column in columns.items() if name not in ("label", "value")}
             effect, *acting = effects.get(label, (1.0, *INDEPENDENT))
             counts = counts_from_groups(
                 chosen, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
@@ -582,10 +627,8 @@ class _Reader:
     def by_segment(self, edges: Mapping[str, Sequence[int]]) -> dict[str, CountsBySegment]:
         """The counts of the labels of ``edges``, by the values of every column that has few."""
         statements = self.statements
-        columns = tuple(
-            segment for segment in statements.source.segments
-            if self._number(statements.many_values(segment, COMBINED_VALUES)) <= COMBINED_VALUES
-        )  # fmt: skip
+        crowded = self._crowded(statements.source.segments, COMBINED_VALUES)
+        columns = tuple(segment for segment in statements.source.segments if segment not in crowded)
         latest = self._number(statements.repeated()) > 0
         found = self._fetch(statements.combined(edges, columns, latest=latest))
         labels = found.pop("label")
@@ -598,13 +641,6 @@ class _Reader:
             chosen: dict[str, npt.ArrayLike] = {name: column[rows] for name, column in found.items()}
             parts.setdefault(label, {})[tuple(of)] = counts_from_groups(chosen, score_is=statements.source.score_is)
         return {label: CountsBySegment(columns, of) for label, of in parts.items()}
-
-    def _segments(self, segments: Sequence[str], effects: Mapping[str, Effects], *, latest: bool) -> SegmentCounts:
-        return {
-            (segment, value): labels
-            for segment in segments
-            for value, labels in self._counts(segment, effects, latest=latest).items()
-        }
 
     def _versions(self, *, latest: bool) -> dict[str, int]:
         if not self.statements.layout.has("model_version"):
@@ -657,10 +693,18 @@ def _row(sums: Arrays, index: int) -> dict[str, float]:
     return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
 
 
+def _part(sums: Arrays, part: str) -> Arrays:
+    return {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
+
+
 def _effect_of(sums: Arrays, part: str, index: int) -> float:
     """The design effect of one part of a row of sums; 1 where the part has no row."""
-    named = {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
-    return design_effect(ClusterSums.of(_row(named, index)))
+    return design_effect(ClusterSums.of(_row(_part(sums, part), index)))
+
+
+def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
+    """Some rows of every column; what is NULL is in other rows."""
+    return {name: np.asarray(column[rows]) for name, column in columns.items()}
 
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:

@@ -12,13 +12,13 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.sql.expression import Subquery
+from sqlalchemy.sql.expression import FromClause, Subquery
 
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, WHERES, RejectReason, ScorePlace, Window
@@ -75,15 +75,19 @@ class Statements:
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
-    def examples(self, reason: RejectReason) -> sa.Select[Any]:
-        """At most 20 rows (item, label, score, date, as text) that were set aside for ``reason``."""
-        if reason is RejectReason.DUPLICATE:
-            rows = self._ranked()
-            return shown(rows, rows.c.place > ONE, self.dialect)
-        levels = ((self._judged(), self._window_reasons()), (self._undated(), self._date_reasons(in_window=False)))
-        # Only where the reason can occur: DuckDB 2.0 fails on CASE ... = 'a value of no branch'
-        parts = [_identified(rows, reason) for rows, reasons in levels if reason in (known for _, known in reasons)]
-        return shown(sa.union_all(*parts).subquery("examples"), sa.true(), self.dialect)
+    def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
+        """(reason, place, item, label, score, date) of at most 20 rows set aside for each of some reasons, as text.
+
+        ``place`` is from 1, in the order in which they are shown. Other reasons may be there as well.
+        """
+        rows = sa.union_all(*self._set_aside_for(reasons)).subquery("examples")
+        texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
+        order = [self.dialect.ordered(text).nulls_last() for text in texts]
+        place = sa.func.row_number().over(partition_by=rows.c.reason, order_by=order).label("place")
+        placed = sa.select(rows, place).subquery("placed")
+        names = {"reason": "reason", "place": "place", "item": "item", "label": "label", "score": "score_text"}
+        columns = (placed.c[theirs].label(ours) for ours, theirs in (names | {"date": "date_text"}).items())
+        return sa.select(*columns).where(placed.c.place <= whole_number(EXAMPLES))
 
     def dated(self, start: datetime, end: datetime) -> sa.Select[Any]:
         """(n): 1 for each row, sound or not, with start <= its date < end."""
@@ -96,15 +100,50 @@ class Statements:
 
     # --- sums
 
-    def groups(self, *, latest: bool, segment: str | None = None) -> sa.Select[Any]:
-        """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, predicted, automated, cell), and ``segment`` if given.
+    def groups(
+        self, *, latest: bool, segments: Sequence[str] = (), versions: bool = False
+    ) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+        """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, predicted, automated, cell), in several divisions at once.
 
-        ``latest`` drops all but the latest of each (item, label): needed only where some repeat.
+        ``division`` is 0 of all rows, k of the rows with ``value`` in the k-th of ``segments``, and -1 of the rows of
+        the model version ``value``, whose other keys say nothing. ``latest`` drops all but the latest of each
+        (item, label): needed only where some repeat.
         """
-        facts = self._facts(latest=latest)
-        names = ("label", *_KEYS) if segment is None else ("segment", "label", *_KEYS)
-        keys = [facts.c[self._segment_key(segment) if name == "segment" else name].label(name) for name in names]
-        return sa.select(*keys, *self._sums(facts)).group_by(*(facts.c[key.element.name] for key in keys))
+        rows = self._facts_of(latest=latest)
+        facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("facts")
+        keys: list[Expression] = [facts.c[name] for name in ("label", *_KEYS)]
+        columns = [facts.c[self._segment_key(segment)] for segment in segments]
+        divisions: dict[int, Expression] = dict(enumerate(columns, start=1))
+        sets: dict[int, list[Expression]] = {0: keys, **{k: [value, *keys] for k, value in divisions.items()}}
+        if versions:
+            divisions[-1] = facts.c.version
+            sets[-1] = [facts.c.version]
+        if self.dialect.grouping_sets:
+            return self._in_sets(facts, keys, divisions, sets)
+        # else all divisions of rows that are laid down once
+        nothing: list[Expression] = [sa.null().label(key.name) for key in keys]
+        parts = [
+            sa.select(
+                whole_number(k).label("division"), divisions.get(k, _EMPTY).label("value"),
+                *(keys if k >= 0 else nothing), *self._sums(facts),
+            ).group_by(*by)
+            for k, by in sets.items()
+        ]  # fmt: skip
+        return sa.union_all(*parts) if len(parts) > 1 else parts[0]
+
+    def _in_sets(
+        self, facts: FromClause, keys: Sequence[Expression], divisions: Mapping[int, Expression],
+        sets: Mapping[int, Sequence[Expression]],
+    ) -> sa.Select[Any]:  # fmt: skip
+        """The counts by every set of columns, in one pass over the rows."""
+        division: Expression = ZERO
+        value: Expression = _EMPTY
+        if divisions:
+            here = {k: sa.func.grouping(column) == ZERO for k, column in divisions.items()}
+            division = sa.case(*((here[k], whole_number(k)) for k in divisions), else_=ZERO)
+            value = sa.case(*((here[k], column) for k, column in divisions.items()), else_=_EMPTY)
+        by = [sa.func.grouping_sets(*(sa.tuple_(*each) for each in sets.values()))] if divisions else keys
+        return sa.select(division.label("division"), value.label("value"), *keys, *self._sums(facts)).group_by(*by)
 
     def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
         """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).
@@ -123,14 +162,17 @@ class Statements:
         keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
         return sa.select(*keys, *self._sums(rows)).group_by(*keys)
 
-    def many_values(self, segment: str, limit: int) -> sa.Select[Any]:
-        """(n): how many values the segment has in the window, at most ``limit`` + 1.
+    def many_values(self, segments: Sequence[str], limit: int) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+        """(place, n): how many values each segment has in the window, at most ``limit`` + 1; ``place`` is from 0.
 
         Over all rows of the window: whether a row is sound does not matter here, and asking would cost more.
         """
-        value = sa.func.coalesce(self._text(segment), NO_VALUE).label("value")
-        values = self._select(value).where(self._in_window()).distinct().limit(limit + 1).subquery("segment_values")
-        return sa.select(sa.func.count().label("n")).select_from(values)
+        parts = []
+        for place, segment in enumerate(segments):
+            value = sa.func.coalesce(self._text(segment), NO_VALUE).label("value")
+            values = self._select(value).where(self._in_window()).distinct().limit(limit + 1).subquery("segment_values")
+            parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(values))
+        return sa.union_all(*parts) if len(parts) > 1 else parts[0]
 
     def versions(self, *, latest: bool) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
@@ -162,42 +204,58 @@ class Statements:
         r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
         return self._cluster_sums(facts, within, {"": (r, w)})
 
+    def of_items(self, *, latest: bool) -> sa.Select[Any]:
+        """One row: n, w, w2 and a sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
+
+        Each item has a value y of each metric. The sums of :meth:`dependence` within items are called ``rows_r`` etc.
+        """
+        facts, bounded = self._item_facts(latest=latest), not self.layout.has("weight")
+        parts = {"rows_": (facts.c.w * (facts.c.y - facts.c.s), facts.c.w)}
+        own = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
+        items = self._clusters(facts, ("item",), parts, [value.label(name) for name, value in own.items()])
+        exact = self.dialect.exact_sum
+        sums = {"w": exact(items.c.w, bounded=bounded), "w2": exact(items.c.w * items.c.w, bounded=bounded)}
+        sums |= {name: exact(items.c.w * items.c[name], bounded=bounded) for name in self.item_metrics}
+        sums |= self._cluster_totals(items, ("item",), parts)
+        return sa.select(sa.func.count().label("n"), *(value.label(name) for name, value in sums.items()))
+
     def _cluster_sums(
         self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]], *,
         by_label: bool = False,
     ) -> sa.Select[Any]:  # fmt: skip
         """The sums of each part, by the beginning of their names: its weighted residual and its weight, by row."""
-        per_row = {
-            f"{part}{name}": value
+        inner = self._clusters(facts, within, parts, by_label=by_label)
+        keys = [inner.c.label] if by_label else []
+        totals = self._cluster_totals(inner, within, parts)
+        return sa.select(*keys, *(value.label(name) for name, value in totals.items())).group_by(*keys)
+
+    def _clusters(
+        self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]],
+        more: Sequence[Expression] = (), *, by_label: bool = False,
+    ) -> Subquery:  # fmt: skip
+        """One row a cluster, with the sums of each part over its rows, and more of them."""
+        exact, bounded = self.dialect.exact_sum, not self.layout.has("weight")
+        sums = [
+            exact(value, bounded=bounded).label(f"{part}{name}")
             for part, (r, w) in parts.items()
             for name, value in {"r": r, "w": w, "rr": r * r, "rw": r * w, "ww": w * w}.items()
-        }
+        ]
         keys = [facts.c.label] if by_label else []
-        exact, bounded = self.dialect.exact_sum, not self.layout.has("weight")
-        sums = [exact(value, bounded=bounded).label(name) for name, value in per_row.items()]
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
-        inner = sa.select(*keys, *named, *sums).group_by(*keys, *shared).subquery("clusters")
-        alone = sa.or_(*(inner.c[key.name].is_(None) for key in named))
+        return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
+
+    def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Iterable[str]) -> dict[str, Expression]:
+        """The sums over clusters, by their names; a row without a cluster is one of its own."""
+        alone = sa.or_(*(inner.c[f"key_{index}"].is_(None) for index in range(len(within))))
         outer: dict[str, Expression] = {}
         for part in parts:
             r, w, rr, rw, ww = (inner.c[f"{part}{name}"] for name in ("r", "w", "rr", "rw", "ww"))
             outer[f"{part}aa"] = sa.case((alone, rr), else_=r * r)
             outer[f"{part}aw"] = sa.case((alone, rw), else_=r * w)
             outer[f"{part}cc"] = sa.case((alone, ww), else_=w * w)
-        outer |= {name: inner.c[name] for name in per_row}
-        totals = [exact(value, bounded=False).label(name) for name, value in outer.items()]
-        outer_keys = [inner.c.label] if by_label else []
-        return sa.select(*outer_keys, *totals).group_by(*outer_keys)
-
-    def item_groups(self, *, latest: bool) -> sa.Select[Any]:
-        """(n, w, w2, and a sum of w y for each metric of items, by its name): one row, each item with its values y."""
-        items, bounded = self._items(latest=latest), not self.layout.has("weight")
-        exact = self.dialect.exact_sum
-        sums = {name: exact(items.c.w * items.c[name], bounded=bounded) for name in self.item_metrics}
-        weights = {"w": exact(items.c.w, bounded=bounded), "w2": exact(items.c.w * items.c.w, bounded=bounded)}
-        named = (value.label(name) for name, value in (weights | sums).items())
-        return sa.select(sa.func.count().label("n"), *named).select_from(items)
+            outer |= {f"{part}{name}": inner.c[f"{part}{name}"] for name in ("r", "w", "rr", "rw", "ww")}
+        return {name: self.dialect.exact_sum(value, bounded=False) for name, value in outer.items()}
 
     def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`dependence` within clusters, of items with their value of each metric, in one scan.
@@ -301,6 +359,25 @@ class Statements:
 
     # --- the levels
 
+    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+        """The rows that were set aside, of every level at which one of the reasons can occur."""
+        levels = ((self._judged, self._window_reasons()), (self._undated, self._date_reasons(in_window=False)))
+        for level, known in levels:
+            if any(reason in reasons for _, reason in known):
+                rows = level()
+                yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
+        if RejectReason.DUPLICATE in reasons:
+            rows = self._ranked_of(self._of_repeated_pairs())
+            yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
+
+    def _of_repeated_pairs(self) -> Subquery:
+        """The sound rows of each (item, label) that has several: few, so that few are sorted."""
+        rows, again = self._kept(latest=False), self._kept(latest=False)
+        keys = (again.c.item, sa.func.coalesce(again.c.label, _EMPTY).label("label"))
+        pairs = sa.select(*keys).group_by(*keys).having(sa.func.count() > ONE).subquery("pairs")
+        same = sa.and_(rows.c.item == pairs.c.item, sa.func.coalesce(rows.c.label, _EMPTY) == pairs.c.label)
+        return sa.select(rows).select_from(rows.join(pairs, same)).subquery("of_pairs")
+
     def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
         """How many of the chosen rows there are of each (label, reason, place of the score, truth)."""
         place, truth, hit = self._rejected_values(rows)
@@ -359,7 +436,9 @@ class Statements:
 
     def _ranked(self) -> Subquery:
         """The sound rows with their place among those of one (item, label): 1 is the latest."""
-        rows = self._kept(latest=False)
+        return self._ranked_of(self._kept(latest=False))
+
+    def _ranked_of(self, rows: Subquery) -> Subquery:
         return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
 
     def _place(self, rows: Subquery, within: Sequence[Expression], first: Sequence[Expression]) -> sa.Label[int]:
@@ -373,6 +452,9 @@ class Statements:
 
     def _facts(self, *, latest: bool) -> Subquery:
         """The values that are summed (y, w, s), and the columns by which."""
+        return self._facts_of(latest=latest).subquery("facts")
+
+    def _facts_of(self, *, latest: bool) -> sa.Select[Any]:
         rows = self._sound(latest=latest)
         decided = rows.c.predicted == ONE
         automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
@@ -387,9 +469,10 @@ class Statements:
         kept: list[Expression] = [rows.c.item, rows.c.label]
         if "cluster" in rows.c:  # an empty text is how some exports write "none": not one cluster of all such rows
             kept.append(sa.func.nullif(rows.c.cluster, _EMPTY).label("cluster"))
-        segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
+        kept += [rows.c[self._segment_key(segment)] for segment in self.source.segments]
+        kept += [rows.c.version] if "version" in rows.c else []
         computed = [column.label(name) for name, column in columns.items()]
-        return sa.select(*kept, *segments, *computed).subquery("facts")
+        return sa.select(*kept, *computed)
 
     def _items(self, *, latest: bool) -> Subquery:
         """One row an item with its value of each metric of items, and the largest weight and cluster of its rows."""
@@ -544,7 +627,7 @@ class Statements:
             return actual
         return predicted * actual + (ONE - predicted) * (ONE - actual)
 
-    def _sums(self, facts: Subquery) -> list[sa.Label[Any]]:
+    def _sums(self, facts: FromClause) -> list[sa.Label[Any]]:
         w, s, y = facts.c.w, facts.c.s, facts.c.y
         count = sa.func.count()
         sums: dict[str, Expression]
@@ -587,15 +670,6 @@ def _first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Labe
     return sa.case(*cases, else_=sa.null()).label("reason")
 
 
-def _identified(rows: Subquery, reason: RejectReason) -> sa.Select[Any]:
-    columns = (rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)
-    return sa.select(*columns).where(rows.c.reason == reason.value)
-
-
-def shown(rows: Subquery, condition: Expression, dialect: Dialect) -> sa.Select[Any]:
-    """At most 20 of the rows where the condition holds, as texts, the same every time."""
-    texts = (rows.c.item, rows.c.label, rows.c.score_text.label("score"), rows.c.date_text.label("date"))
-    order = [
-        dialect.ordered(text).nulls_last() for text in (rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)
-    ]
-    return sa.select(*texts).where(condition).order_by(*order).limit(EXAMPLES)
+def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:
+    """What is shown of rows that were set aside for a reason."""
+    return sa.select(reason.label("reason"), rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)

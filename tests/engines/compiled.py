@@ -62,27 +62,30 @@ def sql_dialect(engine: str) -> sa.Dialect:
     return Found()
 
 
-def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
+Made = sa.Select[Any] | sa.CompoundSelect[Any]
+
+
+def statements(engine: str) -> Iterator[tuple[str, Made]]:
     """All statements of a reading, of all kinds of sources, by what they are for."""
     columns = {name: Column(name, kind) for name, kind in KINDS.items()}
     layout = Layout(from_clause(TableName(("marts", "resolved_tickets"))), columns)
     dialect = ENGINES[engine].dialect
     plain = Statements(SOURCE, layout, dialect, WINDOW, NOW)
-    both: Mapping[str, Callable[[Statements], sa.Select[Any]]] = {
+    both: Mapping[str, Callable[[Statements], Made]] = {
         "rejected": lambda each: each.rejected(), "undated": lambda each: each.undated(),
         "repeated": lambda each: each.repeated(),
         "groups": lambda each: each.groups(latest=True),
-        "groups by segment": lambda each: each.groups(latest=False, segment="channel"),
-        "examples": lambda each: each.examples(RejectReason.SCORE_OUT_OF_RANGE),
-        "duplicates": lambda each: each.examples(RejectReason.DUPLICATE),
+        "groups by segment": lambda each: each.groups(latest=False, segments=["channel"], versions=True),
+        "examples": lambda each: each.examples([RejectReason.SCORE_OUT_OF_RANGE]),
+        "duplicates": lambda each: each.examples([RejectReason.DUPLICATE]),
         "newest": lambda each: each.newest(NOW), "versions": lambda each: each.versions(latest=False),
         "dependence": lambda each: each.dependence("item", "cluster", latest=False),
         "dependence by label": lambda each: each.label_dependence(latest=False),
         "dependence of items": lambda each: each.item_dependence(latest=False),
-        "items": lambda each: each.item_groups(latest=False), "pairs": lambda each: each.pairs(5, latest=False),
+        "items": lambda each: each.of_items(latest=False), "pairs": lambda each: each.pairs(5, latest=False),
         "feature sample": lambda each: each.feature_sample(100),
         "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
-        "many values": lambda each: each.many_values("channel", 200),
+        "many values": lambda each: each.many_values(["channel"], 200),
         "combined": lambda each: each.combined({"billing": (5000, 10000)}, ("channel",), latest=False),
     }  # fmt: skip
     yield from ((name, made(plain)) for name, made in both.items())
@@ -97,7 +100,7 @@ def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
     )
     yield "delays", delays.delays()
     yield "ranks", ranked.ranked_groups(latest=False)
-    yield "gains of items", ranked.item_groups(latest=False)
+    yield "gains of items", ranked.of_items(latest=False)
     yield "items without one truth", whole.untrue(latest=False)
     yield "whole rows", whole.whole_rows(latest=False, share=0.1, least=20.0)
     yield "numbers", numbers.numbers(1000, latest=False)

@@ -33,7 +33,7 @@ def statements(engine: str = "postgresql", **settings: Any) -> Statements:
     return Statements(config, layout, DIALECTS[engine], WEEK, datetime(2026, 11, 16, 6, tzinfo=UTC))
 
 
-def sql(statement: sa.Select[Any]) -> str:
+def sql(statement: sa.Select[Any] | sa.CompoundSelect[Any]) -> str:
     return str(statement.compile(dialect=postgresql.dialect()))
 
 
@@ -114,12 +114,12 @@ def test_a_path_is_a_bound_value() -> None:
 # --- statements
 
 
-def all_statements(built: Statements) -> list[sa.Select[Any]]:
+def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect[Any]]:
     examples = [
-        built.examples(reason)
+        built.examples([reason])
         for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
     ]
-    sums = [built.groups(latest=True), built.groups(latest=False, segment="label"), built.feature_sample(5)]
+    sums = [built.groups(latest=True), built.groups(latest=False, segments=["label"]), built.feature_sample(5)]
     return [built.rejected(), built.undated(), built.repeated(), *examples, *sums]
 
 
@@ -141,6 +141,18 @@ def test_rows_are_ranked_only_where_some_repeat() -> None:
 
 def test_without_weights_nothing_is_multiplied_by_one() -> None:
     assert "facts.w" not in sql(statements().groups(latest=False)).split("FROM", 1)[0]
+
+
+def test_all_divisions_of_the_counts_are_one_scan() -> None:
+    for engine in ("postgresql", "sqlite"):
+        made = sql(statements(engine, segments=("label", "item")).groups(latest=False, segments=["label", "item"]))
+        assert made.count("FROM tickets") == 1
+        assert ("GROUPING SETS" in made) == (engine != "sqlite")
+
+
+def test_examples_of_every_reason_within_the_window_are_one_scan() -> None:
+    made = sql(statements().examples([RejectReason.SCORE_MISSING, RejectReason.LABEL_MISSING]))
+    assert made.count("FROM tickets") == 1
 
 
 def test_the_whole_relation_is_searched_for_odd_dates_but_only_the_window_for_other_reasons() -> None:
