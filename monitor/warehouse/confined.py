@@ -19,6 +19,8 @@ _LITERAL = re.compile(r"'((?:[^']|'')+)'")
 _DATA = re.compile(r"[^\x00]*\.(?:parquet|pq|csv|tsv|json|jsonl|ndjson)(?:\.(?:gz|zst))?", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[]")
 _OFF = ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access")
+VIEWS_OF_DATABASES = 16
+_VIEWS: dict[tuple[object, ...], tuple[str, ...]] = {}
 _ONE_AT_A_TIME = threading.Lock()  # connections to one file share their settings
 
 
@@ -49,14 +51,37 @@ def allowed(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def confine(connection: Any, relations: Sequence[str]) -> None:
-    """Let a connection of DuckDB read its database and the named files only, in UTC."""
+def _views_of(connection: Any, database: Path) -> tuple[str, ...]:
+    """The SQL of a database's views, asked once while its file stays as it is: DuckDB lists its own some sixty too."""
+    state = (str(database.absolute()), *(_state_of(path) for path in (database, Path(f"{database}.wal"))))
+    if state not in _VIEWS:
+        found = connection.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND sql IS NOT NULL").fetchall()
+        while len(_VIEWS) >= VIEWS_OF_DATABASES:
+            _VIEWS.pop(next(iter(_VIEWS)))
+        _VIEWS[state] = tuple(sql for (sql,) in found)
+    return _VIEWS[state]
+
+
+def _state_of(path: Path) -> tuple[int, ...]:
+    """What changes whenever a file is written; () where there is none. Nobody writes one that is open to be read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def confine(connection: Any, relations: Sequence[str], database: str | None) -> None:
+    """Let a connection of DuckDB read its database and the named files only, in UTC.
+
+    ``database`` is the file that it has open, or None: one in memory is new, and so it has no views.
+    """
     with _ONE_AT_A_TIME:
         connection.execute("SET TimeZone = 'UTC'")
         if not connection.execute("SELECT current_setting('enable_external_access')").fetchone()[0]:
             return
-        views = connection.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND sql IS NOT NULL").fetchall()
-        files = allowed(named_files([*relations, *(sql for (sql,) in views)]))
+        views = () if database is None else _views_of(connection, Path(database))
+        files = allowed(named_files([*relations, *views]))
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         connection.execute(f"SET allowed_paths = [{listed}]")
         for name in _OFF:

@@ -37,12 +37,13 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     from monitor.warehouse.remembering import DRIVER  # noqa: PLC0415 - as duckdb
 
     in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
+    file = None if in_memory else url.database
     url = url.set(database=":memory:") if in_memory else url
     # No pool: an open file keeps its one writer out, so it is open only while it is read
     engine = sa.create_engine(
         url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
     )
-    event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations)))
+    event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations), file))
     return engine
 
 

@@ -560,3 +560,13 @@ def test_check_warns_of_a_role_that_may_more_and_says_where_a_better_one_is(load
     assert finding.text.startswith("the role is a superuser. ")
     assert "docs/warehouse-roles.md" in finding.text
     assert _check_role(warehouses["duckdb"]) == []
+
+
+def test_a_view_that_is_made_between_two_readings_may_read_its_file(tmp_path: Path) -> None:
+    with Warehouse.from_url(tickets_in(tmp_path)) as warehouse:
+        assert rows_read(warehouse, source(relation="from_file")) == 1
+        with duckdb.connect(str(tmp_path / "w.duckdb")) as connection:
+            connection.execute(f"COPY ({ONE_ROW}) TO '{tmp_path}/later.csv'")
+            connection.execute(f"CREATE VIEW later AS SELECT * FROM read_csv('{tmp_path}/later.csv')")
+        assert rows_read(warehouse, source(relation="later")) == 1
+        assert rows_read(warehouse, source(relation="from_file")) == 1
