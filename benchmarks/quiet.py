@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.checkout import DOCS, ROOT, commit_of
+from benchmarks.decrease import RULE as FALL
 from benchmarks.plan import Notebook, gathered, key_of
 from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population
 from benchmarks.sampling import COPIES
@@ -35,7 +36,7 @@ from monitor.core.counts import CELLS, BinCounts, Counts, pool
 from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
 from monitor.core.records import SCORE_BAND, Verdict
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
-from monitor.evaluation.rule_metrics import rows_needed
+from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
@@ -65,7 +66,6 @@ CLUSTERED = 0.3
 NEARLY_HALF = 0.52
 """Half, with what rounding may come to."""
 PromisesOf = Mapping[Segment | None, Sequence[Promise]]
-AUC_DECREASE = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
 NOTEBOOK = ROOT / "var" / "quiet.jsonl"
 EFFECTS = ("all", "predicted", "automated")
 
@@ -74,7 +74,7 @@ EFFECTS = ("all", "predicted", "automated")
 def every_rule() -> Config:
     """The shipped file with the rules that it has behind a # or not at all."""
     known = {rule.id for rule in shipped().rules}
-    more = tuple(rule for rule in (AUC_DECREASE, LASTING, IN_SEGMENTS) if rule.id not in known)
+    more = tuple(rule for rule in (FALL, LASTING, IN_SEGMENTS) if rule.id not in known)
     return shipped().model_copy(update={"rules": (*shipped().rules, *more)})
 
 
@@ -342,7 +342,7 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
             needed = least if depth < deepest and not played.world.versions else 0
             enough = n @ _population(rule, played.world.labels[name]) >= needed
             asked = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
-            p = asked(rule, played, name, depth, (n, hits, effect))
+            p = asked(rule, played, name, depth, (n, hits, effect)) * (depth if rule.compares else 1)
             found[place] = np.minimum(found[place], np.where(enough, p, 1.0))
     return found
 
@@ -412,7 +412,8 @@ def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Int
     for place in np.flatnonzero(beyond):
         counts = played.together(name, played.judged[place], depth).where(rule.where)
         if rule.condition == "decrease":
-            found[place] = decrease_test(str(rule.metric), counts, base.counts, evaluation.confidence).p_value or 0.0
+            asked = str(rule.metric), counts, base.counts, evaluation.confidence
+            found[place] = decrease_test(*asked, accepted=accepted_fall(rule)).p_value or 0.0
         else:
             law = law_of(str(rule.metric), counts)
             found[place] = 1.0 if law is None else law.p_value(level, "above" if upwards else "below")

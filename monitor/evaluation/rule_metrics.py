@@ -48,6 +48,11 @@ from monitor.metrics.definition import MetricSpec
 
 BINNED = ("ece", "mce")
 POWER = 0.8
+ACCEPTED_FALL = 1 / 6
+"""The share of the threshold of a decrease that is no fall yet.
+
+A fall that is significant in a week of rows is mostly beyond the threshold: without this, that asks for nothing more.
+"""
 T = TypeVar("T")
 WINDOW, BASELINE = 0, 1
 
@@ -206,6 +211,11 @@ def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
 def rows_needed(rule: Rule, evaluation: EvaluationConfig) -> int:
     """The rows without which a rule is not evaluated."""
     return rule.min_samples if rule.min_samples is not None else evaluation.min_samples
+
+
+def accepted_fall(rule: Rule) -> float:
+    """The fall that a rule on a decrease accepts: its p-value is for a larger one."""
+    return rule.threshold * ACCEPTED_FALL
 
 
 def rows_of(rule: Rule, counts: Counts) -> Counts:
@@ -411,11 +421,15 @@ def _class_mix(look: RuleSample, rise: float) -> dict[str, Any]:
 
 
 def _plain_changes(looks: Sequence[RuleSample]) -> list[Measurement]:
-    change_test = levels.decrease_test if looks[0].rule.condition == "decrease" else levels.increase_test
     found = []
     for look, (now, _), (then, _) in zip(looks, _intervals(looks, WINDOW), _intervals(looks, BASELINE), strict=True):
-        test = change_test(look.metric, look.sample, look.frozen, look.evaluation.confidence)
-        found.append(Measurement(now, test.p_value, then, (test.low, test.high)))
+        asked = look.metric, look.sample, look.frozen, look.evaluation.confidence
+        if look.rule.condition == "decrease":
+            accepted = accepted_fall(look.rule)
+            test, detail = levels.decrease_test(*asked, accepted=accepted), {"accepted": accepted}
+        else:
+            test, detail = levels.increase_test(*asked), {}
+        found.append(Measurement(now, test.p_value, then, (test.low, test.high), detail=detail))
     return found
 
 
@@ -433,8 +447,7 @@ def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | No
             pairs, confidence = [look.pair for look in looks], evaluation.confidence
             return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence, within=within)
     if rule.compares:
-        smallest = levels.decrease_detectable if rule.condition == "decrease" else levels.increase_detectable
-        return [smallest(look.metric, look.sample, look.frozen, rate) for look in looks]
+        return _detectable_changes(looks, rate)
     side = _side(rule)
     if measure == "mce":
         return mce_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side)
@@ -442,6 +455,14 @@ def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | No
         return ece_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side, within=within)
     laws = [_law(look, look.sample) for look in looks]
     return [None if law is None else law.detectable(threshold, side, rate, POWER) for law in laws]
+
+
+def _detectable_changes(looks: Sequence[RuleSample], rate: float) -> list[float | None]:
+    asked = [(look.metric, look.sample, look.frozen, rate) for look in looks]
+    rule = looks[0].rule
+    if rule.condition == "decrease":
+        return [levels.decrease_detectable(*each, accepted=accepted_fall(rule)) for each in asked]
+    return [levels.increase_detectable(*each) for each in asked]
 
 
 def _side(rule: Rule) -> Side:

@@ -89,12 +89,16 @@ def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, co
     return _change_test(metric, window, baseline, confidence, _increase_p)
 
 
-def decrease_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> ChangeTest:
-    """Has the metric fallen from the baseline to the window? ``p_value`` is for "it has", whatever its direction.
+def decrease_test(
+    metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float, *, accepted: float = 0.0
+) -> ChangeTest:
+    """Has the metric fallen by more than ``accepted`` from the baseline to the window, whatever its direction?
 
     That is :func:`increase_test` from the window to the baseline; ``change`` is negative where it fell.
     """
-    return _change_test(metric, window, baseline, confidence, lambda found, frozen: _increase_p(frozen, found))
+    return _change_test(
+        metric, window, baseline, confidence, lambda found, frozen: _increase_p(frozen, found, accepted)
+    )
 
 
 def _change_test(
@@ -131,7 +135,13 @@ def increase_detectable(
 
 
 def decrease_detectable(
-    metric: str | MetricSpec, window: Counts, baseline: Counts, rate: float, *, power: float = 0.8
+    metric: str | MetricSpec,
+    window: Counts,
+    baseline: Counts,
+    rate: float,
+    *,
+    power: float = 0.8,
+    accepted: float = 0.0,
 ) -> float | None:
     """The smallest fall that :func:`decrease_test` would show with ``power`` at the unadjusted rate.
 
@@ -141,8 +151,11 @@ def decrease_detectable(
     if found is None or frozen is None:
         return None
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
-        return _share_increase(_negated(found), _negated(frozen), float(ndtri(power) - ndtri(rate)))
-    fall = _seen_increase(frozen, found, rate, power)
+        then = _negated(frozen)
+        then = replace(then, offset=then.offset + accepted)
+        further = _share_increase(_negated(found), then, float(ndtri(power) - ndtri(rate)))
+        return None if further is None else accepted + further
+    fall = accepted + _seen_increase(frozen, found, rate, power)
     return fall if fall <= frozen.value else None
 
 
@@ -234,15 +247,15 @@ _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
 }
 
 
-def _increase_p(found: Law, frozen: Law) -> float:
+def _increase_p(found: Law, frozen: Law, accepted: float = 0.0) -> float:
     if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
-        return found.risen_from(frozen)
+        return found.risen_from(frozen, accepted)
     if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
         return 0.5  # the other window has no miss: its rows do not speak about the truth
-    risen = found.below.minus(frozen.above).below(0.0)
+    risen = found.below.minus(frozen.above).below(accepted)
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         pooled = math.sqrt(_unchanged_variance(found, frozen))
-        return max(risen, float(ndtr((frozen.value - found.value) / pooled)))
+        return max(risen, float(ndtr((frozen.value + accepted - found.value) / pooled)))
     return risen
 
 

@@ -9,7 +9,7 @@ area under the ROC curve; :class:`LogitArea` is Student's on the logit scale, fo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scipy.special import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _STRAIGHT = 1e7  # a gamma of this shape is normal to the last digit that matters
 _HALVINGS = 60
+_NEARLY_ONE = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,8 +434,13 @@ class LogitArea:
             steps = [(threshold - self.value) / self.se, (at - self._above[0]) / self._above[1]]
         return float(stdtr(self.freedom, -min(steps)))
 
-    def risen_from(self, other: LogitArea) -> float:
-        """One-sided p-value for a truth above that of an independent area; again the larger one of two scales."""
+    def risen_from(self, other: LogitArea, by: float = 0.0) -> float:
+        """One-sided p-value for a truth more than ``by`` above that of an independent area.
+
+        Again the larger one of two scales.
+        """
+        if by > 0:
+            other = replace(other, value=other.value + by, centre=min(other.centre + by, _NEARLY_ONE))
         plain = (self.value - other.value) / math.hypot(self.se, other.se)
         centre, se = other._above
         logits = [(own - centre) / math.hypot(spread, se) for own, spread in (self._below, self._above)]

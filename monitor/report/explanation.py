@@ -374,6 +374,8 @@ def _chance(known: VerdictContext) -> Step | None:
         return None
     if verdict.metric in TESTS:
         if_so = "if nothing had shifted"
+    elif falls(verdict) and "accepted" in verdict.detail:
+        if_so = f"if it had fallen by just {number(verdict.detail['accepted'])}"
     elif compares(verdict):
         if_so = "if nothing had changed"
     elif verdict.metric == "mce" and not is_floor(verdict):
@@ -470,6 +472,10 @@ def _family(known: VerdictContext) -> Step | None:
         text = f"Among all labels and rules of the schedule: adjusted {equals('p', verdict.p_adjusted)}."
         return Step("family", text, numbers)
     place = "the only one tested" if size == 1 else f"number {rank} of the {size} tested, smallest first,"
+    judged = detail.get("times_judged")
+    if judged is not None:
+        numbers["times_judged"] = judged
+        place = f"counted {judged} times, since each row is judged in as many windows; it is {place}"
     step = verdict.p_adjusted / rules
     paid = f"Benjamini-Hochberg makes it {chance(step)}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg adjusts it"
     times = f"times {rules} metric rules of the schedule" if rules > 1 else "and no other rule counts with it"

@@ -367,7 +367,7 @@ def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers
     verdict = KNOWN["increased"].verdict
     checks = [[name, name != "sure" and passed, numbers] for name, passed, numbers in verdict.detail["checks"]]
     text = text_of(VerdictContext(replace(verdict, detail={**verdict.detail, "checks": checks}), REVISION))
-    assert "Is it confirmed? No: the adjusted p-value 0.0006 is not below 0.01." in text
+    assert "Is it confirmed? No: the adjusted p-value 0.0012 is not below 0.01." in text
 
 
 EXCESS = Rule(id="excess", metric="excess_errors", condition="above", threshold=20)
