@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core import compact
 from monitor.core.records import WHERES, ScoreIs, Where
 
 CELLS = 10_000
@@ -142,12 +143,10 @@ class Counts:
         return hashed.hexdigest()[:16]
 
     def to_bytes(self) -> bytes:
-        """A compressed form for the history; :func:`counts_from_bytes` reads it back."""
-        buffer = io.BytesIO()
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in KEYS + SUMS}
-        effects: dict[str, Any] = {"design_effect": self.design_effect, "acting_effects": np.array(self.acting_effects)}
-        np.savez(buffer, score_is=np.array(self.score_is), **effects, **arrays)
-        return zlib.compress(buffer.getvalue(), 6)
+        """A compressed form for the history; :func:`counts_from_bytes` reads it back to the bit."""
+        effects = [float(effect) for effect in (self.design_effect, *self.acting_effects)]
+        columns = {name: getattr(self, name) for name in KEYS + SUMS}
+        return compact.to_bytes(columns, {"score_is": str(self.score_is), "effects": effects})
 
 
 def _rounded(values: Floats) -> Floats:
@@ -168,7 +167,11 @@ def _sum_by(values: npt.NDArray[Any], index: npt.NDArray[np.intp], size: int) ->
 
 
 def counts_from_bytes(data: bytes) -> Counts:
-    """The counts that :meth:`Counts.to_bytes` wrote."""
+    """The counts that :meth:`Counts.to_bytes` wrote, of this version or an older one."""
+    if compact.is_compact(data):
+        columns, about = compact.from_bytes(data)
+        own, *acting = about["effects"]
+        return Counts(**columns, design_effect=own, score_is=about["score_is"], acting_effects=(acting[0], acting[1]))
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in KEYS + SUMS}
         # stored before acting rows had effects of their own: they have the label's

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from monitor.core import compact
 from monitor.core.counts import KEYS, SUMS, Counts
 from monitor.core.promises import Segment
 
@@ -29,27 +30,30 @@ def to_bytes(parts: SegmentCounts) -> bytes:
     if not counts:
         return b""
     arrays: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in counts]) for name in KEYS + SUMS}
-    arrays["lengths"] = np.array([len(each.cell) for each in counts])
-    arrays["effects"] = np.array([[each.design_effect, *each.acting_effects] for each in counts])
-    about = json.dumps({"segments": names, "score_is": counts[0].score_is})
-    buffer = io.BytesIO()
-    np.savez(buffer, about=np.array(about), **arrays)
-    return zlib.compress(buffer.getvalue(), 6)
+    effects = [[float(effect) for effect in (each.design_effect, *each.acting_effects)] for each in counts]
+    lengths = [len(each.cell) for each in counts]
+    about = {"segments": names, "score_is": counts[0].score_is, "lengths": lengths, "effects": effects}
+    return compact.to_bytes(arrays, about)
 
 
 def from_bytes(data: bytes) -> dict[Segment, Counts]:
-    """The counts that :func:`to_bytes` wrote, by segment."""
+    """The counts that :func:`to_bytes` wrote, of this version or an older one, by segment."""
     if not data:
         return {}
-    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
-        about = json.loads(str(stored["about"]))
-        ends = np.cumsum(stored["lengths"])[:-1]
-        columns = {name: np.split(stored[name], ends) for name in KEYS + SUMS}
-        effects = stored["effects"].tolist()
+    arrays, about = compact.from_bytes(data) if compact.is_compact(data) else _older(data)
+    ends = np.cumsum(about["lengths"])[:-1]
+    columns = {name: np.split(arrays[name], ends) for name in KEYS + SUMS}
     return {
         (column, value): Counts(
-            **{name: columns[name][place] for name in KEYS + SUMS}, design_effect=effects[place][0],
-            score_is=about["score_is"], acting_effects=(effects[place][1], effects[place][2]),
+            **{name: columns[name][place] for name in KEYS + SUMS}, design_effect=about["effects"][place][0],
+            score_is=about["score_is"], acting_effects=(about["effects"][place][1], about["effects"][place][2]),
         )
         for place, (column, value) in enumerate(about["segments"])
     }  # fmt: skip
+
+
+def _older(data: bytes) -> tuple[dict[str, Any], Any]:
+    """What versions before the compact form wrote: arrays as NumPy keeps them."""
+    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
+        about = {name: stored[name].tolist() for name in ("lengths", "effects")}
+        return {name: stored[name] for name in KEYS + SUMS}, json.loads(str(stored["about"])) | about
