@@ -1,11 +1,12 @@
-"""``calmon db init|upgrade|check|backup|restore|confirm``: the history database itself."""
+"""``calmon db init|upgrade|check|backup|restore|confirm|prune``: the history database itself."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,9 @@ from monitor.context import utc_now
 from monitor.history import archive
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.store import Store
+
+if TYPE_CHECKING:
+    from monitor.operations.prune import Pruned
 
 db_app = typer.Typer(no_args_is_help=True, help="The history database.")
 cli.app.add_typer(db_app, name="db")
@@ -114,3 +118,51 @@ def check(json_output: cli.JsonFlag = False) -> None:
             cli.err.print(problem, style="red", markup=False, soft_wrap=True)
     if found.problems:
         raise typer.Exit(cli.FAILED)
+
+
+@db_app.command("prune", epilog="Examples:  calmon db prune --dry-run  ·  calmon db prune")
+def prune_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """Remove what is old and only describes: counts, further estimates, examples of rejected rows.
+
+    How old says `keep_details` under `history` in alerts.yaml. Verdicts, switches, incidents, messages, baselines and
+    the estimates that rules judge stay for good. Where much of a SQLite file is free then, it is written anew.
+    """
+    from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
+
+    with cli.store() as store:
+        found = prune(store, cli.configuration(), utc_now(), dry_run=dry_run)
+    if json_output:
+        typer.echo(json.dumps(pruned_document(found), indent=1, default=str))
+    else:
+        for line in pruned_lines(found):
+            cli.out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def pruned_document(found: Pruned) -> dict[str, Any]:
+    """The JSON document of `calmon db prune`."""
+    said = asdict(found.removed) | {"dry_run": found.dry_run, "shrunk": found.shrunk, "in_the_way": found.in_the_way}
+    spans = {"details_from": found.keep.details_from, "counts_from": dict(found.keep.counts_from)}
+    return said | {"bytes_before": found.before, "bytes_after": found.after} | spans
+
+
+def pruned_lines(found: Pruned) -> Iterator[str]:
+    """What `calmon db prune` says."""
+    keep, removed = found.keep, found.removed
+    starts = ", ".join(f"{schedule} {start:%Y-%m-%d}" for schedule, start in keep.counts_from.items())
+    yield f"details are kept of windows from {keep.details_from:%Y-%m-%d} on, counts of those from: {starts}"
+    verb = "would be removed" if found.dry_run else "removed"
+    what = {
+        f"counts of labels ({removed.bytes_of_counts / 2**20:,.1f} MiB)": removed.counts,
+        "further estimates": removed.estimates, "shift tests": removed.shift_tests,
+        "lists of rejected rows' examples": removed.examples,
+    }  # fmt: skip
+    yield f"{verb}, of {removed.windows:,} windows: " + ", ".join(f"{count:,} {name}" for name, count in what.items())
+    size = f"the history takes {found.after / 2**20:,.1f} MiB"
+    if not found.dry_run:
+        size += f" (it was {found.before / 2**20:,.1f})" + (", its file was written anew" if found.shrunk else "")
+    yield size
+    if found.in_the_way:
+        yield f"{found.in_the_way}; its free space is used by the next windows"

@@ -15,6 +15,7 @@ from monitor.cli import common as cli
 from monitor.cli.runs import bar
 from monitor.config.load import load_config
 from monitor.core.records import Subject
+from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
@@ -236,6 +237,8 @@ def notes(found: Replay) -> Iterator[str]:
 def _missing_words(missing: Missing) -> str:
     span = missing.first if missing.windows == 1 else f"{missing.first} to {missing.last}"
     what = f"missing: {missing.schedule} {missing.source} {span} ({missing.windows:,} windows)"
+    if missing.reason == COUNTS_REMOVED:
+        return f"{what}: counts removed since they are old (calmon db prune)"
     if missing.reason != NEVER_READ:
         return f"{what}: could not be read then ({missing.reason})"
     daily = " --daily" if missing.schedule == "daily" else ""

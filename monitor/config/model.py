@@ -217,6 +217,15 @@ class BaselineConfig(Strict):
     min_pairs: Annotated[int, Field(ge=1)] = 10_000
 
 
+class HistoryConfig(Strict):
+    """For how many weeks the history keeps what only describes a window (`calmon db prune`).
+
+    Sixteen at least: evidence of daily rules looks at 52 days, of windows up to 28 days old that late truths restate.
+    """
+
+    keep_details: Annotated[int, Field(ge=16, le=520)] = 26
+
+
 class RuleMatch(Strict):
     """Which subjects a rule is about; nothing given: all."""
 
@@ -352,6 +361,7 @@ class Config(Strict):
     sources: Mapping[str, SourceConfig]
     evaluation: EvaluationConfig = EvaluationConfig()
     baseline: BaselineConfig = BaselineConfig()
+    history: HistoryConfig = HistoryConfig()
     rules: tuple[Rule, ...]
     automation: AutomationConfig
     routes: tuple[Route, ...] = ()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, RowMapping, and_, case, select
+from sqlalchemy import Connection, RowMapping, and_, case, select, update
 
 from monitor.core import windows
-from monitor.core.records import Window
+from monitor.core.records import Where, Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
 from monitor.history.values import label_of, plain
@@ -25,6 +26,26 @@ def as_json(counts: Counts) -> Any:
 
     found = promises_of(counts)
     return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
+
+
+def fill(connection: Connection, schedule: str, window_start: datetime) -> None:
+    """Store the promises of a window that an older version stored without, before its counts are removed."""
+    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
+
+    table = tables.counts
+    keys = (table.c.source, table.c.label)
+    mine = (table.c.schedule == schedule, table.c.window_start == window_start)
+    without = select(*keys, table.c.data).where(*mine, table.c.promises.is_(None), table.c.data.is_not(None))
+    for source, label, data in connection.execute(without).all():
+        here = (*mine, table.c.source == source, table.c.label == label)
+        connection.execute(update(table).where(*here).values(promises=as_json(counts_from_bytes(data))))
+
+
+def of_label(kept: Mapping[Where, Any]) -> Promises:
+    """The promises of a label, from what :func:`as_json` gave."""
+    from monitor.core.promises import Promise  # noqa: PLC0415 - as above
+
+    return {where: Promise(*numbers) for where, numbers in kept.items()}
 
 
 def segments_as_json(segments: SegmentPromises | None) -> Any:
@@ -109,11 +130,11 @@ def _segments(
 
 def _promises(row: RowMapping) -> Promises:
     from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
-    from monitor.core.promises import Promise, promises_of  # noqa: PLC0415 - as above
+    from monitor.core.promises import promises_of  # noqa: PLC0415 - as above
 
     if row["promises"] is None:
         return promises_of(counts_from_bytes(row["data"]))
-    return {where: Promise(*numbers) for where, numbers in row["promises"].items()}
+    return of_label(row["promises"])
 
 
 def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:

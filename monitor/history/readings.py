@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,20 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
     from monitor.core.counts import Counts
-    from monitor.core.promises import SegmentPromises
+    from monitor.core.promises import Promises, SegmentPromises
     from monitor.core.segment_bytes import SegmentCounts
+
+
+COUNTS_REMOVED = "counts_removed"
+"""The state of a reading whose counts were removed since they were old."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReading:
     """What reading one source for one window gave.
 
-    ``state`` is ok, relation_error or warehouse_failed, the last two with their ``error``;
+    ``state`` is ok, relation_error or warehouse_failed, the last two with their ``error``, or :data:`COUNTS_REMOVED`:
+    `calmon db prune` has removed the counts, and ``promises`` are what is left of labels;
     ``labels`` maps each label to its counts, None to those of the source as a whole; ``versions``
     maps a model version to its rows; ``rows`` counts the pairs read and ``digest`` hashes them all.
     ``cells`` are the rejected rows, ``rejected`` what was concluded from them; ``segments`` what each label promised in
@@ -47,6 +52,7 @@ class StoredReading:
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     segment_counts: Mapping[str | None, SegmentCounts] | None = None
+    promises: Mapping[str | None, Promises] = field(default_factory=dict)
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:
@@ -101,16 +107,29 @@ def load(
     row = found.mappings().first()
     if row is None:
         return None
-    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
-
     columns = (counts.c.label, counts.c.data, counts.c.segments)
     mine = _is_reading(counts, schedule, window_start, source)
     stored = connection.execute(select(*columns).where(mine).order_by(counts.c.label)).all()
     cells, rejected = from_json(row["rejected"])
-    return StoredReading(
-        source=source, state=row["state"], error=row["error"], versions=row["versions"], rows=row["rows"],
-        digest=row["digest"], labels={label_of(label): counts_from_bytes(data) for label, data, _ in stored},
-        quality=tuple(quality(connection, schedule, window_start, source)), cells=cells, rejected=rejected,
+    reading = StoredReading(
+        source=source,
+        state=row["state"],
+        error=row["error"],
+        versions=row["versions"],
+        rows=row["rows"],
+        digest=row["digest"],
+        quality=tuple(quality(connection, schedule, window_start, source)),
+        cells=cells,
+        rejected=rejected,
+    )
+    if any(data is None for _, data, _ in stored):
+        promised = connection.execute(select(counts.c.label, counts.c.promises).where(mine)).all()
+        promises = {label_of(label): past_promises.of_label(kept) for label, kept in promised if kept is not None}
+        return replace(reading, state=COUNTS_REMOVED, promises=promises)
+    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
+    return replace(
+        reading, labels={label_of(label): counts_from_bytes(data) for label, data, _ in stored},
         segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
         segment_counts=_segment_counts(connection, mine) if segment_counts else None,
     )  # fmt: skip
@@ -130,7 +149,7 @@ def _segment_counts(connection: Connection, mine: Any) -> dict[str | None, Segme
 def counts_of(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str, label: str | None
 ) -> Counts | None:
-    """The counts of one label in one window, or None."""
+    """The counts of one label in one window; None where there are none, or they were removed."""
     from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
 
     table = tables.counts

@@ -8,6 +8,7 @@ Reading raises HistoryDamaged where rows are no records.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,10 +33,12 @@ from monitor.history import (
     identity,
     incident_rows,
     labels,
+    prune,
     readings,
     restatements,
     rule_counts,
     schema,
+    tables,
 )
 from monitor.history import grid as grid_rows
 from monitor.history import notes as note_rows
@@ -43,7 +46,7 @@ from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
 from monitor.history import timeline as timeline_rows
-from monitor.history.connect import database_file, for_reading, for_writing, open_engine, store_url
+from monitor.history.connect import BUSY_TIMEOUT_MS, database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
@@ -336,6 +339,35 @@ class Store:
     latest_baselines = _reading(readings.latest_baselines)
     baseline_segments = _reading(readings.baseline_segments)
     known_labels = _reading(labels.known)
+
+    # What is old
+
+    judged_measures = _reading(prune.judged_measures)
+    windows_due = _reading(prune.windows_due)
+    due_of = _reading(prune.due_of)
+    remove_details = _writing(prune.remove)
+    removed_until = _reading(prune.removed_until)
+    is_removed = _reading(prune.is_removed)
+
+    def size(self) -> int:
+        """The bytes that the history takes on its disk: the file and its journal, or the tables with their indexes."""
+        file = database_file(self._engine.url)
+        if file is not None:
+            return sum(part.stat().st_size for part in (file, file.with_name(f"{file.name}-wal")) if part.exists())
+        with self._read() as connection:
+            sizes = (func.pg_total_relation_size(name) for name in tables.metadata.tables)
+            return sum(int(connection.execute(select(each)).scalar_one()) for each in sizes)
+
+    def shrink(self) -> bool:
+        """Give free space of a SQLite file back to the disk, where it is much; whether that was done.
+
+        PostgreSQL uses what is free for new rows. Raises :class:`StoreUnreachable` where somebody else has the file.
+        """
+        file = database_file(self._engine.url)
+        try:
+            return file is not None and prune.shrink(file, BUSY_TIMEOUT_MS / 1000)
+        except sqlite3.Error as error:
+            raise StoreUnreachable(f"{file} was not made smaller: {error}") from error
 
     # Switches
 

@@ -108,10 +108,11 @@ readings = Table(
     _required("digest", String(64)), _required("read_at", _WHEN), Column("rejected", JSON),
 )  # fmt: skip
 
+# data is NULL where `calmon db prune` has removed the counts: what labels promised stays.
 counts = Table(
     "counts", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),
-    _required("rows", Integer), _required("digest", String(64)), _required("data", LargeBinary),
+    _required("rows", Integer), _required("digest", String(64)), Column("data", LargeBinary),
     Column("promises", JSON), Column("segments", JSON), Column("segment_data", LargeBinary),
 )  # fmt: skip
 

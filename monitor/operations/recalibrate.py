@@ -9,6 +9,7 @@ from monitor.config.model import EvaluationConfig
 from monitor.core.counts import Counts, pool
 from monitor.core.records import Subject, Window
 from monitor.evaluation.estimates import generator
+from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.recalibration.choice import Choice, choose, helps
 from monitor.recalibration.fitting import CannotFit, fit
@@ -49,6 +50,11 @@ def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> Fitt
     parts: list[Counts] = []
     for window in span:
         reading = store.load_reading(window.schedule, window.start, subject.source)
+        if reading is not None and reading.state == COUNTS_REMOVED:
+            raise NothingToFit(
+                f"the counts of {subject.source} {window.name} were removed since they are old (calmon db prune); "
+                f"`calmon backfill --from {window.name} --to {window.name}` reads them again"
+            )
         if reading is None or reading.state != "ok":
             why = "was not read" if reading is None else f"could not be read ({reading.error})"
             raise NothingToFit(

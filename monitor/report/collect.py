@@ -19,7 +19,7 @@ from monitor.core.rejection_words import sentence
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
 from monitor.evaluation.shift.findings import findings
-from monitor.history.readings import StoredReading
+from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import gap_matrix
 from monitor.report import words
@@ -63,6 +63,7 @@ class _Material:
     ran: datetime | None
     now: datetime
     maturity: Mapping[Subject, Maturity]
+    removed: bool
 
 
 def collect_report(
@@ -136,6 +137,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         ran=ran,
         now=now,
         maturity={m.subject: m for name in config.sources for m in _maturities(store, window, name)},
+        removed=store.is_removed(window),
     )
 
 
@@ -252,7 +254,10 @@ def _time_on(material: _Material, subject: Subject) -> TimeOn:
         return on(subject.label)
     reading = material.readings.get(subject.source)
     labels = {} if reading is None else reading.labels
-    weighed = ((counts.where("automated").rows, label) for label, counts in labels.items())
+    weighed = [(counts.where("automated").rows, label) for label, counts in labels.items()]
+    if reading is not None and reading.state == COUNTS_REMOVED:
+        acted = ((label, promises.get("automated")) for label, promises in reading.promises.items())
+        weighed = [(promise.rows, label) for label, promise in acted if promise is not None]
     return together((rows, on(label)) for rows, label in weighed if label is not None)
 
 
@@ -382,8 +387,15 @@ def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:
 
 
 def _notes(material: _Material) -> Iterable[str]:
+    if material.removed:
+        yield f"estimates of segments and further metrics of {material.window.name} were removed since they are old"
     for reading in sorted(material.readings.values(), key=lambda r: r.source):
-        if reading.state != "ok":
+        if reading.state == COUNTS_REMOVED:
+            yield (
+                f"the counts of {reading.source} in {material.window.name} were removed since they are old: "
+                "no curves and no tables by score"
+            )
+        elif reading.state != "ok":
             yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
         if found := sentence(reading.rejected):
             yield f"{reading.source}, {found}"

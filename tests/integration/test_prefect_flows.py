@@ -663,13 +663,14 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
     ) as serving:
         url = until(lambda: address(log), log)
         server = Server(f"{url}/api", environment)
-        until(lambda: len(server.ask("/deployments/filter", {})) == 6, log)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 7, log)
         found = {d["name"]: [s["schedule"] for s in d["schedules"]] for d in server.ask("/deployments/filter", {})}
         assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
             "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
             "calmon-daily": [("15 7 * * *", "Europe/Berlin")],
             "calmon-watchdog": [("*/15 * * * *", "Europe/Berlin")],
             "calmon-drain": [("*/5 * * * *", "Europe/Berlin")],
+            "calmon-prune": [("45 4 * * 0", "Europe/Berlin")],
             "calmon-backfill": [],
             "calmon-rebaseline": [],
         }
@@ -726,12 +727,14 @@ def test_the_watchdog_reports_a_run_that_is_missing_once(world: World, workspace
 
 
 @pytest.mark.usefixtures("prefect")
-def test_the_watchdog_and_the_drain_make_no_history_and_a_lost_one_is_reported_once(
+def test_watchdog_drain_and_pruning_make_no_history_and_a_lost_one_is_reported_once(
     world: World, workspace: slack.FakeSlack
 ) -> None:
     from flows.drain import drain_outbox
+    from flows.prune import prune_history
     from flows.watchdog import watchdog
 
+    assert (prune_history()["windows"], prune_history()["estimates"]) == (0, 0)
     for path in world.folder.glob("history.sqlite*"):
         if not path.name.endswith(".epoch"):
             path.unlink()
@@ -740,7 +743,7 @@ def test_the_watchdog_and_the_drain_make_no_history_and_a_lost_one_is_reported_o
     assert len(workspace.messages) == 1
     assert "is gone" in workspace.texts("ml-monitoring")[0]
     (world.folder / "history.sqlite.epoch").unlink()  # never made, as far as anybody knows
-    assert (drain_outbox(), watchdog()) == ({}, [])
+    assert (drain_outbox(), watchdog(), prune_history()) == ({}, [], {})
     assert not (world.folder / "history.sqlite").exists()
 
 

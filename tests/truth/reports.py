@@ -620,6 +620,27 @@ def _versions(reader: Reader, text: str, of: Tables, source: str, versions: str)
     reader.equal("model versions", text, said, mine[0]["versions"] if mine else None)
 
 
+@LINES.add(
+    rf"(?:note: |- )?estimates of segments and further metrics of (?P<window>{WEEK}) were removed since they are old"
+)
+def _details_removed(reader: Reader, text: str, of: Tables, window: str) -> None:
+    start = window_start(window).replace(tzinfo=UTC)
+    kept = reader.facts.rows("SELECT * FROM estimates WHERE segment != ''")
+    left = [row for row in kept if str(row["window_start"])[:10] == f"{start:%Y-%m-%d}"]
+    reader.equal("estimates of segments that were removed", text, 0, len(left))
+
+
+@LINES.add(
+    rf"(?:note: |- )?the counts of (?P<source>[\w-]+) in (?P<window>{WEEK}) were removed since they are old: "
+    "no curves and no tables by score"
+)
+def _counts_removed(reader: Reader, text: str, of: Tables, source: str, window: str) -> None:
+    start = window_start(window).replace(tzinfo=UTC)
+    kept = reader.facts.rows("SELECT window_start, source FROM counts WHERE data IS NOT NULL")
+    left = [row for row in kept if (str(row["window_start"])[:10], row["source"]) == (f"{start:%Y-%m-%d}", source)]
+    reader.equal("counts that were removed", text, 0, len(left))
+
+
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+) was not evaluated: (?P<error>.+)")
 def _not_evaluated(reader: Reader, text: str, of: Tables, source: str, error: str) -> None:
     start = window_start(of.week.name).replace(tzinfo=UTC)

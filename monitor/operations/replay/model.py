@@ -39,7 +39,8 @@ class DifferenceCause(StrEnum):
 class Missing:
     """Windows in a row of which no counts are stored.
 
-    ``reason`` is "never_read", or the relation_error or warehouse_failed that reading them ended with.
+    ``reason`` is "never_read", "counts_removed" since they are old, or the relation_error or warehouse_failed that
+    reading them ended with.
     """
 
     schedule: Schedule

@@ -17,6 +17,7 @@ from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.evaluation.shift.counts_tests import source_shifts
+from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.operations.replay.inputs import (
     KnownWindow,
@@ -78,6 +79,8 @@ def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Callable[[str
     for known in known_windows(history, plan, part):
         if known.reading is None:
             yield _Judged(known.window, missing=NEVER_READ)
+        elif known.reading.state == COUNTS_REMOVED:
+            yield _Judged(known.window, missing=COUNTS_REMOVED)
         else:
             yield _judge_window(history, plan, part, known, versions, frozen, alike)
         progress(f"{part.source} {known.window.name}")

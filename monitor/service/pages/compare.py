@@ -156,7 +156,7 @@ def make(asked: PageContext) -> PageContent:
         "baselines": seen.pinned, "found": found[:ROWS_SHOWN],
         "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
         "curves": _curves(seen, a, b, label) if label else None, "segment": asked.text("segment"),
-        "segments": _segments(seen, labels),
+        "segments": _segments(seen, labels), "removed": _removed_weeks(seen, a, b, segment),
         "cut": BASELINE_LABELS if "baseline" in (a.kind, b.kind) and len(chosen) > BASELINE_LABELS else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
@@ -182,6 +182,14 @@ def _segments(seen: Comparing, labels: Sequence[str | None]) -> list[str]:
         row for label in some for row in store.segment_numbers(newest, seen.source, label, "ece", schedule="weekly")
     ]
     return sorted(f"{column}={value}" for (column, value), *_ in rows if column != "model_version")
+
+
+def _removed_weeks(seen: Comparing, a: ComparedSide, b: ComparedSide, segment: object) -> list[str]:
+    """The weeks of both sides of which the history has no estimates of segments any more, where these are compared."""
+    until = seen.asked.store.removed_until()
+    sides = [side for side in (a, b) if segment or (side.kind == "version" and seen.has_versions)]
+    found = {w for side in sides for w in side.windows if until is not None and w.start <= until}
+    return [window.name for window in sorted(found) if seen.asked.store.is_removed(window)]
 
 
 def _curves(seen: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> Any:

@@ -34,6 +34,7 @@ from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
 from monitor.evaluation.step_or_slope import StepOrSlope, step_or_slope
+from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
@@ -176,6 +177,12 @@ class LabelHistory:
         found = self.asked.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
         return found if found is not None and found.rows else None
 
+    @property
+    def counts_removed(self) -> bool:
+        """Whether the counts of the week shown were removed since they are old."""
+        reading = self.asked.store.load_reading("weekly", self.week.start, self.subject.source)
+        return reading is not None and reading.state == COUNTS_REMOVED
+
     @cached_property
     def other(self) -> tuple[str, Counts | None]:
         """What the week is compared with: its name, and its counts. Raises RequestRefused for an unknown week."""
@@ -271,7 +278,7 @@ def make(asked: PageContext) -> PageContent:
         "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
         "expected": any(trend.expected for trend in trends),
         "before_truth": sentence(e for e in seen.estimates if e.subject == subject),
-        "truths": _truths(seen),
+        "truths": _truths(seen), "removed": seen.counts is None and seen.counts_removed,
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),

@@ -1,0 +1,193 @@
+"""Removing what is old and only describes: counts, further estimates and shift tests, examples of rejected rows.
+
+Verdicts, switches, their events, incidents, messages, baselines, annotations and what labels promised stay for good.
+One window is one transaction, so that ending the process at any line leaves whole windows; again, it goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    Text,
+    and_,
+    cast,
+    delete,
+    func,
+    null,
+    or_,
+    select,
+    union,
+    update,
+)
+
+from monitor.core.records import SCHEDULES, Note, Schedule, Window
+from monitor.history import evaluations, notes, past_promises, tables
+from monitor.history.connect import one_at_a_time
+
+FREE_AT_LEAST = 0.1
+"""The share of a SQLite file that must be free before it is written anew: less is used up by the next windows."""
+
+
+PRUNED_NOTE = "history pruned"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What stays. Of windows that begin before ``counts_from`` the counts go, by schedule.
+
+    Of windows that begin before ``details_from`` the estimates go whose metric is not in ``metrics`` (of segments:
+    ``of_segments``), the shift tests that are not in ``tests``, and the examples of rejected rows.
+    """
+
+    details_from: datetime
+    counts_from: Mapping[Schedule, datetime]
+    metrics: frozenset[str]
+    of_segments: frozenset[str]
+    tests: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How much is removed: windows, labels' counts and their bytes, and rows of the others."""
+
+    windows: int = 0
+    counts: int = 0
+    bytes_of_counts: int = 0
+    estimates: int = 0
+    shift_tests: int = 0
+    examples: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def judged_measures(connection: Connection) -> frozenset[str]:
+    """Every metric and test of which a verdict is stored."""
+    return frozenset(connection.execute(select(tables.verdicts.c.metric).distinct()).scalars())
+
+
+def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule, datetime]]:
+    """The windows of which something is to be removed, oldest first."""
+    parts = [
+        select(table.c.schedule, table.c.window_start).where(condition)
+        for schedule in SCHEDULES
+        for table, condition in _going(keep, schedule)
+    ]
+    found = connection.execute(union(*parts)).all()
+    return sorted(((schedule, start) for schedule, start in found), key=lambda each: (each[1], each[0]))
+
+
+def due_of(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> Removed:
+    """How much of one window is to be removed."""
+    going = dict(_going(keep, schedule))
+    count = {
+        table.name: int(connection.execute(_of_window(select(func.count()), table, start, condition)).scalar_one())
+        for table, condition in going.items()
+    }
+    data, parts = tables.counts.c.data, tables.counts.c.segment_data
+    size = select(func.coalesce(func.sum(func.length(data) + func.coalesce(func.length(parts), 0)), 0))
+    taken = connection.execute(_of_window(size, tables.counts, start, going[tables.counts])).scalar_one()
+    return Removed(1, count["counts"], int(taken), count["estimates"], count["shifts"], count["quality"])
+
+
+def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Retention, now: datetime) -> Removed:
+    """Remove what is due of one window, and note that nothing of it or of one before is left; oldest windows first."""
+    one_at_a_time(connection, f"evaluation {schedule} {start.isoformat()}")
+    sources = select(tables.readings.c.source).where(
+        tables.readings.c.schedule == schedule, tables.readings.c.window_start == start
+    )
+    for source in sorted(connection.execute(sources).scalars()):
+        one_at_a_time(connection, f"reading {schedule} {start.isoformat()} {source}")
+    found = due_of(connection, schedule, start, keep)
+    going = dict(_going(keep, schedule))
+    past_promises.fill(connection, schedule, start)
+    gone = {name: null() for name in ("data", "segment_data", "segments")}
+    connection.execute(_of_window(update(tables.counts), tables.counts, start, going[tables.counts]).values(gone))
+    for table in (tables.estimates, tables.shifts):
+        connection.execute(_of_window(delete(table), table, start, going[table]))
+    connection.execute(
+        _of_window(update(tables.quality), tables.quality, start, going[tables.quality]).values(examples=[])
+    )
+    if start < keep.details_from:
+        _shorten_former(connection, schedule, start, keep)
+    until = max(start, removed_until(connection) or start)
+    notes.put(connection, Note(PRUNED_NOTE, now, {"until": until}))
+    return found
+
+
+def removed_until(connection: Connection) -> datetime | None:
+    """The start of the newest window of which details were removed; None where none were."""
+    note = notes.read(connection).get(PRUNED_NOTE)
+    return None if note is None else datetime.fromisoformat(note.detail["until"])
+
+
+def is_removed(connection: Connection, window: Window) -> bool:
+    """Whether details of a window were removed, and it was not evaluated once more since."""
+    note, until = notes.read(connection).get(PRUNED_NOTE), removed_until(connection)
+    run = evaluations.run_of(connection, window)
+    ended = None if run is None else run["finished_at"]
+    return note is not None and until is not None and window.start <= until and (ended is None or ended < note.at)
+
+
+def _going(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """The tables of which rows go, or a part of each, and which rows these are."""
+    counts, estimates, shifts, quality = tables.counts, tables.estimates, tables.shifts, tables.quality
+    yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.data.is_not(None))
+    further = or_(
+        and_(estimates.c.segment == "", estimates.c.metric.not_in(sorted(keep.metrics))),
+        and_(estimates.c.segment != "", estimates.c.metric.not_in(sorted(keep.of_segments))),
+    )
+    yield estimates, and_(_before(estimates, schedule, keep.details_from), further)
+    yield shifts, and_(_before(shifts, schedule, keep.details_from), shifts.c.test.not_in(sorted(keep.tests)))
+    shown = cast(quality.c.examples, Text).not_in(["[]", "null"])
+    yield quality, and_(_before(quality, schedule, keep.details_from), shown)
+
+
+def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[bool]:
+    return and_(table.c.schedule == schedule, table.c.window_start < start)
+
+
+def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnElement[bool]) -> Any:
+    return statement.where(table.c.window_start == start, condition)
+
+
+def _shorten_former(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> None:
+    """Of the estimates before late truths, those that stay of the window: what was known then stays answerable."""
+    table = tables.restatements
+    mine = (table.c.schedule == schedule, table.c.window_start == start)
+    for source, at, kept in connection.execute(
+        select(table.c.source, table.c.restated_at, table.c.estimates).where(*mine)
+    ):
+        rows = json.loads(zlib.decompress(kept))
+        left = [row for row in rows if row["metric"] in (keep.of_segments if row["segment"] else keep.metrics)]
+        if len(left) < len(rows):
+            here = (*mine, table.c.source == source, table.c.restated_at == at)
+            connection.execute(update(table).where(*here).values(estimates=zlib.compress(json.dumps(left).encode())))
+
+
+def shrink(file: Path, busy_s: float) -> bool:
+    """Write a SQLite file anew where much of it is free, so that it becomes smaller; whether that was done.
+
+    Raises sqlite3.Error where somebody else has it, or the disk has no room for the copy; nothing is lost then.
+    """
+    with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:
+        (pages,), (free,) = (
+            connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "freelist_count")
+        )
+        if free < FREE_AT_LEAST * pages:
+            return False
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return True

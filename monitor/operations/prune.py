@@ -1,0 +1,91 @@
+"""Removing from the history what is old and only describes; what it must keep follows from what runs look back at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.alerting.health.issues import FAILED_NOTE
+from monitor.config.model import Config
+from monitor.core import windows
+from monitor.core.records import Window
+from monitor.evaluation.baseline_checks import AROUND
+from monitor.history.errors import StoreUnreachable
+from monitor.history.prune import Removed, Retention
+from monitor.history.store import Store
+from monitor.inference.sequential import LONGEST
+from monitor.metrics.names import CONTRACT
+from monitor.operations.measure_maturity import RESTATED
+
+WEEKS_OF_COUNTS = LONGEST + RESTATED["weekly"]
+"""The least for which counts of weeks stay: a replay of a year, and evidence of a year before a restated week."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed (``dry_run``: would be), and the bytes of the history before and after.
+
+    ``shrunk``: a SQLite file was written anew. ``in_the_way`` says why it could not be, though much of it is free.
+    """
+
+    removed: Removed
+    keep: Retention
+    dry_run: bool
+    before: int
+    after: int
+    shrunk: bool = False
+    in_the_way: str = ""
+
+
+def retention(store: Store, config: Config, now: datetime) -> Retention:
+    """What stays: the contract, what rules of today or stored verdicts name, and counts as long as runs may need them.
+
+    Weeks are counted back from the last one that is ready.
+    """
+    named = {rule.measure for rule in config.rules} | store.judged_measures()
+    details = config.history.keep_details
+    weeks = max(details, WEEKS_OF_COUNTS, config.baseline.weeks + AROUND)
+    return Retention(
+        details_from=_before(config, now, details).start,
+        counts_from={"weekly": _before(config, now, weeks).start, "daily": _before(config, now, details).start},
+        metrics=frozenset({*CONTRACT, *named}),
+        of_segments=frozenset(rule.measure for rule in config.rules if rule.scope == "segments"),
+        tests=frozenset(named),
+    )
+
+
+def _before(config: Config, now: datetime, weeks: int) -> Window:
+    return windows.before(windows.last_ready("weekly", now, config.zone), weeks, config.zone)[-1]
+
+
+def prune(
+    store: Store,
+    config: Config,
+    now: datetime,
+    *,
+    dry_run: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Pruned:
+    """Remove it window by window, each at once or not at all; ``progress`` gets each. Raises HistoryError."""
+    keep, before = retention(store, config, now), store.size()
+    removed = Removed()
+    if not dry_run:
+        store.drop_note(
+            f"{FAILED_NOTE}calmon-prune"
+        )  # it is tried again now; where it fails, its hook says so once more
+    for schedule, start in store.windows_due(keep):
+        progress(f"{schedule} {start:%Y-%m-%d}")
+        due = store.due_of(schedule, start, keep) if dry_run else store.remove_details(schedule, start, keep, now)
+        removed += due
+    if dry_run:
+        return Pruned(removed, keep, dry_run, before, before)
+    shrunk, in_the_way = _shrink(store)
+    return Pruned(removed, keep, dry_run, before, store.size(), shrunk, in_the_way)
+
+
+def _shrink(store: Store) -> tuple[bool, str]:
+    try:
+        return store.shrink(), ""
+    except StoreUnreachable as error:
+        return False, str(error)

@@ -1,0 +1,256 @@
+"""What `calmon db prune` removes, and what it never touches, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from typer.testing import CliRunner
+
+from monitor.cli import database
+from monitor.config.load import parse_config
+from monitor.config.problems import ConfigProblems
+from monitor.context import Monitor
+from monitor.core.records import Subject, Window
+from monitor.core.windows import day, week
+from monitor.history import archive, schema, tables
+from monitor.history.connect import for_writing, open_engine, store_url
+from monitor.history.prune import Removed
+from monitor.history.readings import COUNTS_REMOVED
+from monitor.history.store import Store
+from monitor.metrics.names import CONTRACT
+from monitor.operations.prune import prune, retention
+from monitor.operations.recalibrate import NothingToFit, from_windows
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
+from monitor.report.collect import collect_report
+from monitor.run import run_window
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+
+RULES = parse_config(CONFIG)
+ZONE = RULES.zone
+JUDGED = [*(week(name, ZONE) for name in WEEKS[7:9]), day("2026-08-05", ZONE)]
+NEWEST = week(WEEKS[10], ZONE)
+SOON = NEWEST.end + timedelta(days=2)
+LATER = SOON + timedelta(weeks=80)
+KEPT_FOR_GOOD = [each for each in tables.metadata.sorted_tables if each.name not in
+                 {"counts", "estimates", "shifts", "quality", "restatements", "notes", "history"}]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A history of some weeks, which the shipped actions have switched and notified."""
+    world = pinned_world(tmp_path_factory.mktemp("judged"))
+    with world.opened(lambda: SOON) as monitor:
+        for window in (*JUDGED, NEWEST):
+            run_window(monitor, window, act="always" if window == NEWEST else "never")
+    archive.backup(world.store_url, world.folder / "copy.sqlite")
+    return world
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path, judged: World) -> str:
+    found = f"sqlite:///{tmp_path}/history.sqlite"
+    if request.param == "postgresql":
+        found = str(request.getfixturevalue("fresh_postgres_url"))
+    archive.restore(found, judged.folder / "copy.sqlite", by="test", reason="test", now=SOON)
+    return found
+
+
+@contextmanager
+def opened(judged: World, url: str, now: datetime) -> Iterator[Monitor]:
+    with World(judged.folder, judged.warehouse_url, url).opened(lambda: now) as monitor:
+        yield monitor
+
+
+def content(url: str) -> dict[str, list[Any]]:
+    """Every row of the tables of which nothing is ever removed, and what is left of the others for good."""
+    estimates, counts = tables.estimates, tables.counts
+    kept = sa.select(estimates).where(estimates.c.segment == "", estimates.c.metric.in_(CONTRACT))
+    promises = sa.select(*(c for c in counts.c if c.name not in ("data", "segment_data", "segments")))
+    asked = {each.name: sa.select(each) for each in KEPT_FOR_GOOD} | {"estimates": kept, "counts": promises}
+    engine = open_engine(store_url(url))
+    with engine.connect() as connection:
+        found = {name: sorted(connection.execute(query).all(), key=repr) for name, query in asked.items()}
+    engine.dispose()
+    return found
+
+
+def promised(store: Store) -> list[object]:
+    return [(each.window, each.labels, each.main_version) for each in store.past_promises("tickets", NEWEST, 51, ZONE)]
+
+
+def rows_of(url: str, query: str) -> Any:
+    engine = open_engine(store_url(url))
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(query)).scalar_one()
+    engine.dispose()
+    return found
+
+
+def test_nothing_is_removed_while_it_is_young(judged: World, url: str) -> None:
+    with Store.from_url(url) as store:
+        assert prune(store, RULES, SOON).removed == Removed()
+        assert store.removed_until() is None
+
+
+def test_what_is_old_goes_once_and_what_people_decided_by_stays(judged: World, url: str) -> None:
+    before = content(url)
+    with Store.from_url(url) as store:
+        past = promised(store)
+        asked = prune(store, RULES, LATER, dry_run=True)
+        assert store.removed_until() is None
+        assert rows_of(url, "SELECT count(*) FROM counts WHERE data IS NULL") == 0
+        done = prune(store, RULES, LATER)
+        assert done.removed == asked.removed
+        windows = int(rows_of(url, "SELECT count(*) FROM (SELECT DISTINCT schedule, window_start FROM counts) AS w"))
+        assert done.removed.windows == windows
+        assert done.removed.counts == len(before["counts"])
+        assert min(done.removed.estimates, done.removed.shift_tests, done.removed.bytes_of_counts) > 0
+        if url.startswith("sqlite"):  # PostgreSQL uses what is free for new rows
+            assert (done.shrunk, done.after < done.before) == (True, True)
+        assert content(url) == before
+        assert promised(store) == past
+        assert prune(store, RULES, LATER).removed == Removed()
+    assert rows_of(url, "SELECT count(*) FROM estimates WHERE segment != ''") == 0
+    assert rows_of(url, "SELECT count(*) FROM shifts WHERE test != 'ks'") == 0
+    assert rows_of(url, "SELECT count(*) FROM shifts WHERE test = 'ks'") > 0
+    assert archive.check(url).problems[0].startswith("not confirmed")  # as the fixture restored it: nothing else
+
+
+def test_weeks_keep_their_counts_for_a_replay_of_a_year(judged: World, url: str) -> None:
+    between = SOON + timedelta(weeks=40)  # older than keep_details, younger than a year and a quarter
+    with Store.from_url(url) as store:
+        assert prune(store, RULES, between).removed.estimates > 0
+        kept = {w: store.load_reading(w.schedule, w.start, "tickets") for w in JUDGED}
+        states = {w.schedule: reading.state for w, reading in kept.items() if reading is not None}
+        assert states == {"weekly": "ok", "daily": COUNTS_REMOVED}
+        assert store.is_removed(JUDGED[0])
+
+
+class _Killed(Exception):
+    pass
+
+
+def test_ended_at_any_window_it_leaves_whole_ones_and_goes_on(judged: World, url: str) -> None:
+    seen: list[str] = []
+
+    def die(name: str) -> None:
+        seen.append(name)
+        if len(seen) == 3:
+            raise _Killed
+
+    with Store.from_url(url) as store:
+        keep = retention(store, RULES, LATER)
+        due = store.windows_due(keep)
+        with pytest.raises(_Killed):
+            prune(store, RULES, LATER, progress=die)
+        assert store.windows_due(keep) == due[2:]
+        assert store.removed_until() == due[1][1]
+        halves = "SELECT count(*) FROM counts a JOIN counts b ON a.schedule = b.schedule AND " \
+                 "a.window_start = b.window_start WHERE a.data IS NULL AND b.data IS NOT NULL"  # fmt: skip
+        assert rows_of(url, halves) == 0
+        assert prune(store, RULES, LATER).removed.windows == len(due) - 2
+
+
+def test_promises_that_an_older_version_did_not_store_are_kept_before_counts_go(judged: World, url: str) -> None:
+    engine = open_engine(store_url(url))
+    with Store.from_url(url) as store:
+        past = promised(store)
+        with for_writing(engine).begin() as connection:
+            connection.execute(sa.text("UPDATE counts SET promises = NULL"))
+        prune(store, RULES, LATER)
+        assert promised(store) == past
+    engine.dispose()
+
+
+def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> None:
+    """Down: the older form of counts, and no window without; up again: the same counts."""
+    first, *_, newest = (JUDGED[0], NEWEST)
+    engine = open_engine(store_url(url))
+    with Store.from_url(url) as store:
+        before = store.load_reading("weekly", newest.start, "tickets", segment_counts=True)
+        pinned = {b.label: b.digest for b in store.baselines("tickets")}
+        keep = retention(store, RULES, LATER)
+        for window in JUDGED:
+            store.remove_details(window.schedule, window.start, keep, LATER)
+        with for_writing(engine).begin() as connection:
+            command.downgrade(schema.alembic_config(connection), "0020")
+            older = connection.execute(
+                sa.text("SELECT data FROM counts UNION ALL SELECT data FROM baselines")
+            ).scalars()
+            assert {bytes(data)[:1] for data in older} == {b"x"}
+        store.upgrade()
+        assert before is not None
+        again = store.load_reading("weekly", newest.start, "tickets", segment_counts=True)
+        assert again is not None
+        assert {label: part.digest() for label, part in again.labels.items()} == {
+            label: part.digest() for label, part in before.labels.items()
+        }
+        assert {b.label: b.digest for b in store.baselines("tickets")} == pinned
+        assert store.load_reading("weekly", first.start, "tickets") is None
+    engine.dispose()
+
+
+def notes_of(store: Store, window: Window) -> list[str]:
+    return list(collect_report(store, RULES, window, LATER).notes)
+
+
+def test_it_is_said_where_details_were_removed_and_another_run_brings_them_back(judged: World, tmp_path: Path) -> None:
+    url, first = f"sqlite:///{tmp_path}/history.sqlite", JUDGED[0]
+    archive.restore(url, judged.folder / "copy.sqlite", by="test", reason="test", now=SOON)
+    with opened(judged, url, LATER) as monitor:
+        store = monitor.store
+        before = collect_report(store, RULES, first, LATER)
+        prune(store, RULES, LATER)
+        after = collect_report(store, RULES, first, LATER)
+        gone = [
+            f"estimates of segments and further metrics of {first.name} were removed since they are old",
+            f"the counts of tickets in {first.name} were removed since they are old: no curves and no tables by score",
+        ]
+        assert list(after.notes) == [*gone, *before.notes]
+        assert after.verdicts == before.verdicts
+        assert [each.reliability for each in after.subjects] == [None] * len(before.subjects)
+        plan = plan_of(RULES, RULES, first, 1)
+        assert {each.reason for each in replay(store, plan).missing} == {COUNTS_REMOVED, "never_read"}
+        with pytest.raises(NothingToFit, match=rf"{first.name} were removed .*calmon backfill --from"):
+            from_windows(store, Subject("tickets", "steady"), [first])
+        run_window(monitor, first, act="never")
+        assert not {*notes_of(store, first)} & {*gone}
+        assert gone[0].replace(first.name, JUDGED[1].name) in notes_of(store, JUDGED[1])
+
+
+def test_the_command_says_what_it_would_remove_and_removes_it(
+    judged: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/history.sqlite"
+    archive.restore(url, judged.folder / "copy.sqlite", by="test", reason="test", now=SOON)
+    monkeypatch.setattr(database, "utc_now", lambda: LATER)
+    environment = judged.environment | {"CALMON_STORE_URL": url}
+
+    def calmon(*options: str) -> str:
+        done = CliRunner().invoke(database.db_app, ["prune", *options], env=environment, catch_exceptions=False)
+        assert done.exit_code == 0
+        return done.stdout
+
+    would = json.loads(calmon("--dry-run", "--json"))
+    assert (would["dry_run"], would["bytes_before"]) == (True, would["bytes_after"])
+    counts = f"{would['windows']:,} windows: {would['counts']:,} counts of labels"
+    assert f"\nwould be removed, of {counts}" in calmon("--dry-run")
+    said = calmon()
+    assert f"\nremoved, of {counts}" in said
+    assert "its file was written anew" in said
+    assert json.loads(calmon("--json"))["windows"] == 0
+
+
+def test_a_time_that_is_too_short_for_evidence_is_refused() -> None:
+    with pytest.raises(ConfigProblems, match="keep_details must be at least 16, not 8"):
+        parse_config(CONFIG + "history: {keep_details: 8}\n")
+    assert parse_config(CONFIG + "history: {keep_details: 52}\n").revision == RULES.revision
