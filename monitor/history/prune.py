@@ -37,7 +37,8 @@ from monitor.history import evaluations, notes, past_promises, tables
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
-"""The share of a SQLite file that must be free before it is written anew: less is used up by the next windows."""
+"""The share of a SQLite file that must be free before it is written anew."""
+_BYTES_OF_ROW = {"estimates": 220, "shift_tests": 250}
 
 
 PRUNED_NOTE = "history pruned"
@@ -68,6 +69,11 @@ class Removed:
     estimates: int = 0
     shift_tests: int = 0
     examples: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes it takes."""
+        return self.bytes_of_counts + sum(size * int(getattr(self, name)) for name, size in _BYTES_OF_ROW.items())
 
     def __add__(self, other: Removed) -> Removed:
         return Removed(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -123,8 +129,22 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     if start < keep.details_from:
         _shorten_former(connection, schedule, start, keep)
     until = max(start, removed_until(connection) or start)
-    notes.put(connection, Note(PRUNED_NOTE, now, {"until": until}))
+    loose = loose_bytes(connection) + found.bytes
+    notes.put(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
     return found
+
+
+def loose_bytes(connection: Connection) -> int:
+    """About how many bytes were removed since the file of the history was last written anew."""
+    note = notes.read(connection).get(PRUNED_NOTE)
+    return 0 if note is None else int(note.detail["loose"])
+
+
+def note_shrunk(connection: Connection) -> None:
+    """Nothing is loose in the file any more."""
+    note = notes.read(connection).get(PRUNED_NOTE)
+    if note is not None:
+        notes.put(connection, Note(note.key, note.at, {**note.detail, "loose": 0}))
 
 
 def removed_until(connection: Connection) -> datetime | None:
@@ -177,17 +197,16 @@ def _shorten_former(connection: Connection, schedule: Schedule, start: datetime,
             connection.execute(update(table).where(*here).values(estimates=zlib.compress(json.dumps(left).encode())))
 
 
-def shrink(file: Path, busy_s: float) -> bool:
+def shrink(file: Path, loose: int, busy_s: float) -> bool:
     """Write a SQLite file anew where much of it is free, so that it becomes smaller; whether that was done.
 
-    Raises sqlite3.Error where somebody else has it, or the disk has no room for the copy; nothing is lost then.
+    ``loose`` bytes were removed since that was done last: most are free within pages that hold other rows, where SQLite
+    does not use them again. Raises sqlite3.Error where somebody else has it, or the disk has no room for the copy;
+    nothing is lost then.
     """
+    if loose < FREE_AT_LEAST * file.stat().st_size:
+        return False
     with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:
-        (pages,), (free,) = (
-            connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "freelist_count")
-        )
-        if free < FREE_AT_LEAST * pages:
-            return False
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return True
+    return True

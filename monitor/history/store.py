@@ -364,10 +364,18 @@ class Store:
         PostgreSQL uses what is free for new rows. Raises :class:`StoreUnreachable` where somebody else has the file.
         """
         file = database_file(self._engine.url)
+        if file is None:
+            return False
+        with self._read() as connection:
+            loose = prune.loose_bytes(connection)
         try:
-            return file is not None and prune.shrink(file, BUSY_TIMEOUT_MS / 1000)
+            done = prune.shrink(file, loose, BUSY_TIMEOUT_MS / 1000)
         except sqlite3.Error as error:
             raise StoreUnreachable(f"{file} was not made smaller: {error}") from error
+        if done:
+            with self._write() as connection:
+                prune.note_shrunk(connection)
+        return done
 
     # Switches
 
