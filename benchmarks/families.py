@@ -158,9 +158,7 @@ def tests_of(verdicts: Sequence[Verdict], names: Sequence[str], rules: int) -> W
     for verdict in verdicts:
         if verdict.subject.label in names and verdict.p_value is not None:
             at = rows[verdict.rule], names.index(verdict.subject.label)
-            # as runs count it: once for each window in which the same rows are judged
-            p[at] = min(1.0, verdict.p_value * verdict.detail.get("times_judged", 1))
-            beyond[at] = bool(verdict.detail["beyond"])
+            p[at], beyond[at] = verdict.p_value, bool(verdict.detail["beyond"])
     return WeekTests(p, beyond, rules)
 
 

@@ -227,22 +227,34 @@ def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts
     return replace(found, detail=detail, checks=_comparable(look))
 
 
+def times_judged(rule: Rule, windows: int) -> int:
+    """In how many windows each row of a comparison of ``windows`` is judged: its p-value counts once for each.
+
+    Four weeks are pooled again a week later, with three of the same, for one more chance to look like a change. A
+    level needs no such care: a label that is well is well within it, but unchanged where a test errs most.
+    """
+    return windows if rule.compares and not rule.is_plain else 1
+
+
 def _seen_evidence(
     look: RuleSample, material: RuleInput, used: Sequence[Counts], seen: Measurement, parts: dict[str, Any]
 ) -> Comparison:
     rule, now, then, alone = look.rule, seen.now, seen.then, parts["groups"]
+    times = times_judged(rule, len(used))
+    repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
     return Comparison(
         material.subject, material.window,
         value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
         baseline=then.value if then is not None else None,
         change=seen.change, change_low=seen.limits[0], change_high=seen.limits[1],
-        p_value=seen.p_value, p_rate=seen.p_rate, detectable=look.detectable,
-        n=look.sample.rows, windows=1 if rule.is_plain else len(used), beyond=exceeds_threshold(rule, now, then),
+        p_value=None if seen.p_value is None else min(1.0, seen.p_value * times),
+        p_rate=seen.p_rate, detectable=look.detectable, n=look.sample.rows, windows=1 if rule.is_plain else len(used),
+        beyond=exceeds_threshold(rule, now, then),
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
         adequate=look.adequate, baseline_version=material.baseline_version,
         data_digest=material.digest(used),
         detail={
-            **material.reference,
+            **material.reference, **repeated,
             **seen.detail, "confidence": look.evaluation.confidence, "rows_needed": look.minimum,
             "seen_at_most": look.largest_allowed, **_behind(look.sample, rule.measure),
             "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),

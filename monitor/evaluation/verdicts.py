@@ -34,48 +34,32 @@ def decide(
 
     ``family`` must hold every subject the rule applies to, whatever the command line filters:
     p-values are adjusted over it (Benjamini & Hochberg 1995) and by ``decision_rules``, the number
-    of `metric:` rules of the schedule; of a change in pooled windows by their number first. All shift tests of the
-    source in the window, whose p-values are ``tests``, are one family of their own. ``acts_from`` gives the score from
-    which a label acts alone: blocking below it stops nothing, and is not critical.
+    of `metric:` rules of the schedule. All shift tests of the source in the window, whose p-values are ``tests``, are
+    one family of their own. ``acts_from`` gives the score from which a label acts alone: blocking below it stops
+    nothing, and is not critical.
     """
     tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None and not rule.is_plain]
     rules = 1 if rule.test is not None else decision_rules
-    own = [_paid(rule, family[i]) for i in tested]
+    own = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
     values = [*tests, *(p for p in own if p not in tests)] if rule.test is not None else own
     by_p = dict(zip(values, adjust(values, rules), strict=True)) if values else {}
     adjusted = {place: by_p[p] for place, p in zip(tested, own, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
     return [
-        replace(verdict, detail={**verdict.detail, **shared, **_grounds(rule, c, values)})
+        replace(verdict, detail={**verdict.detail, **shared, **_grounds(c, values)})
         for i, c in enumerate(family)
         for verdict in [_blocking(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
     ]
 
 
-def times_judged(rule: Rule, evidence: Comparison) -> int:
-    """In how many windows each of these rows is judged: for the p-value of a change, which is multiplied by it.
-
-    Four weeks are pooled again a week later, with three of the same, for one more chance to look like a change. A
-    level needs no such care: a label that is well is well within it, but unchanged where a test errs most.
-    """
-    return evidence.windows if rule.test is None and rule.compares else 1
-
-
-def _paid(rule: Rule, evidence: Comparison) -> float:
-    """The p-value times how often the same rows are judged; of segments each was multiplied by its own number."""
-    times = times_judged(rule, evidence) if rule.scope != "segments" else 1
-    return min(1.0, (evidence.p_value or 0.0) * times)
-
-
-def _grounds(rule: Rule, evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
+def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
     """What the outcome depends on, stored so that a verdict can be explained when the rules have changed."""
     if evidence.problem is not None:
         return {}
-    rank = None if evidence.p_value is None or not values else sum(p <= _paid(rule, evidence) for p in values)
+    p_value = evidence.p_value
+    rank = None if p_value is None or not values else sum(p <= p_value for p in values)
     flags = {"beyond": evidence.beyond, "streak": evidence.streak, "adequate": evidence.adequate}
-    times = times_judged(rule, evidence)
-    repeated = {"times_judged": times} if times > 1 and not rule.is_plain and rule.scope != "segments" else {}
-    return {**flags, **repeated, "p_rate": evidence.p_rate, "rank": rank}
+    return {**flags, "p_rate": evidence.p_rate, "rank": rank}
 
 
 @dataclass(frozen=True, slots=True)

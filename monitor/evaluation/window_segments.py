@@ -23,7 +23,6 @@ from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence
 from monitor.evaluation.row_comparisons import WholeSource, special
 from monitor.evaluation.rule_metrics import rows_needed, rows_of
-from monitor.evaluation.verdicts import times_judged
 from monitor.inference.memory import kept_with
 from monitor.inference.multiplicity import named_within, simes
 
@@ -118,13 +117,10 @@ def _compared(
 
 
 def _chances(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
-    """The p-value of each segment with enough rows; 1 of one that is not beyond the threshold in every window.
-
-    Of a change in pooled windows it is multiplied by how often these rows are judged.
-    """
+    """The p-value of each segment with enough rows; 1 of one that is not beyond the threshold in every window."""
     needed = rows_needed(rule, evaluation)
     return {
-        segment: min(1.0, part.p_value * times_judged(rule, part)) if part.beyond and part.streak else 1.0
+        segment: part.p_value if part.beyond and part.streak else 1.0
         for segment, part in parts.items()
         if part.problem is None and part.p_value is not None and part.n >= needed
     }

@@ -383,8 +383,10 @@ def _chance(known: VerdictContext) -> Step | None:
     else:
         if_so = f"if the truth were just {number(verdict.threshold)}"
     seen = "as little or less" if is_floor(verdict) else "as much or more"
-    text = f"Chance: {if_so}, {seen} would be seen with probability {equals('p', verdict.p_value)}."
-    return Step("p_value", text, {"p_value": verdict.p_value})
+    text = f"Chance: {if_so}, {seen} would be seen with probability {equals('p', verdict.p_value)}"
+    times = verdict.detail.get("times_judged")
+    text += "." if times is None else f", counted for each of the {times} windows that judge these rows."
+    return Step("p_value", text, {"p_value": verdict.p_value} | ({} if times is None else {"times_judged": times}))
 
 
 def _evidence(known: VerdictContext) -> Step | None:
@@ -472,10 +474,6 @@ def _family(known: VerdictContext) -> Step | None:
         text = f"Among all labels and rules of the schedule: adjusted {equals('p', verdict.p_adjusted)}."
         return Step("family", text, numbers)
     place = "the only one tested" if size == 1 else f"number {rank} of the {size} tested, smallest first,"
-    judged = detail.get("times_judged")
-    if judged is not None:
-        numbers["times_judged"] = judged
-        place = f"counted {judged} times, since each row is judged in as many windows; it is {place}"
     step = verdict.p_adjusted / rules
     paid = f"Benjamini-Hochberg makes it {chance(step)}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg adjusts it"
     times = f"times {rules} metric rules of the schedule" if rules > 1 else "and no other rule counts with it"

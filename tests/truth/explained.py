@@ -165,8 +165,12 @@ def _change(reader: Reader, text: str, row: Row, change: str, low: Any, high: An
     _limit(reader, text, row, limit)
 
 
-@EXPLAINED.add(rf"Chance: if .+?, as (?:much|little) or (?:more|less) would be seen with probability {_P}\.")
-def _chance(reader: Reader, text: str, row: Row, p: str) -> None:
+@EXPLAINED.add(
+    rf"Chance: if .+?, as (?:much|little) or (?:more|less) would be seen with probability {_P}"
+    rf"(?:, counted for each of the (?P<times>\d+) windows that judge these rows)?\."
+)
+def _chance(reader: Reader, text: str, row: Row, p: str, times: str | None) -> None:
+    reader.equal("times judged", text, int(times) if times else None, row["detail"].get("times_judged"))
     fallen = re.search(rf"if it had fallen by just ({N}), as much", text)
     reader.equal("accepted fall", text, fallen is not None, "accepted" in row["detail"])
     if fallen:
@@ -186,8 +190,6 @@ def _probability(reader: Reader, text: str, p: str, true: float | None) -> None:
 )
 def _family(reader: Reader, text: str, row: Row, p: Any, other: Any) -> None:
     _probability(reader, text, p or other, row["p_adjusted"])
-    times = re.search(r"p is counted (\d+) times", text)
-    reader.equal("times judged", text, int(times[1]) if times else None, row["detail"].get("times_judged"))
     place = re.search(r"number (\d+) of the (\d+) tested", text)
     if place:
         said = (int(place[1]), int(place[2]))

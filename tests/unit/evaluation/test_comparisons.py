@@ -178,6 +178,26 @@ def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() ->
     assert enough.windows == 1
 
 
+def test_the_p_value_of_a_change_counts_once_for_each_window_that_judges_the_rows() -> None:
+    base, weeks = pinned(rows(20_000)), [rows(700, over=0.03, seed=seed) for seed in range(4)]
+    found = compare(RISE, material(*weeks, baseline=base), EVALUATION)
+    at_once = compare(RISE, material(pooled(weeks[: found.windows]), baseline=base), EVALUATION)
+    assert (found.detail["times_judged"], "times_judged" in at_once.detail) == (found.windows, False)
+    assert found.windows > 1
+    assert found.p_value == pytest.approx(min(1.0, found.windows * (at_once.p_value or 0.0)), rel=1e-6)
+    assert 0.0 < (at_once.p_value or 0.0) < 0.2
+
+
+def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled() -> None:
+    level = RISE.model_copy(update={"condition": "above", "threshold": 0.1})
+    weeks = [rows(150, over=0.1, seed=seed) for seed in range(4)]
+    found = compare(level, material(*weeks), EVALUATION)
+    at_once = compare(level, material(pooled(weeks[: found.windows])), EVALUATION)
+    assert found.windows > 1
+    assert "times_judged" not in found.detail
+    assert found.p_value == pytest.approx(at_once.p_value, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("newest", "beyond", "too_few"),
     [(rows(700, seed=9), False, False), (rows(700, over=0.3, seed=9), True, False), (rows(200, seed=9), False, True)],

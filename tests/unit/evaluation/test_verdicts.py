@@ -101,21 +101,6 @@ def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rul
     assert (twelve[0].outcome, twelve[0].reason) == ("unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY)
 
 
-def test_the_p_value_of_a_change_counts_once_for_each_window_in_which_its_rows_are_judged() -> None:
-    family = [evidence("a", p_value=0.0004, windows=4), evidence("b", p_value=0.001), evidence("c", p_value=0.5)]
-    pooled, alone, _ = decide(RISE, family, rate=RATE, decision_rules=2, revision="r")
-    # .0016 and .001 by hand: the second is the smallest of three, the first the next
-    assert (pooled.p_value, pooled.p_adjusted) == (0.0004, pytest.approx(0.0016 * 3 / 2 * 2))
-    assert (pooled.detail["times_judged"], pooled.detail["rank"]) == (4, 2)
-    assert (alone.p_adjusted, alone.detail["rank"]) == (pytest.approx(0.0016 * 3 / 2 * 2), 1)
-    assert "times_judged" not in alone.detail
-
-
-def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled() -> None:
-    (verdict,) = decide(ABOVE, [evidence(p_value=0.002, windows=4)], rate=RATE, decision_rules=2, revision="r")
-    assert (verdict.p_adjusted, verdict.outcome) == (0.004, "breach")
-
-
 def test_shift_tests_are_families_of_their_own() -> None:
     family = [evidence("a", p_value=0.004), evidence("b", p_value=0.5)]
     assert decide(KS, family, rate=RATE, decision_rules=50, revision="r")[0].p_adjusted == pytest.approx(0.008)

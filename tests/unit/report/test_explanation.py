@@ -177,7 +177,7 @@ KNOWN: dict[str, VerdictContext] = {
     "increased--of_older_weeks": known(
         RISE,
         risen(windows=4, n=2104, detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, newest_alone={
-            "n": 613, "value": 0.004, "beyond": False, "too_few": False})),
+            "n": 613, "value": 0.004, "beyond": False, "too_few": False}, times_judged=4)),
         alone=of_window(0.023, 0.0, 0.06, 613),
     ),
     "decreased": known(
@@ -367,7 +367,7 @@ def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers
     verdict = KNOWN["increased"].verdict
     checks = [[name, name != "sure" and passed, numbers] for name, passed, numbers in verdict.detail["checks"]]
     text = text_of(VerdictContext(replace(verdict, detail={**verdict.detail, "checks": checks}), REVISION))
-    assert "Is it confirmed? No: the adjusted p-value 0.0012 is not below 0.01." in text
+    assert "Is it confirmed? No: the adjusted p-value 0.0006 is not below 0.01." in text
 
 
 EXCESS = Rule(id="excess", metric="excess_errors", condition="above", threshold=20)
