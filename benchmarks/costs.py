@@ -138,7 +138,11 @@ def write(path: Path, size: Size) -> None:
     """A warehouse with two weeks of every label."""
     rng = np.random.default_rng(SEED)
     rows = pd.concat(
-        [_rows(label, week(name, config().zone), size, rng) for label in LABELS[: size.labels] for name in WEEKS]
+        [
+            made(label, week(name, config().zone), size.run_rows, rng)
+            for label in LABELS[: size.labels]
+            for name in WEEKS
+        ]
     )
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
@@ -146,12 +150,13 @@ def write(path: Path, size: Size) -> None:
         connection.execute(f"CREATE TABLE {SOURCE} AS SELECT * REPLACE (item::VARCHAR AS item) FROM made")
 
 
-def _rows(label: Population, window: Window, size: Size, rng: np.random.Generator) -> pd.DataFrame:
-    cell, outcome = label.rows(rng, size.run_rows)
-    item = np.arange(size.run_rows)
+def made(label: Population, window: Window, rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """So many rows of a label in a window, spread evenly over it."""
+    cell, outcome = label.rows(rng, rows)
+    item = np.arange(rows)
     return pd.DataFrame({
         "item": item, "label": label.name, "score": cell / 10_000, "actual": outcome.astype(np.int8),
-        "resolved_at": window.start + pd.to_timedelta(item * (604_799 / size.run_rows), unit="s"),
+        "resolved_at": window.start + pd.to_timedelta(item * (604_799 / rows), unit="s"),
         "model_version": "v1", "channel": np.array(CHANNELS)[item % len(CHANNELS)],
     })  # fmt: skip
 

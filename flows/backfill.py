@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from uuid import UUID
 
-from prefect import flow, get_run_logger
+from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
 
 from flows.hooks import report_run_failed
-from flows.stages import NothingEvaluated, evaluate_window, opened, requested, scheduled_window
+from flows.stages import NothingEvaluated, opened, past_windows, requested, scheduled_window
 from monitor.core.records import Schedule
+from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import span
+from monitor.operations.workers import Awaited, Workers, WorkersFailed, processes, work
+
+
+@task(name="work for a backfill", task_run_name="read or judge", cache_policy=NO_CACHE)
+def on_dask_worker(payload: bytes) -> bytes:
+    """In a worker of a Dask cluster: read or judge a window."""
+    with secrets_hidden():  # as a decorator it could not be sent to the worker
+        return work(payload)
+
+
+@contextmanager
+def dask_tasks(address: str) -> Iterator[Workers]:
+    """The workers of the Dask scheduler at this address, which do their work as tasks of this flow run.
+
+    Raises WorkersFailed where prefect-dask is not installed, and where the cluster has no worker.
+    """
+    try:
+        from prefect_dask import DaskTaskRunner  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise WorkersFailed("Dask is not installed; pip install 'calibration-monitor[dask]'") from error
+    with DaskTaskRunner(address=address) as runner:
+        count = len(runner.client.nthreads())
+        if not count:
+            raise WorkersFailed(f"the Dask scheduler at {address} has no worker; start some with `dask worker`")
+
+        def hand_over(payload: bytes) -> Awaited[bytes]:
+            found: Awaited[bytes] = runner.submit(on_dask_worker, {"payload": payload})
+            return found
+
+        yield Workers(count, hand_over)
+
+
+def others(workers: int | None, dask: str | None) -> AbstractContextManager[Workers | None]:
+    """The processes that a flow run works in: those of a Dask cluster, so many of this machine, or its own alone."""
+    if dask is not None:
+        return dask_tasks(dask)
+    return nullcontext() if workers is None else processes(workers)
 
 
 @flow(
@@ -20,26 +61,30 @@ from monitor.core.windows import span
     on_crashed=[report_run_failed],
     description="Evaluate many past windows, oldest first; never switches or sends.",
 )
-def backfill(first: str, last: str, schedule: Schedule = "weekly", sources: list[str] | None = None) -> dict[str, int]:
+def backfill(
+    first: str, last: str, schedule: Schedule = "weekly", sources: list[str] | None = None,
+    workers: int | None = None, dask: str | None = None,
+) -> dict[str, int]:  # fmt: skip
     """Evaluate the windows from ``first`` to ``last``; returns window name -> breaches found.
 
+    ``workers`` processes of this machine, or those of the Dask scheduler at the address ``dask``, read and judge.
     A window of which no source could be read does not stop the others, but fails the flow at its end.
     """
     logger = get_run_logger()
     found: dict[str, int] = {}
     unread: list[str] = []
-    with opened() as monitor:
+    with opened() as monitor, others(workers, dask) as helpers:
         names = requested(monitor, sources)
         ends = (scheduled_window(monitor, schedule, first), scheduled_window(monitor, schedule, last))
         windows = span(*ends, monitor.config.zone)
         bar = create_progress_artifact(progress=0.0, key="calmon-backfill", description=f"{first} to {last}")
-        for done, window in enumerate(windows, start=1):
-            result = evaluate_window(monitor, window, names, "never")
-            unread += [window.name] if all(part.problem for part in result.evaluated) else []
-            found[window.name] = sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
-            logger.info("%s: %d breaches", window.name, found[window.name])
-            if isinstance(bar, UUID):
-                update_progress_artifact(artifact_id=bar, progress=100.0 * done / len(windows))
+        with closing(past_windows(monitor, windows, names, helpers)) as past:
+            for done, (window, result) in enumerate(zip(windows, past, strict=True), start=1):
+                unread += [window.name] if all(part.problem for part in result.evaluated) else []
+                found[window.name] = sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
+                logger.info("%s: %d breaches", window.name, found[window.name])
+                if isinstance(bar, UUID):
+                    update_progress_artifact(artifact_id=bar, progress=100.0 * done / len(windows))
     if unread:
         raise NothingEvaluated(f"no source could be read for {', '.join(unread)}")
     return found

@@ -8,8 +8,9 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from prefect import Task, get_run_logger, task
@@ -23,6 +24,7 @@ from flows.artifacts import show
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.watchdog import is_reported
+from monitor.backfill import evaluate_past
 from monitor.config.load import load_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import ActMode, Monitor, utc_now
@@ -31,6 +33,7 @@ from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import WindowError, last_ready, named
 from monitor.history.errors import HistoryLost, StoreUnreachable
 from monitor.operations.open import open_monitor, open_store
+from monitor.operations.workers import Workers
 from monitor.run import RunResult, Stage, StageName, perform, stages
 from monitor.warehouse.reader import WarehouseFailed
 
@@ -106,14 +109,23 @@ def evaluate_window(
 ) -> RunResult:
     """One window through the tasks; ``publishes``: its report, artifacts and events as well."""
 
-    def do(stage: Stage) -> Any:
-        return TASKS[stage.name](window, stage) if stage.name in TASKS else stage.work()
-
     due = stages(
         monitor, window, sources, mode, progress=lambda text: get_run_logger().debug(text), try_again=tries_left,
         publish=(lambda result: show(monitor, window, result)) if publishes else None,
     )  # fmt: skip
-    return perform(due, do)
+    return perform(due, partial(do_in, window))
+
+
+def do_in(window: Window, stage: Stage) -> Any:
+    """A stage of the run of a window, as its task where it is one."""
+    return TASKS[stage.name](window, stage) if stage.name in TASKS else stage.work()
+
+
+def past_windows(
+    monitor: Monitor, windows: Sequence[Window], sources: Sequence[str], workers: Workers | None
+) -> Generator[RunResult, None, None]:
+    """Past windows through the tasks, oldest first; ``workers`` read and judge."""
+    return evaluate_past(monitor, windows, sources, workers, do_in, tries_left)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from monitor.alerting.health import watchdog
 from monitor.alerting.health.heartbeat import beat
@@ -69,6 +69,18 @@ class RunResult:
 
 Stages = Generator[Stage, Any, RunResult]
 """The stages of one run; each is sent the result of the one before."""
+Do = Callable[[Stage], Any]
+"""Does a stage, and gives its result."""
+
+
+class Elsewhere(Protocol):
+    """Other processes that read and judge in the place of this one."""
+
+    def read(self, window: Window) -> Any:
+        """Have the counts of a window in the history, as the stage that reads has; gives what is to be judged."""
+
+    def judge(self, window: Window, read: Any) -> Callable[[], tuple[Evaluated, ...]]:
+        """Have it judged: the judging begins now, and what is returned waits for its results."""
 
 
 def run_window(
@@ -88,19 +100,33 @@ def run_window(
     return perform(stages(monitor, window, names, act, dry_run=dry_run, progress=progress))
 
 
-def perform(due: Stages, do: Callable[[Stage], Any] = lambda stage: stage.work()) -> RunResult:
+def at_once(stage: Stage) -> Any:
+    """Do a stage here and now."""
+    return stage.work()
+
+
+def perform(due: Stages, do: Do = at_once) -> RunResult:
     """Do the stages one after the other, each by ``do``; an error of one of them ends the run."""
-    found: Any = None
+    return perform_rest(due, due.send(None), do)
+
+
+def perform_rest(due: Stages, stage: Stage, do: Do = at_once) -> RunResult:
+    """The same from a stage on that is due."""
     while True:
+        found = performed(due, stage, do)
         try:
             stage = due.send(found)
         except StopIteration as end:
             return cast("RunResult", end.value)
-        try:
-            found = do(stage)
-        except BaseException as error:
-            due.throw(error)  # which notes it, and raises it again
-            raise
+
+
+def performed(due: Stages, stage: Stage, do: Do) -> Any:
+    """The result of one stage; where it fails, the run notes the error, which goes on as it was."""
+    try:
+        return do(stage)
+    except BaseException as error:
+        due.throw(error)  # which notes it, and raises it again
+        raise
 
 
 def stages(
@@ -113,25 +139,26 @@ def stages(
     progress: Progress = _quiet,
     publish: Callable[[RunResult], object] | None = None,
     try_again: Callable[[], bool] = lambda: False,
+    elsewhere: Elsewhere | None = None,
 ) -> Stages:
     """The stages of evaluating the sources ``names`` in one window; returns the result of the run.
 
+    ``elsewhere`` reads and judges in the place of this process, which is only for a run that never acts.
     ``publish`` shows the result, and has a stage of its own. While ``try_again`` is true, a warehouse that does not
     answer raises WarehouseFailed from the stage that reads; else it becomes a verdict.
     """
     acts = mode != "never" and not dry_run
     run: str = yield Stage(StageName.BEGIN, lambda: begin(monitor, window, names, mode, dry_run=dry_run))
     with nullcontext() if dry_run else failure_noted(monitor, window, beats=acts):
-        data: list[collect.Collected] = yield Stage(
+        data = yield Stage(
             StageName.READ,
-            lambda: collect.collect(
+            lambda: elsewhere.read(window) if elsewhere else collect.collect(
                 monitor, window, names, store=not dry_run, reread=mode != "never", try_again=try_again(),
                 progress=progress,
             ),
         )  # fmt: skip
-        evaluated: tuple[Evaluated, ...] = yield Stage(
-            StageName.JUDGE, lambda: judge(monitor, data, progress, keep=acts)
-        )
+        judged = elsewhere.judge(window, data) if elsewhere else lambda: judge(monitor, data, progress, keep=acts)
+        evaluated: tuple[Evaluated, ...] = yield Stage(StageName.JUDGE, judged)
         actions: Sequence[Action]
         if dry_run:
             actions = acting.refused(evaluated, "not done: dry run")
@@ -199,7 +226,8 @@ def judge(
 
 
 def _judged(monitor: Monitor, source: collect.Collected, keep: bool) -> Evaluated:
-    shifts = collect.feature_shifts(monitor, source, keep=keep)
+    page = collect.report_path(monitor, source.data.current.window, source.data.name) if keep else None
+    shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, page)
     found = evaluate(source.data, monitor.config, shifts)
     return with_causes(monitor, source, found) if keep else found
 

@@ -50,6 +50,8 @@ def replay(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     json_output: cli.JsonFlag = False,
+    workers: cli.WorkersOption = None,
+    dask: cli.DaskOption = None,
 ) -> None:
     """Which incidents a rules file would have opened, beside the present one. Changes and sends nothing.
 
@@ -66,8 +68,8 @@ def replay(
         except ReplayRefused as error:
             raise cli.UsageError(str(error)) from error
         history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
-        with history as store, bar(plan.total, "replay") as advance:
-            found = replaying.replay(store, plan, advance)
+        with history as store, cli.workers(workers, dask) as others, bar(plan.total, "replay") as advance:
+            found = replaying.replay(store, plan, advance, others)
         known = sorted({subject.label for subject in found.subjects if subject.label is not None})
         if label is not None and label not in known:
             judged = ", ".join(known) or "none"

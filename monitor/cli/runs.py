@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from monitor.alerting.health import outage
+from monitor.backfill import evaluate_past
 from monitor.cli import common as cli
 from monitor.config.model import Config
 from monitor.context import ActMode
@@ -118,14 +119,22 @@ def bar(total: int, text: str) -> Iterator[Callable[[str], None]]:
         yield advance
 
 
-@cli.app.command(epilog="Example:  calmon backfill --from 2026-W30 --to 2026-W46")
+@cli.app.command(
+    epilog="Examples:  calmon backfill --from 2026-W30 --to 2026-W46  ·  "
+    "calmon backfill --from 2026-W30 --to 2026-W46 --workers 4"
+)
 def backfill(
     first: Annotated[str, typer.Option("--from", help="The first window: 2026-W30, or 2026-07-20 with --daily.")],
     last: Annotated[str, typer.Option("--to", help="The last window, included.")],
     source: cli.SourceOption = None,
     daily_windows: Annotated[bool, typer.Option("--daily", help="Days instead of weeks.")] = False,
+    workers: cli.WorkersOption = None,
+    dask: cli.DaskOption = None,
 ) -> None:
-    """Evaluate many past windows, oldest first. Never switches anything and never sends."""
+    """Evaluate many past windows, oldest first. Never switches anything and never sends.
+
+    With other processes the history is the same to the byte: docs/workers.md.
+    """
     schedule: Schedule = "daily" if daily_windows else "weekly"
     with cli.plain_errors():
         config = cli.configuration()
@@ -135,9 +144,14 @@ def backfill(
     breaches, left = 0, list(span)
     unread: dict[str, str] = {}
     try:
-        with cli.monitor() as opened, bar(len(span), "backfill") as advance:
-            for window in span:
-                result = run_window(opened, window, sources=names, act="never")
+        with (
+            cli.plain_errors(),
+            cli.workers(workers, dask) as others,
+            cli.monitor() as opened,
+            bar(len(span), "backfill") as advance,
+            closing(evaluate_past(opened, span, names or list(opened.config.sources), others)) as past,
+        ):
+            for window, result in zip(span, past, strict=True):
                 breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
                 if all(part.problem for part in result.evaluated):
                     unread[window.name] = next((part.error for part in result.evaluated), "")

@@ -55,7 +55,11 @@ class StoredReading:
     promises: Mapping[str | None, Promises] = field(default_factory=dict)
 
 
-def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, list[Row], list[Row]]:
+Prepared = tuple[Row, list[Row], list[Row]]
+"""The rows of one reading, of its counts and of its bad rows."""
+
+
+def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
     """The rows of one reading, its counts and its bad rows; compressing is done before any lock is held."""
     at = {"schedule": window.schedule, "window_start": window.start, "source": reading.source}
     row = {

@@ -318,7 +318,10 @@ class Store:
 
     def save_reading(self, window: Window, reading: StoredReading, now: datetime) -> None:
         """Replace what was read of one source in one window."""
-        rows = readings.prepare(window, reading, now)
+        self.save_prepared(readings.prepare(window, reading, now))
+
+    def save_prepared(self, rows: readings.Prepared) -> None:
+        """The same of rows that were prepared already."""
         with self._write() as connection:
             readings.save(connection, *rows)
 

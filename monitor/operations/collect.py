@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from monitor.config.model import Config
@@ -30,7 +31,7 @@ from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.readings import StoredReading
 from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
-from monitor.warehouse.reader import Reading, RelationError, WarehouseFailed, WarehouseTimeout
+from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 
 REFERENCE_SAMPLES = 4
 """The baseline's time is longer, and its sample is so many times as large: then less of what is seen is its noise."""
@@ -48,6 +49,20 @@ class Collected:
     reading: Reading | None
     timed_out: bool = False
     restated: tuple[Collected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowRead:
+    """What the warehouse says of one source in one window; ``truths``: how far those of its windows are known."""
+
+    reading: Reading
+    truths: ByWindow
+
+
+def read_window(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> WindowRead:
+    """All that the warehouse is asked about a window that is judged. Raises as ``Warehouse.read`` does."""
+    truths = known_truths(config, warehouse, window, name, now)
+    return WindowRead(warehouse.read(name, config.sources[name], window, now=now), truths)
 
 
 def collect(
@@ -69,24 +84,32 @@ def collect(
     found = []
     for name in names:
         progress(f"reading {name}")
-        found.append(_collect_one(monitor, window, name, store=store, reread=reread))
+        found.append(collect_one(monitor, window, name, store=store, reread=reread))
     failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED and not c.timed_out]
     if failed and try_again:
         raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
     return found
 
 
-def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, reread: bool) -> Collected:
+def collect_one(
+    monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool
+) -> Collected:
+    """One source for one window; ``done`` is what was read of it already, which is not read again."""
     baselines = monitor.store.latest_baselines(name)
     switched = _followed(monitor, name)
     restated: list[Collected] = []
     try:
-        known = known_truths(monitor, window, name)
+        known = (
+            known_truths(monitor.config, monitor.warehouse, window, name, monitor.clock())
+            if done is None
+            else done.truths
+        )
         if store and reread:
             restated = _restated(monitor, window, name, baselines, known)
-        reading, current = read(monitor, window, name, baselines, store=store, whole=True)
+        reading = None if done is None else done.reading
+        reading, current = read(monitor, window, name, baselines, store=store, whole=True, reading=reading)
         read_again = any(each.data.current.window.end == window.start for each in restated)
-        earlier = _earlier(monitor, window, name, baselines, store=store, reread=reread and not read_again)
+        before = earlier(monitor, window, name, baselines, store=store, reread=reread and not read_again)
     except (RelationError, WarehouseFailed) as error:
         problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
         if store:
@@ -97,7 +120,7 @@ def _collect_one(monitor: Monitor, window: Window, name: str, *, store: bool, re
         )
         return Collected(data, None, timed_out=isinstance(error, WarehouseTimeout))
     data = SourceData(
-        name, replace(current, maturity=known.get(window, {})), tuple(earlier), reading.segments, baselines,
+        name, replace(current, maturity=known.get(window, {})), tuple(before), reading.segments, baselines,
         reading.quality, reading.rows, switched=switched, past=_past(monitor, window, name),
         baseline_segments=segments_of_baselines(monitor, window, baselines),
     )  # fmt: skip
@@ -119,9 +142,9 @@ def _again(
     reading: Reading,
 ) -> SourceData:  # fmt: skip
     """What is known of a window that was read again, as a run of that window would find it now."""
-    earlier = _earlier(monitor, past, name, baselines, store=True, reread=False)
+    before = earlier(monitor, past, name, baselines, store=True, reread=False)
     return SourceData(
-        name, replace(counts, maturity=known[past]), tuple(earlier), reading.segments, baselines, reading.quality,
+        name, replace(counts, maturity=known[past]), tuple(before), reading.segments, baselines, reading.quality,
         reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
         baseline_segments=segments_of_baselines(monitor, past, baselines),
     )  # fmt: skip
@@ -154,18 +177,26 @@ def _followed(monitor: Monitor, name: str) -> frozenset[str]:
 
 
 def read(
-    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False
-) -> tuple[Reading, WindowCounts]:
+    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
+    reading: Reading | None = None,
+) -> tuple[Reading, WindowCounts]:  # fmt: skip
     """One window of one source from the warehouse, kept in the history, with what of it can be judged.
 
-    Ranks and ``whole`` rows, which are kept nowhere, are asked for only where their metrics are computed.
+    Ranks and ``whole`` rows, which are kept nowhere, are asked for only where their metrics are computed; nothing is
+    where there is a ``reading`` already.
     """
-    reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
-    kept = stored(monitor, reading)
-    kept = replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
+    if reading is None:
+        reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
+    kept = kept_of(monitor, reading, baselines)
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
     return reading, replace(with_whole(reading), rejected=kept.rejected)
+
+
+def kept_of(monitor: Monitor, reading: Reading, baselines: Baselines) -> StoredReading:
+    """What the history keeps of a reading, with what is concluded from the rows that were rejected."""
+    kept = stored(monitor, reading)
+    return replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
 
 
 def again(monitor: Monitor, window: Window, name: str, baselines: Baselines) -> WindowCounts:
@@ -232,12 +263,20 @@ def _still_holds(monitor: Monitor, kept: StoredReading) -> bool:
     return kept.state == "ok" and kept.digest == _digest(monitor, kept.source, kept.labels)
 
 
-def _earlier(
+def poolable(config: Config, window: Window) -> list[Window]:
+    """The windows before that may be pooled or compared with a window, newest first."""
+    return list(windows.before(window, windows_needed(config, window) - 1, config.zone))
+
+
+def earlier(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool
 ) -> list[WindowCounts]:
-    """The windows before, newest first: the last one read once more, since truths come late."""
+    """The windows before, newest first, as the history has them, else as the warehouse does.
+
+    With ``reread`` the last one is read once more, since truths come late. Raises as ``Warehouse.read`` does.
+    """
     found = []
-    before = windows.before(window, windows_needed(monitor.config, window) - 1, monitor.config.zone)
+    before = poolable(monitor.config, window)
     if monitor.config.sources[name].kind == "regression":
         before = before[:1] if reread else []  # its rows are kept nowhere, so nothing could be pooled
     asked = monitor.config.counts_segments(window.schedule) and bool(monitor.config.sources[name].segments)
@@ -256,9 +295,11 @@ def _earlier(
     return found
 
 
-def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[ShiftResult, ...]:
-    """Drift of the configured feature columns against the baseline's time, weekly only."""
-    config = monitor.config.sources[source.data.name]
+def feature_shifts(
+    configured: Config, warehouse: Warehouse, source: Collected, page: Path | None = None
+) -> tuple[ShiftResult, ...]:
+    """Drift of the configured feature columns against the baseline's time, weekly only; its report goes to ``page``."""
+    config = configured.sources[source.data.name]
     whole = source.data.baselines.get(None)
     window = source.data.current.window
     if not config.features or whole is None or source.reading is None or window.schedule != "weekly":
@@ -269,7 +310,7 @@ def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[
     reference = Window(whole.start, whole.end, f"{whole.first_window}..{whole.last_window}", "weekly")
     try:
         now, then = (
-            monitor.warehouse.feature_sample(
+            warehouse.feature_sample(
                 source.data.name, config, span, limit=size * config.sample_size, at_least=_most_rows(labels)
             )
             for span, labels, size in ((window, source.data.current.labels, 1), (reference, pinned, REFERENCE_SAMPLES))
@@ -278,8 +319,7 @@ def feature_shifts(monitor: Monitor, source: Collected, *, keep: bool) -> tuple[
         # the counts have been read: labels are judged all the same, and the report says what is missing
         return (ShiftResult(Subject(source.data.name, None), window, "features", "*", None, None, 0, 0,
                             {"reason": str(error)}),)  # fmt: skip
-    path = report_path(monitor, window, source.data.name) if keep else None
-    return tuple(feature_drift(source.data.name, window, now, then, html=path))
+    return tuple(feature_drift(source.data.name, window, now, then, html=page))
 
 
 def _most_rows(labels: ByLabel) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
+from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.maturity import Maturity
 from monitor.core.records import Reason, Schedule, Subject, Window
 from monitor.history.restatements import Key
 from monitor.inference.delays import delay_curve, maturity_of
+from monitor.warehouse.reader import Warehouse
 
 WATCHED: Mapping[Schedule, int] = {"weekly": 26, "daily": 56}
 """Windows before of which delays are asked for: the curve is made of them."""
@@ -19,18 +22,18 @@ RESTATED: Mapping[Schedule, int] = {"weekly": 13, "daily": 28}
 ByWindow = Mapping[Window, Mapping[str | None, Maturity]]
 
 
-def known_truths(monitor: Monitor, window: Window, name: str) -> ByWindow:
-    """How far the truths of a window, and of those before that may be judged again, are known now, by label.
+def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> ByWindow:
+    """How far the truths of a window, and of those before that may be judged again, are known ``now``, by label.
 
     Nothing for a source whose windows hold what was resolved in them. Raises as ``Warehouse.read`` does.
     """
-    source, now = monitor.config.sources[name], monitor.clock()
+    source = config.sources[name]
     if not source.matures:
         return {}
-    span = (*reversed(windows.before(window, WATCHED[window.schedule], monitor.config.zone)), window)
+    span = (*reversed(windows.before(window, WATCHED[window.schedule], config.zone)), window)
     found: dict[Window, dict[str | None, Maturity]] = {each: {} for each in span[-1 - RESTATED[window.schedule] :]}
-    confidence = monitor.config.evaluation.confidence
-    for label, delays in monitor.warehouse.delays(name, source, span, now=now).items():
+    confidence = config.evaluation.confidence
+    for label, delays in warehouse.delays(name, source, span, now=now).items():
         curve = delay_curve(delays, now)
         for own in delays[-len(found) :]:
             if own.items:

@@ -43,10 +43,19 @@ def open_monitor(
 
 def open_warehouse(settings: Settings, config: Config) -> Warehouse:
     """The warehouse of these settings, which may read the files that the sources name; nothing is reached yet."""
+    return warehouse_of(settings, relations_of(config))
+
+
+def relations_of(config: Config) -> frozenset[str]:
+    """What the sources read, and so all files that the warehouse may read."""
+    return frozenset(each for source in config.sources.values() for each in source.relations)
+
+
+def warehouse_of(settings: Settings, relations: frozenset[str]) -> Warehouse:
+    """The same, where the relations are known already."""
     from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - brings NumPy, which a stop never needs
 
     url = settings.warehouse_url.get_secret_value()
-    relations = [relation for source in config.sources.values() for relation in source.relations]
     return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
 
 

@@ -35,6 +35,10 @@ class RelationError(Exception):
         super().__init__(without_secrets("\n".join(str(problem) for problem in problems)))
         self.problems = tuple(problems)
 
+    def __reduce__(self) -> tuple[type[RelationError], tuple[list[RelationProblem]]]:
+        """How it comes back from a worker process: from its problems, not from its text."""
+        return type(self), (list(self.problems),)
+
 
 class WrongWarehouseAddress(Exception):
     """The address is not one of a warehouse that can be read: a mistake in the settings."""

@@ -14,7 +14,7 @@ from monitor.cli import app, common, main
 from monitor.cli.common import Commands
 from monitor.config.settings import load_settings
 from monitor.history.store import Store
-from monitor.run import run_window
+from monitor.run import stages
 from monitor.warehouse.reader import Warehouse
 from tests.fakes.world import WEEKS, World, make_world
 
@@ -132,7 +132,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Any = run_window
+    real: Any = stages
     seen: list[str] = []
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
             raise KeyboardInterrupt
         return real(*args, **kwargs)
 
-    monkeypatch.setattr("monitor.cli.runs.run_window", interrupted)
+    monkeypatch.setattr("monitor.backfill.stages", interrupted)
     words = ["backfill", "--from", WEEKS[0], "--to", WEEKS[2], "--source", "tickets"]
     found = CliRunner(env=world.environment | {"COLUMNS": "200"}).invoke(app, words)
     assert found.exit_code == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 from monitor.config.model import Config, Rule
@@ -31,7 +32,11 @@ from monitor.operations.replay.inputs import (
 from monitor.operations.replay.model import NEVER_READ, Agreement, LeftOut, Missing, Omitted, Replay, SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
 from monitor.operations.replay.results import agreement_of, side_by_side, side_of
+from monitor.operations.workers import Workers, own_history
 
+ROUNDS = 4
+"""How many pieces of each part a worker gets: more begin more often with the windows before, fewer end less evenly."""
+Progress = Callable[[str], None]
 _NEEDED = ("blocked", "newest_alone", "turns_off")  # of a verdict's detail, for switches and incidents
 _FROM_COUNTS = frozenset(
     {
@@ -53,13 +58,19 @@ class _Judged:
     agreement: Agreement = field(default_factory=Agreement)
 
 
-def replay(history: Store, plan: ReplayPlan, progress: Callable[[str], None] = lambda _: None) -> Replay:
-    """Both files over all windows of the plan; ``progress`` gets the name of each window that is done."""
+def replay(
+    history: Store, plan: ReplayPlan, progress: Progress = lambda _: None, workers: Workers | None = None
+) -> Replay:
+    """Both files over all windows of the plan; ``progress`` gets the name of each window that is done.
+
+    With ``workers`` these judge, some windows in a row each. Raises WorkersFailed where they were lost.
+    """
+    judge = partial(_judge, history, plan) if workers is None else _spread(history, plan, workers)
     judged: list[_Judged] = []
     missing: list[Missing] = []
     omitted: list[Omitted] = []
     for part in plan.parts:
-        own = list(_judge(history, plan, part, progress))
+        own = list(judge(part, progress))
         judged += own
         missing += _gaps(part, own)
         omitted += _omitted(plan, part, own)
@@ -72,7 +83,31 @@ def replay(history: Store, plan: ReplayPlan, progress: Callable[[str], None] = l
     return Replay(plan.weeks, present, proposed, tuple(pairs), tuple(missing), tuple(omitted), agreement)
 
 
-def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Callable[[str], None]) -> Iterator[_Judged]:
+def _spread(history: Store, plan: ReplayPlan, workers: Workers) -> Callable[[Part, Progress], Iterator[_Judged]]:
+    """Has workers judge all parts; what is returned gives the windows of one, in their order."""
+    asked = {}
+    for part in plan.parts:
+        size = -(-len(part.windows) // (ROUNDS * workers.count))
+        some = [replace(part, windows=part.windows[k : k + size]) for k in range(0, len(part.windows), size)]
+        plans = [replace(plan, parts=(each,)) for each in some]
+        asked[part] = [workers.submit(judge_on_worker, history.identity().mark.history, each) for each in plans]
+
+    def results(part: Part, progress: Progress) -> Iterator[_Judged]:
+        for pending in asked[part]:
+            for judged in pending.result():
+                yield judged
+                progress(f"{part.source} {judged.window.name}")
+
+    return results
+
+
+def judge_on_worker(history: str, plan: ReplayPlan) -> list[_Judged]:
+    """In a worker: the only part of a plan, from the history that its own environment names."""
+    (part,) = plan.parts
+    return list(_judge(own_history(history), plan, part, lambda _: None))
+
+
+def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Progress) -> Iterator[_Judged]:
     versions, alike = versions_of(history, part.source), _alike(plan, part)
     compared = any(config.counts_segments(part.schedule, compared=True) for config in (plan.present, plan.proposed))
     frozen = history.baseline_segments(part.source) if compared else {}

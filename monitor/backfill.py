@@ -1,0 +1,197 @@
+"""Many past windows, oldest first: by this process alone, or with workers that read and judge.
+
+A window is judged by its counts and by those of the windows before, and random numbers are seeded by source, label,
+metric and window. So nothing depends on where windows are read and judged, nor in which order, as long as the counts
+that one needs are stored before. Workers read the warehouse some windows ahead, and judge what was stored; this process
+alone writes the history, one window after the other, which is then the same to the byte as without workers.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Any
+
+from monitor.config.model import Config
+from monitor.config.settings import Settings, load_settings
+from monitor.context import Monitor
+from monitor.core.records import Window
+from monitor.evaluation.evaluate import Evaluated
+from monitor.history.readings import Prepared, prepare
+from monitor.operations.collect import collect, collect_one, earlier, kept_of, poolable, read_window
+from monitor.operations.open import relations_of, warehouse_of
+from monitor.operations.workers import Awaited, Workers, own_history
+from monitor.run import RunResult, Stage, StageName, Stages, judge, perform, perform_rest, performed, stages
+from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
+
+WINDOWS_MORE = 2
+"""How many windows more than there are workers are under way: none waits for its next one."""
+
+DoIn = Callable[[Window, Stage], Any]
+"""Does a stage of the run of a window, and gives its result."""
+
+
+class BackfillEnded(Exception):
+    """A window was begun and not judged, since the backfill ended before."""
+
+
+def evaluate_past(
+    monitor: Monitor, span: Sequence[Window], names: Sequence[str], workers: Workers | None = None,
+    do: DoIn = lambda _, stage: stage.work(), try_again: Callable[[], bool] = lambda: False,
+) -> Generator[RunResult, None, None]:  # fmt: skip
+    """Evaluate past windows of the sources ``names``; the result of each, oldest first. Switches and sends nothing.
+
+    Raises WindowRefused for a window that can have no data yet, and WorkersFailed where ``workers`` were lost.
+    """
+    if workers is not None:
+        yield from _Spread(monitor, span, names, workers, do, try_again).results()
+        return
+    for window in span:
+        due = stages(monitor, window, names, "never", try_again=try_again)
+        yield perform(due, partial(do, window))
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a worker read of a window: the rows for the history, and all of it for the worker that judges."""
+
+    rows: Prepared
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A window whose counts are stored, and that workers judge: ``stage`` waits for them."""
+
+    window: Window
+    due: Stages
+    stage: Stage
+
+
+class _Spread:
+    """A backfill whose windows are read and judged by workers."""
+
+    def __init__(
+        self, monitor: Monitor, span: Sequence[Window], names: Sequence[str], workers: Workers, do: DoIn,
+        try_again: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._monitor = monitor
+        self._span = span
+        self._names = names
+        self._workers = workers
+        self._do = do
+        self._try_again = try_again
+        self._history = monitor.store.identity().mark.history
+        self._unread = deque(span)
+        self._asked: dict[tuple[Window, str], Awaited[Packed]] = {}
+        self._there: set[tuple[Window, str]] = set()
+        self._begun: deque[_Begun] = deque()
+        self._most = workers.count + WINDOWS_MORE
+
+    def results(self) -> Iterator[RunResult]:
+        """The results, oldest first."""
+        try:
+            for _ in range(self._most):
+                self._ask_next()
+            for window in self._span:
+                self._begun.append(self._begin(window))
+                self._ask_next()
+                # a source that could not be read is read again for the next window, which renews estimates of this one
+                all_there = all((window, name) in self._there for name in self._names)
+                while len(self._begun) > (self._most if all_there else 0):
+                    yield self._finish()
+            while self._begun:
+                yield self._finish()
+        finally:
+            for each in self._begun:
+                with suppress(BackfillEnded):
+                    each.due.throw(BackfillEnded(f"the backfill ended before {each.window.name} was judged"))
+
+    def _ask_next(self) -> None:
+        """Have the next window read."""
+        if self._unread:
+            window, now = self._unread.popleft(), self._monitor.clock()
+            for name in self._names:
+                asked = self._submit(read_on_worker, window, name, now)
+                self._asked[window, name] = asked
+
+    def _submit(self, function: Callable[..., Any], *args: object) -> Awaited[Any]:
+        return self._workers.submit(function, self._history, self._monitor.config, *args)
+
+    def _begin(self, window: Window) -> _Begun:
+        due = stages(self._monitor, window, self._names, "never", elsewhere=self)
+        stage = due.send(None)
+        while stage.name is not StageName.JUDGE:
+            stage = due.send(performed(due, stage, partial(self._do, window)))
+        return _Begun(window, due, stage)
+
+    def _finish(self) -> RunResult:
+        each = self._begun.popleft()
+        return perform_rest(each.due, each.stage, partial(self._do, each.window))
+
+    def read(self, window: Window) -> Any:
+        """What workers read, by source; where one could not, and where this is tried again, it is read here."""
+        asked = {name: self._asked.pop((window, name), None) for name in self._names}
+        try:
+            return {name: self._store(window, name, each) for name, each in asked.items()}
+        except (RelationError, WarehouseFailed):
+            return collect(
+                self._monitor, window, self._names, store=True, reread=False, try_again=self._try_again()
+            )  # as every backfill does, with what it says and stores of sources that cannot be read
+
+    def _store(self, window: Window, name: str, asked: Awaited[Packed] | None) -> bytes:
+        """Store the counts of a window, and those of windows before that a worker would not find."""
+        if asked is None:
+            raise WarehouseFailed(f"{name} is tried again")
+        found = asked.result()
+        store = self._monitor.store
+        store.save_prepared(found.rows)
+        before = [(each, name) for each in poolable(self._monitor.config, window)]
+        if not self._there.issuperset(before):
+            earlier(self._monitor, window, name, store.latest_baselines(name), store=True, reread=False)
+        self._there.update(before, [(window, name)])
+        return found.content
+
+    def judge(self, window: Window, read: Any) -> Callable[[], tuple[Evaluated, ...]]:
+        """Workers judge what workers read; the rest is judged here."""
+        if not isinstance(read, Mapping):
+            return lambda: judge(self._monitor, read, keep=False)
+        now = self._monitor.clock()
+        asked = [self._submit(judge_on_worker, window, name, now, content) for name, content in read.items()]
+        return lambda: tuple(each.result() for each in asked)
+
+
+def read_on_worker(history: str, config: Config, window: Window, name: str, now: datetime) -> Packed:
+    """In a worker: read a window from the warehouse that its own environment names. Raises as ``Warehouse.read``."""
+    monitor = _monitor(history, config, now)
+    done = read_window(config, monitor.warehouse, window, name, now)
+    kept = kept_of(monitor, done.reading, monitor.store.latest_baselines(name))
+    return Packed(prepare(window, kept, now), pickle.dumps(done, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def judge_on_worker(
+    history: str, config: Config, window: Window, name: str, now: datetime, content: bytes
+) -> Evaluated:
+    """In a worker: the verdicts of a window that a worker read, and whose counts are stored."""
+    monitor = _monitor(history, config, now)
+    done = pickle.loads(content)  # noqa: S301 - packed by read_on_worker
+    collected = collect_one(monitor, window, name, done, store=False, reread=False)
+    return judge(monitor, [collected], keep=False)[0]
+
+
+def _monitor(history: str, config: Config, now: datetime) -> Monitor:
+    """What a worker works with: the warehouse and the history of its own environment, the rules of who asks."""
+    settings = load_settings(os.environ)
+    warehouse = _warehouse(settings, relations_of(config))
+    return Monitor(config, settings, warehouse, own_history(history), None, lambda: now)
+
+
+@lru_cache(maxsize=1)
+def _warehouse(settings: Settings, relations: frozenset[str]) -> Warehouse:
+    return warehouse_of(settings, relations)

@@ -1,0 +1,165 @@
+"""Other processes that read and judge windows: on this machine, on a Dask cluster, or where a flow sends its tasks.
+
+What they are given is a function of a module with its arguments, pickled here, and what they give back is its result:
+so every kind of worker is asked in the same way. A worker with other versions than this process refuses, since the last
+digits of its results could be others.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Generic, ParamSpec, Protocol, TypeVar
+
+from monitor.config.settings import load_settings
+from monitor.history.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+DASK_PATIENCE_S = 10
+_SAME = ("calibration-monitor", "numpy", "scipy")
+_one_at_a_time = threading.Lock()  # a Dask worker may have several threads; what is kept in memory is for one
+
+
+class WorkersFailed(Exception):
+    """The workers cannot be reached, were lost, or have other versions; the message says what to do."""
+
+
+class Awaited(Protocol[R_co]):
+    """Work that was handed over."""
+
+    def result(self) -> R_co:
+        """Wait for it; gives its result, or raises its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """``count`` processes; ``hand_over`` lets one of them do the :func:`work` of a payload.
+
+    ``lost`` are the errors that say that a worker was ended from outside.
+    """
+
+    count: int
+    hand_over: Callable[[bytes], Awaited[bytes]]
+    lost: tuple[type[Exception], ...] = ()
+
+    def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaited[R]:
+        """Let one of them call a function of a module."""
+        return _Answer(self.hand_over(_packed((versions(), _packed((function, args, kwargs))))), self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[R]):
+    """The result of a payload, unpacked."""
+
+    pending: Awaited[bytes]
+    lost: tuple[type[Exception], ...]
+
+    def result(self) -> R:
+        try:
+            packed = self.pending.result()
+        except self.lost as error:
+            raise WorkersFailed("a worker was ended from outside, perhaps for want of memory; use fewer") from error
+        found: R = pickle.loads(packed)  # noqa: S301 - packed by work(), in a process of ours
+        return found
+
+
+def _packed(content: object) -> bytes:
+    return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What must be the same here and in the workers, so that results are the same to the byte."""
+    return {"Python": platform.python_version()} | {name: _version(name) for name in _SAME}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a checkout that was never installed
+        return "not installed"
+
+
+def work(payload: bytes) -> bytes:
+    """In a worker: call the function of a payload. Raises WorkersFailed where the versions are others."""
+    asked, call = pickle.loads(payload)  # noqa: S301 - packed by Workers.submit()
+    mine = versions()
+    if asked != mine:
+        other = ", ".join(f"{name} {mine[name]} instead of {asked[name]}" for name in mine if mine[name] != asked[name])
+        raise WorkersFailed(f"a worker has {other}; install the versions of this process there")
+    function, args, kwargs = pickle.loads(call)  # noqa: S301 - as above
+    with _one_at_a_time:
+        return _packed(function(*args, **kwargs))
+
+
+def own_history(asked: str) -> Store:
+    """In a worker: the history that its own environment names, open until it ends; ``asked`` is the id of ours.
+
+    Raises WorkersFailed where it is another one, and HistoryError where it cannot be read.
+    """
+    store, mine = _opened(load_settings(os.environ).store_url.get_secret_value())
+    if mine != asked:
+        raise WorkersFailed("a worker reads another history; give it the CALMON_STORE_URL of this process")
+    return store
+
+
+@lru_cache(maxsize=1)
+def _opened(url: str) -> tuple[Store, str]:
+    store = Store.from_url(url, create=False)
+    return store, store.identity().mark.history
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Workers]:
+    """So many processes of this machine, with the environment of this one; ended with it."""
+    from concurrent.futures import process  # noqa: PLC0415 - most commands start no process
+    from multiprocessing import get_context  # noqa: PLC0415 - as above
+
+    pool = process.ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+    try:
+        yield Workers(count, lambda payload: pool.submit(work, payload), lost=(process.BrokenProcessPool,))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's, which ends the work in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def dask_cluster(address: str) -> Iterator[Workers]:
+    """The workers of the Dask scheduler at an address like ``tcp://scheduler:8786``.
+
+    Raises WorkersFailed where it does not answer or has no worker, and where Dask is not installed.
+    """
+    try:
+        from distributed import Client, KilledWorker  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise WorkersFailed("Dask is not installed; pip install 'calibration-monitor[dask]'") from error
+    try:
+        client = Client(address, timeout=DASK_PATIENCE_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise WorkersFailed(f"no Dask scheduler answers at {address}; start one with `dask scheduler`") from error
+    with client:
+        count = len(client.nthreads())
+        if not count:
+            raise WorkersFailed(f"the Dask scheduler at {address} has no worker; start some with `dask worker`")
+
+        def hand_over(payload: bytes) -> Awaited[bytes]:
+            # scattered, since a payload of megabytes does not belong into the scheduler's graph
+            found: Awaited[bytes] = client.submit(work, client.scatter(payload, hash=False), pure=False)
+            return found
+
+        yield Workers(count, hand_over, lost=(KilledWorker,))
