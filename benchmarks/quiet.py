@@ -163,6 +163,13 @@ class World:
         sums, made = self.of(label, now=now), self.labels[label]
         return counts_of(made, sums.n[index], sums.hits[index], sums.effects[index])
 
+    def whole_promise(self, label: str, index: int) -> Promise:
+        """What all rows of one window promised and kept, as it is known later."""
+        sums, made = self.of(label, now=False), self.labels[label]
+        n = int(sums.n[index].sum())
+        claimed, kept = float(sums.n[index] @ made.cell) / CELLS / n, float(sums.hits[index].sum()) / n
+        return Promise(n, n / float(sums.effects[index, 0]), claimed, kept)
+
     def promises(self, label: str, *, now: bool) -> dict[Segment | None, list[Promise]]:
         """What the rows that act alone promised and kept in each window: of the label (None) and of each segment."""
         sums, made = self.of(label, now=now), self.labels[label]
@@ -311,7 +318,11 @@ class Played:
 
     def _past(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> PastWindow:
         whole = {name: promises[name, False][None][index] for name in self.world.labels}
-        labels: dict[str | None, Promises] = {name: {"automated": each} for name, each in whole.items() if each.rows}
+        labels: dict[str | None, Promises] = {
+            name: {"all": self.world.whole_promise(name, index), "automated": each}
+            for name, each in whole.items()
+            if each.rows
+        }
         parts, (version, *_) = self._segments(index, promises, now=False), (*self.world.version(index), None)
         return PastWindow(self.place.windows[index], labels, version, segments=parts)
 

@@ -138,7 +138,7 @@ def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Play
 
 
 def our_incidents(played: Played) -> Counter[str]:
-    """Incidents of weekly rules, of rules that accumulate, and how many of the first are named as a change of mix."""
+    """Incidents of weekly rules and of rules that accumulate, and how many of each are named as a change of mix."""
     open_now: Open = {}
     found: Counter[str] = Counter()
     lasting = {rule.id for rule in played.place.config.rules if rule.accumulates}
@@ -147,8 +147,9 @@ def our_incidents(played: Played) -> Counter[str]:
             key = (verdict.rule, verdict.subject.label)
             decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
             if decision.kind == "open":
-                found["lasting" if verdict.rule in lasting else "weekly"] += 1
-                found["mix"] += verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX)
+                kind = "lasting" if verdict.rule in lasting else "weekly"
+                found[kind] += 1
+                found[f"{kind} mix"] += verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX)
             if decision.incident is not None:
                 open_now[key] = decision.incident
     return found
@@ -211,7 +212,7 @@ class Ordinary:
         rng = np.random.default_rng((SEED, list(CHANGES).index(self.change), self.n, self.number))
         played = played_in(self.change, self.n, self.weeks, rng)
         found = our_incidents(played) + peers_incidents(played)
-        sums = {name: float(found[name]) for name in ("weekly", "lasting", "mix", *PEERS)}
+        sums = {name: float(found[name]) for name in ("weekly", "lasting", "weekly mix", "lasting mix", *PEERS)}
         return Tally("worlds", (self.change, self.n), 1, sums | {f"{k} squared": v**2 for k, v in sums.items()})
 
 
@@ -222,11 +223,12 @@ def table(years: int, weeks: int, changes: Sequence[str], rows: int) -> Table:
         first, *others = (Ordinary(change, rows, number, weeks).run() for number in range(years))
         tally = sum(others, first)
         told = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in ("weekly", "lasting")]
-        mine = [f"{tally.of('mix'):.0f} of {tally.of('weekly'):.0f}"]
+        mine = [f"{tally.of(f'{name} mix'):.0f} of {tally.of(name):.0f}" for name in ("weekly", "lasting")]
         peers = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in PEERS]
         lines.append((change, *told, *mine, *peers))
     heads = (
-        "world", "weekly rules", "rules that accumulate", "named as a change of mix", *PEERS,
+        "world", "weekly rules", "rules that accumulate", "weekly: named as a change of mix",
+        "accumulated: named as a change of mix", *PEERS,
     )  # fmt: skip
     note = (
         f"{years} years of twenty labels of {rows:,} rows a week a line, a year before each; incidents a year, in "

@@ -521,12 +521,16 @@ def _falling_metrics(document: Document) -> Found:
 
 
 def _mutable_rules(document: Document) -> Found:
-    """Only a rise of a calibration error is said to come from another mix."""
+    """Only a rise of a calibration error, or evidence that accumulates, is said to come from another mix."""
     for path, _ in document.listed("rules"):
         rise = document.get(*path, "condition") == "increase" and document.get(*path, "metric") in ("ece", "mce")
-        if document.get(*path, "mute") is not None and not rise:
+        lasts, mute = document.get(*path, "condition") == "accumulated", document.get(*path, "mute")
+        if mute is not None and not rise and not lasts:
             summary = "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else"
             yield document.problem("CAL024", (*path, "mute"), summary, "no mute", at_key=True)
+        if lasts and isinstance(mute, tuple) and "traffic_mix" in mute:
+            summary = "evidence that accumulates has no reason traffic_mix, which is of a rise of the ECE"
+            yield document.problem("CAL024", (*path, "mute"), summary, "mute: [class_mix]", at_key=True)
 
 
 def _maturing_rules(document: Document) -> Found:

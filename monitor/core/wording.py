@@ -327,7 +327,8 @@ def _breach(verdict: Verdict) -> str:
             "at equal scores no change was found"
         )
     if verdict.reason == Reason.CLASS_MIX:
-        return f"{_rise(verdict)}, as {_mix_words(verdict)}"
+        told = _level(verdict) if verdict.detail.get("condition") == "accumulated" else _rise(verdict)
+        return f"{told}, as {_mix_words(verdict)}"
     if verdict.reason == Reason.DECREASED:
         return _fall(verdict)
     rose = verdict.reason == Reason.INCREASED
@@ -408,7 +409,8 @@ def _mix_words(verdict: Verdict) -> str:
     now, then, rise = (mix.get(name) for name in ("now", "then", "expected_rise"))
     if now is None or then is None or rise is None:
         return "expected of another share of true items"
-    return f"expected of {percent(now)} true items instead of {percent(then)} ({rise:+.3f})"
+    more = f"{100 * rise:+.1f} points" if verdict.metric == "shortfall" else f"{rise:+.3f}"
+    return f"expected of {percent(now)} true items instead of {percent(then)} ({more})"
 
 
 def _worst(verdict: Verdict) -> str:

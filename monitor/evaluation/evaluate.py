@@ -27,10 +27,11 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
-from monitor.evaluation.accumulated import accumulate, dated_promises
+from monitor.evaluation.accumulated import accumulate, dated_promises, oldest_first
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
+from monitor.evaluation.lasting_mix import Runs, with_class_mix
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
@@ -276,13 +277,21 @@ def _accumulated(rule: Rule, materials: Sequence[RuleInput], data: SourceData, c
     if rule.scope == "segments":
         asked = segments_asked(rule, source)
         parts = [dated_segments(rule, data, material.subject.label, asked) for material in materials]
-        return accumulate_segments(rule, materials, parts, evaluation)
+        series: list[Runs] = [dict(own.items()) for own in parts]
+        found = accumulate_segments(rule, materials, parts, evaluation)
+        return [
+            with_class_mix(rule, material, each, own, data, evaluation)
+            for material, each, own in zip(materials, found, series, strict=True)
+        ]
     if rule.scope == "small_labels" and materials:
         labels = [material_of(data, config, label, ()) for label in subjects(data, source) if label is not None]
         small = small_runs(rule, data, labels, evaluation)
         return [accumulate_small(rule, materials[0], small, evaluation)]
     runs = [dated_promises(rule, data, material.subject.label) for material in materials]
-    return accumulate(rule, materials, runs, evaluation)
+    return [
+        with_class_mix(rule, material, each, {None: oldest_first(run)}, data, evaluation)
+        for material, each, run in zip(materials, accumulate(rule, materials, runs, evaluation), runs, strict=True)
+    ]
 
 
 def _in_segments(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:

@@ -118,13 +118,14 @@ def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rat
 
 
 def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
-    """The reason of a breach; of an increase, where it is known, whether the label changed or its traffic."""
+    """The reason of a breach; where it is known, whether the label changed, or its traffic, or how many are true."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
     if rule.condition == "decrease":
         return Reason.DECREASED, ()
-    if rule.condition != "increase":
+    if rule.condition not in ("increase", "accumulated"):
         return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
+    plain = Reason.ABOVE_THRESHOLD if rule.accumulates else Reason.INCREASED
     causes: tuple[DecisionCheck, ...] = ()
     if evidence.p_rate is not None:
         # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
@@ -133,9 +134,9 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
             return Reason.TRAFFIC_MIX, causes
     class_mix = evidence.detail.get("class_mix")
     if class_mix is None:
-        return Reason.INCREASED, causes
+        return plain, causes
     mix = DecisionCheck("class_mix", class_mix["explains"], ("class_mix",))
-    return Reason.CLASS_MIX if mix.passed else Reason.INCREASED, (*causes, mix)
+    return Reason.CLASS_MIX if mix.passed else plain, (*causes, mix)
 
 
 def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:

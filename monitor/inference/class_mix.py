@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2
 
-from monitor.core.counts import BinCounts
+from monitor.core.counts import BinCounts, Counts
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,3 +102,61 @@ def _errors(shape: Floats, share: float, bins: BinCounts) -> tuple[float, float]
     true, all_ = share * shape[0], share * shape[0] + (1 - share) * shape[1]
     gap = np.abs(np.divide(true, all_, out=np.zeros_like(all_), where=all_ > 0) - bins.score)[all_ > 0]
     return float((all_[all_ > 0] * gap).sum()), float(gap.max(initial=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class PriorShift:
+    """What another share of true items would make of some rows of a baseline, each class being scored as it was.
+
+    ``then`` is the share of true items in all of its rows. ``own`` are the sums (weight, score, hits, score of hits) of
+    the rows in question. ``other`` are the shares of all true items, and of all that are not, that lie outside of them.
+    """
+
+    then: float
+    own: tuple[float, float, float, float]
+    other: tuple[float, float]
+
+    def rise(self, share: float) -> float:
+        """By how much mean score minus hit rate of these rows rises where so large a share of all items is true."""
+        return self._shortfall(share) - self._shortfall(self.then)
+
+    def _shortfall(self, share: float) -> float:
+        weight, score, hits, hit_score = self.own
+        true, false = share / self.then, (1 - share) / (1 - self.then)
+        rows = true * hits + false * (weight - hits)
+        return (true * hit_score + false * (score - hit_score) - true * hits) / rows if rows > 0 else 0.0
+
+    def share_of(self, outside: float, whole: float) -> float:
+        """The share of true items, from the hit rate ``outside`` of the rows in question, or of the ``whole`` without.
+
+        A fault of the rows in question, which makes fewer of them true, is no smaller share of true items that way.
+
+        >>> half = PriorShift(0.5, (10.0, 9.0, 8.0, 7.5), (0.2, 0.8))
+        >>> round(half.share_of(0.2, 0.5), 3), round(half.share_of(1 / 13, 0.5), 3)
+        (0.5, 0.25)
+        """
+        true, false = self.other
+        if not (true > 0 and false > 0):
+            return whole
+        odds = outside * false, (1 - outside) * true
+        return odds[0] / sum(odds)
+
+
+def prior_shift(baseline: Counts, own: Counts) -> PriorShift | None:
+    """Of ``own``, some of the rows of a ``baseline``; None where it has no true item, or none that is not true."""
+    weight, hits = float(baseline.w.sum()), float(baseline.wy.sum())
+    if not 0 < hits < weight:
+        return None
+    sums = tuple(float(each.sum()) for each in (own.w, own.ws, own.wy, own.wsy))
+    other = max(0.0, 1 - sums[2] / hits), max(0.0, 1 - (sums[0] - sums[2]) / (weight - hits))
+    return PriorShift(hits / weight, (sums[0], sums[1], sums[2], sums[3]), other)
+
+
+def share_p(now: tuple[float, float], then: tuple[float, float]) -> float:
+    """The p-value for "the share of true items is as it was"; each is (share, independent rows).
+
+    >>> share_p((0.3, 100.0), (0.3, 1000.0))
+    1.0
+    """
+    statistic, freedom = _table(np.array([[share * rows, (1 - share) * rows] for share, rows in (now, then)]))
+    return float(chi2.sf(statistic, freedom))

@@ -283,6 +283,8 @@ def _class_mix(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
         return question, "so says the verdict; its numbers were not stored"
     shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
     fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
+    if "evidence_left" in mix:
+        fit += f"; without it the evidence would be {size(mix['evidence_left'])}"
     return question, f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
 
 

@@ -612,7 +612,8 @@ def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, 
         return "and whether chance or the traffic alone did it was not asked"
     p_rate = verdict.detail.get("p_rate")
     if verdict.reason in _MIXES:
-        return f"and not increased because {_MIXES[verdict.reason]}"
+        other = Reason.ABOVE_THRESHOLD if is_accumulated(verdict) else Reason.INCREASED
+        return f"and not {other.value} because {_MIXES[verdict.reason]}"
     if verdict.reason == Reason.INCREASED and p_rate is not None:
         return "and not traffic_mix because it behaves differently at equal scores too"
     if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:

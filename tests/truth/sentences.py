@@ -74,25 +74,7 @@ def segment_words(row: Row) -> str | None:
     return f"scores {found[1]}" if found[0] == "score_band" else " = ".join(found)
 
 
-@VERDICT.add(
-    rf"{_WHO}is overconfident(?: in (?P<place>.+?))?: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, "
-    rf"scores claimed (?P<promised>{NUMBER}%)(?:, likeliest in (?P<likeliest>.+?))?{_POOLED}"
-)
-def _overconfident(
-    reader: Reader, text: str, row: Row, who: str, place: Any, kept: str, rows: Any, promised: str, pooled: Any,
-    likeliest: Any,
-) -> None:  # fmt: skip
-    reader.equal("likeliest", text, likeliest or "", ", ".join(each[0] for each in row["detail"].get("likeliest", ())))
-    _begins(reader, text, row, who, "breach", pooled)
-    reader.equal("segment", text, place, segment_words(row))
-    reader.equal("metric", text, "shortfall", row["metric"])
-    reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
-    reader.number("claimed", text, promised, row["detail"]["promised"], scale=100)
-    of = {"automated": None, "predicted": "items given this label", "all": "items"}
-    reader.check(rows in (of[row["population"]], "automated items"), "population", text, row["population"])
-
-
-_MIX = rf"(?:, as expected of (?P<share>{NUMBER})% true items instead of (?P<before>{NUMBER})% \((?P<rise>{NUMBER})\))?"
+_MIX = rf"(?:, as expected of (?P<share>{NUMBER})% true items instead of (?P<before>{NUMBER})% \((?P<rise>{NUMBER})(?P<scale> points)?\))?"
 
 
 def _mixed(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
@@ -103,7 +85,26 @@ def _mixed(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
         mix = row["detail"]["class_mix"]
         reader.number("true items", text, found["share"], mix["now"], scale=100)
         reader.number("true items before", text, found["before"], mix["then"], scale=100)
-        reader.number("expected rise", text, found["rise"], mix["expected_rise"])
+        reader.number("expected rise", text, found["rise"], mix["expected_rise"], scale=100 if found["scale"] else 1)
+
+
+@VERDICT.add(
+    rf"{_WHO}is overconfident(?: in (?P<place>.+?))?: (?P<kept>{NUMBER}%)(?: of {_ROWS})? correct, "
+    rf"scores claimed (?P<promised>{NUMBER}%)(?:, likeliest in (?P<likeliest>.+?))?{_MIX}{_POOLED}"
+)
+def _overconfident(
+    reader: Reader, text: str, row: Row, who: str, place: Any, kept: str, rows: Any, promised: str, pooled: Any,
+    likeliest: Any, **mix: Any,
+) -> None:  # fmt: skip
+    _mixed(reader, text, row, mix)
+    reader.equal("likeliest", text, likeliest or "", ", ".join(each[0] for each in row["detail"].get("likeliest", ())))
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("segment", text, place, segment_words(row))
+    reader.equal("metric", text, "shortfall", row["metric"])
+    reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
+    reader.number("claimed", text, promised, row["detail"]["promised"], scale=100)
+    of = {"automated": None, "predicted": "items given this label", "all": "items"}
+    reader.check(rows in (of[row["population"]], "automated items"), "population", text, row["population"])
 
 
 @VERDICT.add(
@@ -239,7 +240,7 @@ def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
 @VERDICT.add(
     rf"{_WHO}is (?:above|below) the limit, not confirmed: {_HELD}{_POOLED}, "
     rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|as expected of (?P<share>{NUMBER})% true items instead of "
-    rf"(?P<before>{NUMBER})% \((?P<rise>{NUMBER})\)|(?P<traffic>from more traffic where scores were wrong)|but not yet (?P<asks>\d+) (?:days|weeks) in a row"
+    rf"(?P<before>{NUMBER})% \((?P<rise>{NUMBER})(?P<scale> points)?\)|(?P<traffic>from more traffic where scores were wrong)|but not yet (?P<asks>\d+) (?:days|weeks) in a row"
     rf"|evidence (?P<evidence>{NUMBER}) of the (?P<needed>{NUMBER}) needed)(?: \((?P<later>\d+) (?:weeks|days) pooled\))?"
 )
 def _unconfirmed(

@@ -101,12 +101,15 @@ def _promised(known: WindowCounts) -> PastWindow:
 
 
 def _only(past: PastWindow, asked: frozenset[Where]) -> PastWindow:
-    """The promises that rules ask for: a year of all of them would be long to keep."""
+    """The promises that rules ask for: a year of all of them would be long to keep.
 
-    def chosen(promises: Promises) -> Promises:
-        return {where: promise for where, promise in promises.items() if where in asked}
+    Of labels also those of all rows, whose hit rate is the share of true items.
+    """
 
-    labels = {label: chosen(promises) for label, promises in past.labels.items()}
+    def chosen(promises: Promises, more: frozenset[Where] = frozenset()) -> Promises:
+        return {where: promise for where, promise in promises.items() if where in asked | more}
+
+    labels = {label: chosen(promises, frozenset({"all"})) for label, promises in past.labels.items()}
     segments = {
         label: {segment: chosen(promises) for segment, promises in parts.items()}
         for label, parts in past.segments.items()

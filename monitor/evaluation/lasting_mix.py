@@ -1,0 +1,149 @@
+"""Is overconfidence that lasts what another share of true items alone brings about?
+
+With fewer true items the rows that act alone keep less than their scores say, lawfully. So the promise of each window
+is lowered by what the share of that week would take from the baseline's own rows; where the evidence that is left would
+not be enough, the share explains it. The share is that of the rows that do not act alone: a fault of those that do
+cannot pass for a season.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from monitor.config.model import EvaluationConfig, Rule
+from monitor.core.counts import Counts
+from monitor.core.promises import PastWindow, Promise, Segment, bands_of, promise_of
+from monitor.core.records import SCORE_BAND, Comparison, Where, Window
+from monitor.evaluation.accumulated import DatedRun, comparable, paths_of, run_length, shown
+from monitor.evaluation.comparisons import RuleInput, pooled
+from monitor.evaluation.rule_metrics import rows_of
+from monitor.inference.alignment import binned
+from monitor.inference.class_mix import CHANGED, FITS, PriorShift, class_mix, prior_shift, share_p
+from monitor.inference.sequential import LONGEST
+
+if TYPE_CHECKING:
+    from monitor.evaluation.evaluate import SourceData, WindowCounts
+
+Runs = Mapping[Segment | None, DatedRun]
+
+SMOOTHED = 4
+"""Windows, up to each, of which the share of true items is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One window of a label: all of its rows, and those that the rule is about."""
+
+    window: Window
+    whole: Promise
+    own: Promise | None
+
+
+def with_class_mix(
+    rule: Rule,
+    material: RuleInput,
+    found: Comparison,
+    runs: Runs,
+    data: SourceData,
+    evaluation: EvaluationConfig,
+) -> Comparison:
+    """The evidence with what the share of true items explains of it, where it would be a breach; else as it was.
+
+    ``runs`` are those of the label (None), or of its segments. Segments by a column are taken to change as their
+    label does; those by scores have their own rows in the baseline.
+    """
+    label, baseline = material.subject.label, material.baseline
+    if label is None or baseline is None or not (found.beyond and found.detail.get("sure")):
+        return found
+    if not material.counts or material.counts[0].score_is != "probability_of_label":
+        return found
+    shift = prior_shift(baseline.counts, rows_of(rule, baseline.counts))
+    newest, upper = pooled(material.counts[: evaluation.pool_weeks]), baseline.edges["all"]
+    mix = class_mix(binned(newest, upper), binned(baseline.counts, upper))
+    seen = _seen(rule, data, label)
+    if shift is None or mix is None or not seen:
+        return found
+    shares = _shares(seen, shift)
+    left = _evidence_left(rule, runs, shares, _shifts(rule, baseline.counts, shift, runs), found)
+    names = [each.window.name for each in seen]
+    since = seen[names.index(found.detail["since"]) :]
+    rows = sum(each.whole.effective for each in since)
+    now = sum(each.whole.effective * each.whole.kept for each in since) / rows
+    rise = sum(each.whole.effective * shift.rise(shares[each.window]) for each in since) / rows
+    p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
+    explains = p_value < CHANGED and mix.fit >= FITS and rise > 0 and left < found.detail["needed"]
+    told: dict[str, Any] = {
+        "now": now, "then": shift.then, "p_value": p_value, "fit": mix.fit, "expected_rise": rise,
+        "evidence_left": left, "explains": explains,
+    }  # fmt: skip
+    return replace(found, detail={**found.detail, "class_mix": told})
+
+
+def _seen(rule: Rule, data: SourceData, label: str) -> list[_Seen]:
+    """The windows that speak about a label, oldest first."""
+    found = []
+    for part in islice(comparable(data, label), LONGEST):
+        whole, own = (_promise(part, label, where) for where in ("all", rule.where))
+        if whole is not None and whole.effective > 0:
+            found.append(_Seen(part.window, whole, own))
+    return found[::-1]
+
+
+def _promise(part: WindowCounts | PastWindow, label: str, where: Where) -> Promise | None:
+    if isinstance(part, PastWindow):
+        return part.labels.get(label, {}).get(where)
+    counts = part.labels.get(label)
+    return None if counts is None else promise_of(counts.where(where))
+
+
+def _shares(seen: Sequence[_Seen], shift: PriorShift) -> dict[Window, float]:
+    """The share of true items in each window, from it and those before it."""
+    found = {}
+    for end in range(1, len(seen) + 1):
+        parts = seen[max(0, end - SMOOTHED) : end]
+        rows, hits = sum(p.whole.rows for p in parts), sum(p.whole.rows * p.whole.kept for p in parts)
+        own = [each.own for each in parts if each.own is not None]
+        outside = rows - sum(each.rows for each in own)
+        kept = hits - sum(each.rows * each.kept for each in own)
+        rate = min(max(kept / outside, 0.0), 1.0) if outside > 0 else hits / rows
+        found[seen[end - 1].window] = shift.share_of(rate, hits / rows)
+    return found
+
+
+def _shifts(rule: Rule, baseline: Counts, whole: PriorShift, runs: Runs) -> dict[Segment | None, PriorShift]:
+    """How each of the runs depends on the share of true items."""
+    bands = dict(bands_of(rows_of(rule, baseline))) if any(each and each[0] == SCORE_BAND for each in runs) else {}
+    own = {segment: prior_shift(baseline, part) for segment, part in bands.items()}
+    return {segment: (own.get(segment) if segment is not None else None) or whole for segment in runs}
+
+
+def _evidence_left(
+    rule: Rule,
+    runs: Runs,
+    shares: Mapping[Window, float],
+    shifts: Mapping[Segment | None, PriorShift],
+    found: Comparison,
+) -> float:
+    """The evidence if each window had promised less by what its share of true items takes."""
+    lowered = [
+        replace(run, promises=tuple(_lowered(p, shifts[segment], shares.get(w)) for w, p in _dated(run)))
+        for segment, run in runs.items()
+    ]
+    alone = float(found.detail["labels"] * run_length(rule) * len(runs))
+    evidence = [path.now for path in paths_of(rule, lowered, [alone] * len(lowered))]
+    return shown(float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence)))
+
+
+def _dated(run: DatedRun) -> list[tuple[Window, Promise]]:
+    return list(zip(run.windows, run.promises, strict=True))
+
+
+def _lowered(promise: Promise, shift: PriorShift, share: float | None) -> Promise:
+    by = 0.0 if share is None else shift.rise(share)
+    return replace(promise, promised=min(max(promise.promised - by, 0.0), 1.0))
