@@ -38,6 +38,7 @@ from monitor.core import windows
 from monitor.core.records import Delivery, Incident, IncidentEvent, SwitchEvent, Verdict, Window
 from monitor.core.windows import SETTLE
 from monitor.history import tables
+from monitor.history.connect import add_missing
 from monitor.history.store import Store
 from monitor.history.switches import event_row
 from monitor.operations import collect
@@ -246,12 +247,11 @@ def _copy_window(connection: sa.Connection, newest: Window, window: Window) -> N
     name, end, at = {"window_name": window.name}, {"window_end": window.end}, window.end + SETTLE
     daily = window.schedule == "daily"
     id = {"id": sa.func.substr(tables.verdicts.c.id, 1, 12) + _tag(window)}
-    some = tables.estimates.c.metric.in_(DAILY_METRICS) if daily else sa.true()
     ece = tables.verdicts.c.metric == "ece" if daily else sa.true()
     _copy(connection, tables.runs, newest, schedule | name | end | {"started_at": at, "finished_at": at})
     _copy(connection, tables.readings, newest, schedule | {"read_at": at})
     _copy(connection, tables.counts, newest, schedule)
-    _copy(connection, tables.estimates, newest, schedule | name, some)
+    _copy_estimates(connection, newest, window, DAILY_METRICS if daily else None)
     _copy(connection, tables.verdicts, newest, schedule | name | end | id | {"stored_at": at}, ece)
     renewed = [
         SwitchEvent(
@@ -271,6 +271,26 @@ def _copy(connection: sa.Connection, table: sa.Table, newest: Window, changed: M
     there = table.c.schedule == changed["schedule"], table.c.window_start == changed["window_start"]
     connection.execute(table.delete().where(*there))  # the run of ``newest`` has read windows before it, to pool them
     connection.execute(table.insert().from_select([c.name for c in table.c], sa.select(*columns).where(*own, *where)))
+
+
+def _copy_estimates(connection: sa.Connection, newest: Window, window: Window, metrics: tuple[str, ...] | None) -> None:
+    """The estimates of a window (None: all metrics) as those of another one."""
+    estimated, series, starts = tables.estimated, tables.estimate_series, tables.estimate_windows
+    at = {"schedule": window.schedule, "window_start": window.start}
+    add_missing(connection, starts, [{**at, "window_name": window.name}])
+
+    def number_of(one: Window) -> int:
+        mine = (starts.c.schedule == one.schedule, starts.c.window_start == one.start)
+        return int(connection.execute(sa.select(starts.c.id).where(*mine)).scalar_one())
+
+    there = number_of(window)
+    connection.execute(estimated.delete().where(estimated.c.window_id == there))
+    some = sa.select(series.c.id) if metrics is None else sa.select(series.c.id).where(series.c.metric.in_(metrics))
+    columns = [sa.literal(there), *(column for column in estimated.c if column.name != "window_id")]
+    chosen = sa.select(*columns).where(
+        estimated.c.window_id == number_of(newest), estimated.c.series_id.in_(some)
+    )  # fmt: skip
+    connection.execute(estimated.insert().from_select([column.name for column in estimated.c], chosen))
 
 
 def _tag(window: Window) -> str:

@@ -27,6 +27,10 @@ from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachabl
 from monitor.history.marker import marker_file, read_marker, write_marker
 
 CHUNK = 2_000
+_NUMBERED = (
+    ("switch_events", "id"), ("publications", "sequence"), ("estimate_series", "id"), ("estimate_windows", "id"),
+)  # fmt: skip
+"""Columns whose numbers the database gives."""
 BUSY_S = 30.0
 
 
@@ -216,7 +220,7 @@ def _copy_in(draft: Path, address: URL) -> None:
             one_at_a_time(target, what)
         _copy_tables(source, target)
         # numbers given from now on follow those that were copied
-        for table, column in (("switch_events", "id"), ("publications", "sequence")):
+        for table, column in _NUMBERED:
             newest = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
             target.execute(text(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {newest}, false)"))
 

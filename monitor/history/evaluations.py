@@ -20,7 +20,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.history import tables
+from monitor.history import estimate_rows, tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
@@ -84,7 +84,8 @@ def save(
 ) -> None:
     """Replace what is known of these sources in this window; verdicts are added and stay, only ``current`` moves."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
-    _replace(connection, tables.estimates, window, sources, [_estimate_row(estimate) for estimate in estimates])
+    rows = [_estimate_row(estimate) for estimate in estimates]
+    estimate_rows.replace(connection, window.schedule, window.start, sources, rows)
     _replace(connection, tables.shifts, window, sources, [_shift_row(shift) for shift in shifts])
     add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in verdicts])
     _keep_current(connection, window, sources, {verdict.id for verdict in verdicts})
@@ -93,7 +94,8 @@ def save(
 def replace_estimates(connection: Connection, window: Window, source: str, estimates: Sequence[Estimate]) -> None:
     """Renew the trend of a window that was read once more; its verdicts stay."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
-    _replace(connection, tables.estimates, window, [source], [_estimate_row(estimate) for estimate in estimates])
+    rows = [_estimate_row(estimate) for estimate in estimates]
+    estimate_rows.replace(connection, window.schedule, window.start, [source], rows)
 
 
 def _replace(connection: Connection, table: Table, window: Window, sources: Sequence[str], rows: list[Row]) -> None:

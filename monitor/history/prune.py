@@ -33,12 +33,12 @@ from sqlalchemy import (
 )
 
 from monitor.core.records import SCHEDULES, Note, Schedule, Window
-from monitor.history import evaluations, notes, past_promises, tables
+from monitor.history import estimate_rows, evaluations, notes, past_promises, tables
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
 """The share of a SQLite file that must be free before it is written anew."""
-_BYTES_OF_ROW = {"estimates": 220, "shift_tests": 250}
+_BYTES_OF_ROW = {"estimates": 60, "shift_tests": 250}
 
 
 PRUNED_NOTE = "history pruned"
@@ -121,8 +121,9 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     past_promises.fill(connection, schedule, start)
     gone = {name: null() for name in ("data", "segment_data", "segments")}
     connection.execute(_of_window(update(tables.counts), tables.counts, start, going[tables.counts]).values(gone))
-    for table in (tables.estimates, tables.shifts):
-        connection.execute(_of_window(delete(table), table, start, going[table]))
+    if start < keep.details_from:
+        estimate_rows.remove(connection, schedule, start, _further(tables.estimate_series, keep))
+    connection.execute(_of_window(delete(tables.shifts), tables.shifts, start, going[tables.shifts]))
     connection.execute(
         _of_window(update(tables.quality), tables.quality, start, going[tables.quality]).values(examples=[])
     )
@@ -165,14 +166,16 @@ def _going(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnE
     """The tables of which rows go, or a part of each, and which rows these are."""
     counts, estimates, shifts, quality = tables.counts, tables.estimates, tables.shifts, tables.quality
     yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.data.is_not(None))
-    further = or_(
-        and_(estimates.c.segment == "", estimates.c.metric.not_in(sorted(keep.metrics))),
-        and_(estimates.c.segment != "", estimates.c.metric.not_in(sorted(keep.of_segments))),
-    )
-    yield estimates, and_(_before(estimates, schedule, keep.details_from), further)
+    yield estimates, and_(_before(estimates, schedule, keep.details_from), _further(estimates, keep))
     yield shifts, and_(_before(shifts, schedule, keep.details_from), shifts.c.test.not_in(sorted(keep.tests)))
     shown = cast(quality.c.examples, Text).not_in(["[]", "null"])
     yield quality, and_(_before(quality, schedule, keep.details_from), shown)
+
+
+def _further(table: Table, keep: Retention) -> ColumnElement[bool]:
+    """The estimates (or series of them) that no rule judges."""
+    of_label = and_(table.c.segment == "", table.c.metric.not_in(sorted(keep.metrics)))
+    return or_(of_label, and_(table.c.segment != "", table.c.metric.not_in(sorted(keep.of_segments))))
 
 
 def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[bool]:
@@ -204,9 +207,9 @@ def shrink(file: Path, loose: int, busy_s: float) -> bool:
     does not use them again. Raises sqlite3.Error where somebody else has it, or the disk has no room for the copy;
     nothing is lost then.
     """
-    if loose < FREE_AT_LEAST * file.stat().st_size:
-        return False
+    anew = loose > FREE_AT_LEAST * file.stat().st_size
     with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return True
+        if anew:
+            connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # into the file, as far as nobody reads what was before
+    return anew

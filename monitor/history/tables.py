@@ -122,8 +122,33 @@ quality = Table(
     _required("rows", Integer), _required("examples", JSON),
 )  # fmt: skip
 
+# What is estimated, and in which window, each by a number: there are many estimates, and their names are long.
+estimate_series = Table(
+    "estimate_series", metadata,
+    Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
+    _required("segment", Text), _required("metric", String(64)), _required("population", String(16)),
+    UniqueConstraint("source", "label", "segment", "metric", "population"),
+)  # fmt: skip
+
+estimate_windows = Table(
+    "estimate_windows", metadata,
+    Column("id", Integer, primary_key=True), _required("schedule", Text), _required("window_start", _WHEN),
+    _required("window_name", String(32)), UniqueConstraint("schedule", "window_start"),
+)  # fmt: skip
+
+# detail is NULL where there is none.
+estimated = Table(
+    "estimated", metadata,
+    Column("window_id", Integer, primary_key=True, autoincrement=False),
+    Column("series_id", Integer, primary_key=True, autoincrement=False),
+    *(Column(name, Float(53)) for name in ("value", "plug_in", "low", "high")),
+    _required("n", Integer), _required("positives", Float(53)), Column("detail", JSON(none_as_null=True)),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+# A view of these three: it is read only (see monitor.history.estimate_rows).
 estimates = Table(
-    "estimates", metadata,
+    "estimates", MetaData(),
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("segment"),
     _key("metric", String(64)), _key("population", String(16)),
     _required("window_name", String(32)), Column("value", Float(53)), Column("plug_in", Float(53)),
