@@ -149,6 +149,17 @@ class Counts:
         return compact.to_bytes(columns, {"score_is": str(self.score_is), "effects": effects})
 
 
+def rounded_effect(effect: float) -> float:
+    """A design effect as readings keep it, with ten digits.
+
+    Engines add in different orders. Effects that differ in their last digit may end the search for an ECE 3e-5 apart.
+
+    >>> rounded_effect(1.3629351894392616) == rounded_effect(1.3629351894392627) == 1.362935189
+    True
+    """
+    return float(f"{effect:.10g}")
+
+
 def _rounded(values: Floats) -> Floats:
     """Nine significant digits, nine decimals below 1; -0 becomes 0."""
     scale = 10.0 ** (9 - np.ceil(np.log10(np.maximum(np.abs(values), 1.0))))

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
-from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool
+from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, rounded_effect
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
@@ -519,9 +519,9 @@ class _Reader:
         """Rows of one item are dependent, and so are rows of one cluster; ``dependence`` takes what rows share."""
         items = self._cluster_sums(dependence("item")) if within_items is None else within_items
         if not self.statements.layout.has("cluster"):
-            return design_effect(items)
+            return rounded_effect(design_effect(items))
         clusters, both = (self._cluster_sums(dependence(*keys)) for keys in (("cluster",), ("item", "cluster")))
-        return two_way_effect(items, clusters, both)
+        return rounded_effect(two_way_effect(items, clusters, both))
 
     def _cluster_sums(self, statement: sa.Select[Any]) -> ClusterSums:
         return ClusterSums.of(_row(self._fetch(statement), 0))
@@ -699,7 +699,7 @@ def _part(sums: Arrays, part: str) -> Arrays:
 
 def _effect_of(sums: Arrays, part: str, index: int) -> float:
     """The design effect of one part of a row of sums; 1 where the part has no row."""
-    return design_effect(ClusterSums.of(_row(_part(sums, part), index)))
+    return rounded_effect(design_effect(ClusterSums.of(_row(_part(sums, part), index))))
 
 
 def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:

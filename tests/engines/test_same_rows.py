@@ -38,7 +38,7 @@ def missing(engine: str) -> bool:
     return find_spec(LOADED[engine][0]) is None or (engine == "spark" and shutil.which("java") is None)
 
 
-@pytest.mark.parametrize("engine", [engine for engine in LOADED if engine not in ("duckdb", "sqlite")])
+@pytest.mark.parametrize("engine", [engine for engine in LOADED if engine != "duckdb"])
 def test_an_engine_finds_what_duckdb_finds(engine: str, rows: Path, expected: Found, tmp_path: Path) -> None:
     if missing(engine):
         java = "; Spark wants java: apt-get install openjdk-17-jre-headless" if engine == "spark" else ""
