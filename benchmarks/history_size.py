@@ -1,0 +1,244 @@
+"""How many bytes a year of weekly and daily runs takes in the history, before and after pruning.
+
+One week and its last day are run with the shipped file on rows of scores with all decimals (the worst case: scores of
+four decimals, and scores of seven words, are shown beside). Copies of both make the years before, since what a window
+takes does not depend on its week. ``python -m benchmarks.history_size`` prints the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from benchmarks.populations import LABELS, Population
+from benchmarks.tables import Table, console, write_between
+from benchmarks.timing import fresh
+from benchmarks.weeks import DAYS, SOURCE, setting, shipped
+from monitor import run
+from monitor.config.model import Config
+from monitor.config.settings import load_settings
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.counts import CELLS, Counts, counts_from_rows, pool
+from monitor.core.records import Window
+from monitor.core.windows import SETTLE
+from monitor.history.store import Store
+from monitor.operations.change_switch import SwitchChange, operate
+from monitor.operations.prune import prune
+from monitor.warehouse.reader import Reading, Warehouse
+
+SEED, ROWS, YEAR = 20260101, 2_000, 52
+GRID = 2.0**40
+CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
+SHOWN = ("counts", "estimated", "verdicts", "shifts", "switch_events")
+COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "verdicts", "shifts")
+NAMES = {"estimated": "estimates", "switch_events": "switch"}
+PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
+
+
+@dataclass(frozen=True)
+class Case:
+    """So many labels, the decimals of their scores (None: all), and whether estimates are made of channels as well."""
+
+    labels: int = 20
+    decimals: int | None = None
+    channels: bool = False
+
+
+CASES = (Case(), Case(decimals=4), Case(decimals=2), Case(channels=True), Case(100), Case(100, 4))
+
+
+class _Made:
+    """The warehouse: ``ROWS`` rows a label and week, a seventh of them a day."""
+
+    def __init__(self, case: Case, populations: Mapping[str, Population]) -> None:
+        self._case, self._populations = case, populations
+
+    def read(self, name: str, _config: object, window: Window, **_: object) -> Reading:
+        """One window."""
+        n = ROWS if window.schedule == "weekly" else ROWS // DAYS
+        labels: dict[str, Counts] = {}
+        segments: dict[tuple[str, str], dict[str, Counts]] = {}
+        rng = np.random.default_rng([SEED, n])
+        for label, population in self._populations.items():
+            parts = {value: self._counts(rng, population, round(n * share)) for value, share in CHANNELS.items()}
+            labels[label] = pool(parts.values())
+            for value, counts in parts.items() if self._case.channels else ():
+                segments.setdefault(("channel", value), {})[label] = counts
+        return Reading(name, window, labels, segments, 1.0, {}, (), sum(counts.rows for counts in labels.values()))
+
+    def _counts(self, rng: np.random.Generator, population: Population, n: int) -> Counts:
+        cells, outcomes = population.rows(rng, n)
+        score = cells / CELLS
+        if self._case.decimals is None:
+            score = np.clip(score + (rng.random(n) - 0.5) / CELLS, 0.0, 1.0)
+        else:
+            score = np.round(score, self._case.decimals)
+        counts = counts_from_rows(score, outcomes, automate_at=population.automate_at)
+        sums = {each: np.rint(getattr(counts, each) * GRID) / GRID for each in ("ws", "wsy", "ws2")}
+        return replace(counts, **sums)
+
+    def newest(self, _name: str, _config: object, *, near: datetime, **_: object) -> datetime:
+        """There is a row."""
+        return near
+
+
+class _Nowhere:
+    """Slack: nothing is sent."""
+
+    def send(self, *_: object) -> Any:
+        """Not asked: every label is as in the baseline."""
+        raise NotImplementedError
+
+    find = check = send
+
+
+def config(case: Case) -> Config:
+    """The shipped file with one source."""
+    more: dict[str, Any] = {"features": (), "segments": ("channel",) if case.channels else ()}
+    own = shipped().sources[SOURCE].model_copy(update=more)
+    return shipped().model_copy(update={"sources": {SOURCE: own}})
+
+
+def populations_of(count: int) -> dict[str, Population]:
+    """The twenty populations, again under other names where there are more labels."""
+    names = (f"{each.name} {turn}" if turn else each.name for turn in range(count) for each in LABELS)
+    return {name: replace(LABELS[index % len(LABELS)], name=name) for index, name in enumerate(islice(names, count))}
+
+
+def measured(case: Case) -> dict[str, dict[str, int]]:
+    """Bytes by table ("": of the file) after a year, after pruning it, and of what is left of it for good."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "history.sqlite"
+        with Store.from_url(f"sqlite:///{file}") as store:
+            week, last_day, own = _judged(store, case, folder)
+            with closing(sqlite3.connect(file)) as connection:
+                _spread(connection, week, _weeks(week))
+                _spread(connection, last_day, _days(last_day))
+                connection.commit()
+            found = {"a year": sizes(file)}
+            for name, years in (("pruned", 0), ("for good", 3)):
+                prune(store, own, week.end + SETTLE + years * timedelta(weeks=YEAR))
+                found[name] = sizes(file)
+        return found
+
+
+def _judged(store: Store, case: Case, folder: str) -> tuple[Window, Window, Config]:
+    """Run a day and its week; everything of windows that were only read for these is taken away."""
+    populations, rng = populations_of(case.labels), np.random.default_rng(SEED)
+    made = setting(list(populations.values()), ROWS, 1, rng)
+    (week,) = made.windows
+    last_day = windows.previous(windows.containing("daily", week.end, made.config.zone), made.config.zone)
+    store.save_baselines(list(made.baselines.values()))
+    settings = load_settings({"CALMON_WAREHOUSE_URL": "duckdb:///unused.duckdb", "CALMON_REPORT_DIR": folder})
+    warehouse = cast("Warehouse", _Made(case, populations))
+    own = config(case)
+    monitor = Monitor(own, settings, warehouse, store, _Nowhere(), lambda: week.end + SETTLE)
+    for label in populations:
+        operate(store, own, SwitchChange(SOURCE, label, True, "ana", "the first day"), lambda: week.start)
+    for window in (last_day, week):
+        run.run_window(monitor, window, act="auto")
+    return week, last_day, own
+
+
+def _weeks(week: Window) -> list[Window]:
+    return windows.before(week, YEAR - 1, shipped().zone)
+
+
+def _days(day: Window) -> list[Window]:
+    return windows.before(day, YEAR * DAYS, shipped().zone)
+
+
+def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
+    """Copies of what a run has left, one for each of these windows."""
+    mine = (window.schedule, _stored(window.start))
+    for name in COPIED:
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
+        connection.execute(f"DELETE FROM {name} WHERE schedule = ? AND window_start <> ?", mine)
+        for each in past:
+            own = {"window_start": _stored(each.start), "window_name": each.name, "window_end": _stored(each.end)}
+            new = {"verdicts": "lower(hex(randomblob(8)))", "estimate_windows": "NULL"}.get(name, "")
+            said = [new if column == "id" else f":{column}" if column in own else column for column in columns]
+            values = own | {"schedule": window.schedule, "here": _stored(window.start)}
+            rest = f"SELECT {', '.join(said)} FROM {name} WHERE schedule = :schedule AND window_start = :here"
+            connection.execute(f"INSERT INTO {name} {rest}", values)
+    number = "SELECT id FROM estimate_windows WHERE schedule = ? AND window_start = ?"
+    (here,) = connection.execute(number, mine).fetchone()
+    connection.execute("DELETE FROM estimated WHERE window_id NOT IN (SELECT id FROM estimate_windows)")
+    rest = "series_id, value, plug_in, low, high, n, positives, detail"
+    for each in past:
+        (there,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
+        connection.execute(f"INSERT INTO estimated SELECT {there}, {rest} FROM estimated WHERE window_id = {here}")
+    _spread_events(connection, window, past)
+
+
+def _spread_events(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
+    """The leases that a run has renewed, once more by the run of each of these windows."""
+    kept = "source, label, kind, from_state, to_state, blocked, lease_until, until, actor, reason, verdict, waits_for"
+    mine = f"SELECT :key || id, :at, {kept} FROM switch_events WHERE kind = 'renewed' AND key LIKE :like"
+    like = f"{window.schedule}:{window.name}:%"
+    for each in past:
+        values = {"key": f"{each.schedule}:{each.name}:0123456789ab:", "at": _stored(each.end), "like": like}
+        connection.execute(f"INSERT INTO switch_events (key, at, {kept}) {mine}", values)
+
+
+def _stored(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+
+
+def sizes(file: Path) -> dict[str, int]:
+    """Bytes of each table with its indexes, and of the whole file under ""."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        owners = dict(connection.execute("SELECT name, tbl_name FROM sqlite_master").fetchall())
+        found: Counter[str] = Counter()
+        for name, size in connection.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"):
+            found[owners.get(name, name)] += size
+    return {**found, "": file.stat().st_size}
+
+
+def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    """The line of a case: MB of the file, and of the largest tables once it is pruned."""
+    scores = "all decimals" if case.decimals is None else f"{case.decimals} decimals"
+    sized = [f"{found[name][''] / 1e6:.1f}" for name in ("a year", "pruned", "for good")]
+    parts = [f"{found['pruned'][name] / 1e6:.1f}" for name in SHOWN]
+    return (f"{case.labels} labels", scores, "channel" if case.channels else "none", *sized, *parts)
+
+
+def table(cases: Sequence[Case]) -> Table:
+    """Measured in processes of their own."""
+    return Table(
+        f"MB of a year in SQLite: {YEAR} weekly and {YEAR * DAYS + 1} daily runs, {ROWS:,} rows a label and week",
+        ("labels", "scores", "segments", "all", "pruned", "for good", *(NAMES.get(name, name) for name in SHOWN)),
+        tuple(row_of(case, fresh(measured, case)) for case in cases),
+        ("*Pruned* is what `calmon db prune` leaves after a year, its largest tables beside it. What stays of that "
+         "*for good* is what each later year adds. Nothing is in breach: incidents and their messages come on top.",),
+        texts=3,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Prints the table, or writes it into docs/operations.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="Only twenty labels.")
+    parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/operations.md.")
+    options = parser.parse_args()
+    found = table([case for case in CASES if case.labels == 20 or not options.quick])
+    found.show(console())
+    if options.write_docs:
+        write_between(PAGE, "history-size", f"\n{found.markdown()}\n")
+
+
+if __name__ == "__main__":
+    main()
