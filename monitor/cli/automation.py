@@ -168,12 +168,13 @@ def _status_row(
     # who reads no segments must take all scores as blocked
     limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
     against = is_against(known, state.blocked, state.segments)
+    changed = _iso(state.changed_at) if state.state != "never_set" else None  # then only a segment of it was
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
         "automate_at": least, **limits, "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
-        "changed_at": _iso(state.changed_at), "against_last_evaluation": against,
+        "changed_at": changed, "against_last_evaluation": against,
         "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
         "segments_off": [{"column": column, "value": value} for column, value in off],
     }  # fmt: skip

@@ -103,7 +103,9 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
     if found.allowed:
         return line("on")
     if state.state != "on":
-        return line("off (never set)" if state.state == "never_set" else "off")
+        if state.state != "never_set":
+            return line("off")
+        return line("off (never set)", SwitchState(state.source, None))  # somebody may have changed a segment of it
     # with who turned it off and why: not who once turned it on
     if not effective(state, at, whole=None).allowed:
         return line("off (lease ended)", SwitchState(state.source, None, changed_at=state.lease_until))

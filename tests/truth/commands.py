@@ -70,7 +70,7 @@ def _blocked(reader: Reader, text: str, shown: str, source: str, label: str | No
         reader.check(bool(said) == bool(ranges), "blocked scores", text, ranges)
         inside = all(any(lo <= a and b <= hi for lo, hi in said) for a, b in ranges)
         reader.check(inside, "blocked scores", text, ranges)
-        parts = set(re.findall(r"(?:but not for |, )([^,=]+ = [^,]+)", shown))
+        parts = {part for part in shown.rpartition("but not for ")[2].split(", ") if " = " in part}
         reader.equal("segments off", text, parts, reader.facts.switch(source, label).off(reader.facts.now))
 
 
@@ -336,6 +336,27 @@ def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: 
         reader.check(any(same_minute(time, t) for t in known), "until", text, known)
 
 
+@CHANGED.add(
+    r"(?P<source>[\w-]+)/(?P<label>[\w -]+): (?P<part>\w+ = \w+) turned (?P<way>on|off)"
+    rf"(?: until (?P<until>{TIME}), since the last evaluation said breach|; no run undoes that before (?P<hold>{TIME}))?"
+    r"(?:; the label itself is (?P<state>[\w ]+), for all its items)?"
+)
+def _changed_segment(
+    reader: Reader, text: str, _: Any, source: str, label: str, part: str, way: str, until: Any, hold: Any, state: Any
+) -> None:
+    facts = reader.facts
+    mine = facts.switch(source, label)
+    reader.equal("segment", text, part in mine.off(facts.now), way == "off")
+    ends = dict(mine.segments).get(part)
+    reader.check((until is not None) == (part in mine.ending(facts.now)), "until", text, ends)
+    if until is not None:
+        reader.check(same_minute(until, ends), "until", text, ends)
+    if hold is not None:
+        stored = facts.segment_hold(source, label, part)
+        reader.check(same_minute(hold, stored), "no run undoes that before", text, stored)
+    reader.equal("state of the label", text, (state or "on").replace(" ", "_"), mine.state)
+
+
 CHANGED.add(fixed("error: until must lie in the future"))(nothing)
 
 
@@ -384,13 +405,17 @@ def _answered(reader: Reader, text: str, i: Row, words: str) -> None:
 
 
 @PRESSED.add(
-    rf"automation of (?P<name>.+?): (?P<words>(?:already )?turned (?P<way>on|off))"
+    rf"automation of (?P<name>.+?): (?P<words>(?:already )?turned (?P<way>on|off))(?:, but not for (?P<parts>[^;]+))?"
     rf"(?:; without a good evaluation it ends (?P<until>{TIME}) UTC)?"
 )
-def _pressed_switch(reader: Reader, text: str, i: Row, name: str, words: str, way: str, until: str | None) -> None:
+def _pressed_switch(
+    reader: Reader, text: str, i: Row, name: str, words: str, way: str, parts: str | None, until: str | None
+) -> None:
     source, label = subject_of(name)
     mine = reader.facts.switch(source, label)
     reader.equal("state", text, way, mine.state)
+    off = mine.off(reader.facts.now) if way == "on" else set()
+    reader.equal("segments off", text, set(parts.split(", ")) if parts else set(), off)
     if until is not None:
         reader.check(same_minute(until, mine.lease), "until", text, mine.lease)
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.truth.script import CRITICAL, RULES, Said
+from tests.truth.script import CRITICAL, PARTS, RULES, Said
 
 Row = dict[str, Any]
 _WHEN = {
@@ -79,10 +79,15 @@ class Switch:
         if kind in ("disabled", "enabled", "blocked", "unblocked"):
             person = event["actor"] not in RUNS
             return replace(
-                kept, since=event["at"], by=event["actor"], why=event["reason"], verdict=event["verdict"],
+                kept, since=event["at"], by=event["actor"], why=own_reason(event["reason"]), verdict=event["verdict"],
                 by_person=person,
             )  # fmt: skip
         return replace(kept, verdict=event["verdict"]) if kind in ("held", "renewed") else kept
+
+
+def own_reason(reason: str) -> str:
+    """What an event says of the label itself; of its segments, which have a line of their own, nothing."""
+    return reason.partition(f"; {PARTS.id}: ")[0]
 
 
 @dataclass
@@ -104,6 +109,12 @@ class Facts:
         return [{k: _read(k, v) for k, v in row.items()} for row in found]
 
     # --- switches
+
+    def segment_hold(self, source: str, label: str | None, name: str) -> datetime | None:
+        """Until when a person's change of a segment holds, by the newest event of its label."""
+        mine = [e for e in self.switch_events if (e["source"], e["label"] or None) == (source, label)]
+        parts = [part for part in mine[-1]["segments"] or () if f"{part['column']} = {part['value']}" == name]
+        return datetime.fromisoformat(parts[0]["hold_until"]) if parts and parts[0]["hold_until"] else None
 
     @cached_property
     def switch_events(self) -> list[Row]:
@@ -318,8 +329,13 @@ def _of_switches(facts: Facts) -> Iterator[Broken]:
         if held.by_person and held.hold is not None and held.hold > facts.now:
             continue
         for rule in facts.rules.values():
+            last = facts.last_evaluated(source, label, rule.id)
+            if last is not None and rule.scope == "segments" and last["outcome"] == "breach":
+                known = {name for name, _ in held.segments}
+                open_ = {" = ".join(each) for each in last["detail"]["turns_off"]} - known
+                if open_:
+                    yield Broken(f"{source}/{label}", f"acts on {open_} although {rule.id} was a breach")
             if not rule.turns_off or rule.scope != "labels":
                 continue
-            last = facts.last_evaluated(source, label, rule.id)
             if last is not None and last["outcome"] == "breach":
                 yield Broken(f"{source}/{label}", f"is on although {rule.id} was a breach in {last['window_name']}")

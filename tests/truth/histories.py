@@ -74,10 +74,12 @@ class Setting:
     linked: bool
     token: bool
     lease_days: int = 9
+    in_channels: bool = False
 
     @property
     def rules(self) -> tuple[RuleSpec, ...]:
-        return (*script.WEEKLY, script.DAYS) if self.daily else script.WEEKLY
+        more = (script.DAYS,) if self.daily else (script.PARTS,) if self.in_channels else ()
+        return (*script.WEEKLY, *more)
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
@@ -86,15 +88,16 @@ class Setting:
     @property
     def yaml(self) -> str:
         rules = "\n".join(f"  - {rule.yaml}" for rule in self.rules)
+        parts = f", segments: [{script.COLUMN}]" if self.in_channels else ""
         mails = "" if self.daily else (
-            "  mails: {relation: mails, score_is: probability_of_label, automate_at: 0.7}\n"
+            f"  mails: {{relation: mails, score_is: probability_of_label, automate_at: 0.7{parts}}}\n"
         )  # fmt: skip
         return f"""\
 version: 1
 timezone: UTC
 sources:
   tickets: {{relation: tickets, score_is: probability_of_label, automate_at: 0.8,
-    labels: {{phishing: {{critical: true, automate_at: 0.9}}}}}}
+    labels: {{phishing: {{critical: true, automate_at: 0.9}}}}{parts}}}
 {mails}rules:
 {rules}
 automation: {{when_not_evaluated: {self.when_not_evaluated}, initial: {self.initial}, lease: {self.lease_days}d,
@@ -167,6 +170,8 @@ def plan(seed: int) -> Plan:
     windows = [_week(number) for number in range(weeks)]
     moods = _moods(setting, windows, rng)
     events = [*_runs(setting, windows, rng), *_people(setting, windows, rng), *_rounds(windows, rng)]
+    if setting.in_channels:
+        events += _people_on_channels(setting, windows, Random(f"channels {seed}"))
     return Plan(seed, setting, moods, tuple(sorted(events, key=lambda e: e.at)))
 
 
@@ -174,7 +179,7 @@ def _setting(seed: int, rng: Random) -> Setting:
     return Setting(
         when_not_evaluated=rng.choice(("keep", "keep", "disable")), initial=rng.choice(("on_first_ok", "off")),
         re_enable=rng.choice(("manual", "manual", "{after: 2}")), dry_run=rng.random() < 0.08,
-        daily=seed % 3 == 0, pinned=rng.random() < 0.85, linked=rng.random() < 0.6, token=rng.random() < 0.9,
+        daily=seed % 3 == 0, in_channels=seed % 3 == 1, pinned=rng.random() < 0.85, linked=rng.random() < 0.6, token=rng.random() < 0.9,
     )  # fmt: skip
 
 
@@ -275,6 +280,20 @@ def _people(setting: Setting, windows: list[Window], rng: Random) -> Iterator[Ev
             "hours": rng.choice((None, None, 6, 40, 100, 400)), "on": rng.random() < 0.5,
         }  # fmt: skip
         yield Event(at, "person", what, given)
+
+
+def _people_on_channels(setting: Setting, windows: list[Window], rng: Random) -> Iterator[Event]:
+    """A channel of a label is turned off and on in a terminal."""
+    first, last = windows[0].end + timedelta(hours=7), windows[-1].end + timedelta(days=2)
+    span = (last - first) / timedelta(minutes=1)
+    for _ in range(rng.randint(3, 8)):
+        source = rng.choice(sorted(setting.labels))
+        given = {
+            "by": rng.choice(PEOPLE), "why": rng.choice(WHY), "source": source, "on": rng.random() < 0.6,
+            "label": rng.choice(setting.labels[source]), "channel": rng.choice(script.CHANNELS),
+            "hours": rng.choice((None, None, 40, 400)), "pick": rng.random(),
+        }  # fmt: skip
+        yield Event(first + timedelta(minutes=rng.randint(0, int(span))), "person", "channel", given)
 
 
 def _rounds(windows: list[Window], rng: Random) -> Iterator[Event]:
@@ -523,6 +542,8 @@ def page(told: Story, window: Window, source: str, event: Event) -> Page:
         for rule in rules:
             if rule.scope == "labels":
                 _add(told, made, rule, label, mood, seen, rng, salt)
+            elif rule.scope == "segments":
+                _add_channels(told, made, rule, label, mood, seen, salt)
         if seen is not None and made.problem is None and mood != "rejected":
             made.estimates += script.estimates_of(window, Subject(source, label), seen)
             made.rows += seen.n
@@ -587,6 +608,31 @@ def _add(
     )
 
 
+def _add_channels(
+    told: Story, made: Page, rule: RuleSpec, label: str, mood: Mood, seen: Numbers | None, salt: str
+) -> None:
+    """What the rule on channels says of a label: the numbers are those of one channel."""
+    rng, window = Random(f"{salt} {label} channels"), made.window
+    found = [] if seen is None else script.channels_of(mood, seen, rng)
+    outcome, reason = ("not_evaluated", Reason.NO_ROWS) if seen is None else script.decided_in_channels(mood, found)
+    if made.problem is not None:
+        outcome, reason = "not_evaluated", made.problem
+    silent = seen is None or (outcome == "not_evaluated" and reason != Reason.TOO_FEW_ROWS)
+    line = Said(
+        window.schedule, window.name, made.source, label, rule.id, outcome, reason, None if silent else found[0].shortfall
+    )  # type: ignore[arg-type]  # fmt: skip
+    made.said.append(line)
+    measured = None
+    if seen is not None and made.problem is None:
+        measured = replace(seen, shortfall=found[0].shortfall, automated=found[0].rows)
+    made.verdicts.append(
+        script.verdict_of(
+            rule, line, window, measured, None, rng, salt, revision=told.monitor.config.revision,
+            pinned=told.setting.pinned, more=script.in_channels(found) if found else None,
+        )
+    )  # fmt: skip
+
+
 def _before(told: Story, window: Window, source: str, label: str | None) -> float | None:
     day_before = f"{window.start - timedelta(days=1):%Y-%m-%d}"
     found = told.values.get((window.schedule, day_before, source, label or ""))
@@ -648,6 +694,21 @@ def _switch(told: Story, event: Event, step: Step) -> None:
     args += ["--reason", given["why"], "--by", given["by"]]
     args += [] if until is None else ["--until", f"{until:%Y-%m-%dT%H:%M}"]
     step.printed.append(told.printed(event.what, *args))
+
+
+def _switch_channel(told: Story, event: Event, step: Step) -> None:
+    """A person turns one channel of a label off or on; or one that is off, which is more to the point."""
+    given, enable = event.more, event.more["on"]
+    source, label, channel = given["source"], given["label"], given["channel"]
+    off = [(s.source, s.label, e.value) for s in told.monitor.store.switches() for e in s.segments if e.off_from]
+    if enable and off and given["pick"] < 0.8:
+        source, label, channel = off[int(given["pick"] * len(off))]
+    word = "enable" if enable else "disable"
+    args = ["automation", word, "--source", source, "--label", str(label), "--segment", f"{script.COLUMN}={channel}"]
+    args += ["--reason", given["why"], "--by", given["by"]]
+    if enable and given["hours"] is not None:
+        args += ["--until", f"{told.clock.now + timedelta(hours=given['hours']):%Y-%m-%dT%H:%M}"]
+    step.printed.append(told.printed(word, *args))
 
 
 def _by_http(
@@ -728,7 +789,7 @@ _DO: Mapping[str, Callable[[Story, Event, Step], None]] = {
 }  # fmt: skip
 _ACTS: Mapping[str, Callable[[Story, Event, Step], None]] = {
     "go live": _go_live, "enable": _switch, "disable": _switch, "whole": _whole_source,
-    "acknowledge": _about_incident, "silence": _about_incident, "resolve": _about_incident,
+    "channel": _switch_channel, "acknowledge": _about_incident, "silence": _about_incident, "resolve": _about_incident,
 }  # fmt: skip
 
 

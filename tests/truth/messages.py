@@ -130,7 +130,7 @@ def labels_of(facts: Facts, incidents: Iterable[Row]) -> dict[tuple[str, str | N
 SWITCH = Grammar("the switch in words")
 _DRY = r"(?: \(dry run: runs change no switch\))?"
 _BLOCKED = (
-    r"(?:, but not for (?:scores (?P<blocked>[\d., to]+?))?(?:(?: and )?(?P<parts>[^=:]+ = .+?))?)?"
+    r"(?:, but not for (?:scores (?P<blocked>[\d., to]+?))?(?:(?: and )?(?P<parts>\w+ = \w+(?:(?:, | and )\w+ = \w+)*))?)?"
     r"(?P<ending>(?:, for .+? only until \w+ [\d-]+ [\d:]+ UTC)*)"
 )
 
@@ -243,7 +243,7 @@ def _on_by_person(
 def _segments_off(reader: Reader, text: str, of: Of, parts: Any, ending: str) -> None:
     """The segments that a label's items may not have, and those that may have them for a time."""
     mine, now = reader.facts.switch(of.source, of.label), reader.facts.now
-    reader.equal("segments off", text, set(parts.split(" and ")) if parts else set(), mine.off(now))
+    reader.equal("segments off", text, set(re.split(", | and ", parts)) if parts else set(), mine.off(now))
     said = set(re.findall(r", for (.+?) only until ", ending))
     reader.equal("segments on for a time", text, said, mine.ending(now))
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing, parsed, subject_of
-from tests.truth.facts import Facts, Row, Switch
+from tests.truth.facts import Facts, Row, Switch, own_reason
 from tests.truth.monitoring import window_start
 from tests.truth.sentences import NUMBER, VERDICT, WEEK, check_counts, check_label_state, fits_cause, state_of
 from tests.truth.texts import Part, Table
@@ -543,7 +543,7 @@ class Tables:
             plain = None if true is None else true.replace(second=0, microsecond=0)
             self.reader.equal("time of the switch", text, said, plain)
         self.reader.equal("by whom", text, row[4], mine.by or "–")
-        self.reader.equal("why", text, row[5], mine.why or "–")
+        self.reader.equal("why", text, own_reason(row[5]), mine.why or "–")
 
     def trend(self, table: Table, head: tuple[str, ...]) -> None:
         """The trend: first, last, change, interval, n, and what the rules say of the newest window."""
@@ -709,10 +709,13 @@ def _badge(reader: Reader, text: str, of: Tables) -> None:
         reader.equal("state", f"{of.week.subject}: {text}", said, true.split()[-1:])
 
 
+_CLOSED = r"(?:[\d.]+ to [\d.]+|\w+ = \w+)"
+
+
 @LINES.add(
     rf"(?P<rows>{N}) rows · (?:baseline (?P<version>\d+): (?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<of_rows>{N}) rows|no baseline)"
-    rf"(?: · automation (?P<when>now|at the run) \((?P<at>{_MOMENT})\): (?P<then>on(?: but [\d. to,]+)?|off(?: \([\w ]+\))?)(?:, (?P<why>.+?))??"
-    r"(?: · now: (?P<now>on(?: but [\d. to,]+)?|off(?: \([\w ]+\))?)(?:, (?P<why_now>.+))?)?)?"
+    rf"(?: · automation (?P<when>now|at the run) \((?P<at>{_MOMENT})\): (?P<then>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ]+\))?)(?:, (?P<why>.+?))??"
+    rf"(?: · now: (?P<now>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ]+\))?)(?:, (?P<why_now>.+))?)?)?"
 )
 def _facts(
     reader: Reader, text: str, of: Tables, rows: str, version: Any, first: Any, last: Any, of_rows: Any, **found: Any
@@ -742,7 +745,7 @@ def _switch_fact(reader: Reader, text: str, key: Key, words: str, why: str | Non
     if why is not None:
         known = {own.why} | ({whole.why} if by_source else set())
         known = {whole.why} if "the whole source" in words else known
-        reader.check(why in known, "reason of the switch", text, known)
+        reader.check(own_reason(why) in known, "reason of the switch", text, known)
 
 
 @LINES.add(
@@ -958,7 +961,12 @@ def check_report_json(reader: Reader, document: dict[str, Any], window: str) -> 
         for name, time in (("automation", at), ("automation_now", None)):
             line = label.get(name)
             if line is not None:
-                check_switched(reader, line["state"], key, time)
+                closed = [f"{low:.2f} to {high:.2f}" for low, high in line["blocked"]]
+                closed += [" = ".join(segment) for segment in line["segments"]]
+                words = (
+                    f"{line['state']} but {', '.join(closed)}" if closed and line["state"] == "on" else line["state"]
+                )
+                check_switched(reader, words, key, time)
         for advice in label.get("advice", ()):
             check_advice(reader, json.dumps(advice), advice["sentence"], ", ".join(advice["basis"]), week, key)
 

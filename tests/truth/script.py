@@ -20,6 +20,7 @@ SOURCES = {"tickets": ("billing", "phishing", "refund"), "mails": ("orders", "sp
 CRITICAL = (("tickets", "phishing"),)
 AUTOMATE_AT = {("tickets", "phishing"): 0.9, ("tickets", None): 0.8, ("mails", None): 0.7}
 VERSIONS = ("v3", "v4")
+COLUMN, CHANNELS = "channel", ("app", "chat", "web")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class RuleSpec:
             "actions": f"[{', '.join(self.actions)}]", "for": self.asks, "scope": self.scope,
             "min_samples": self.needed,
         }  # fmt: skip
+        if self.scope == "segments":
+            what |= {"segments": f"[{COLUMN}]", "turns_off": "segments"}
         plain = {"where": "all", "for": 1, "scope": "labels"}
         return "{" + ", ".join(f"{k}: {v}" for k, v in what.items() if plain.get(k) != v) + "}"
 
@@ -64,8 +67,11 @@ RISE = RuleSpec("ece-increase", "ece", "all", "increase", 0.02, "warning", ("sla
 BLOCKS = RuleSpec("mce-blocks-scores", "mce", "all", "above", 0.2, "critical", ("slack", "block_scores"))
 WHOLE = RuleSpec("source-ece", "ece", "all", "above", 0.1, "critical", _OFF, scope="source")
 DAYS = RuleSpec("ece-two-days", "ece", "all", "above", 0.08, "critical", _OFF, schedule="daily", asks=2)
+PARTS = RuleSpec(
+    "weekly-segments", "shortfall", "automated", "above", 0.08, "critical", _OFF, scope="segments", needed=30
+)  # fmt: skip
 WEEKLY = (SHORTFALL, RISE, BLOCKS, WHOLE)
-RULES = {rule.id: rule for rule in (*WEEKLY, DAYS)}
+RULES = {rule.id: rule for rule in (*WEEKLY, DAYS, PARTS)}
 
 
 @dataclass(frozen=True)
@@ -162,9 +168,65 @@ def decided(rule: RuleSpec, mood: Mood, seen: Numbers, before: float | None, *, 
 BASELINE_ECE = 0.012
 
 
+@dataclass(frozen=True)
+class Channel:
+    """What was measured of one channel of a label: ``judged`` where its rows could have shown what matters."""
+
+    name: str
+    shortfall: float
+    rows: int
+    chance: float
+    judged: bool
+
+    @property
+    def named(self) -> bool:
+        """Whether it is in breach."""
+        return self.shortfall > PARTS.threshold and self.chance < 1e-3
+
+
+def channels_of(mood: Mood, seen: Numbers, rng: Random) -> list[Channel]:
+    """The channels of a label, the one that a verdict is about first: those in breach, by their chance, then by rows."""
+    found = []
+    for name in CHANNELS:
+        bad = rng.random() < {"bad": 0.5, "good": 0.06}.get(mood, 0.0)
+        unsure = mood == "unsure" and name == "web"
+        shortfall = rng.uniform(0.12, 0.3) if bad else rng.uniform(0.09, 0.11) if unsure else rng.uniform(-0.02, 0.05)
+        chance = rng.uniform(1e-8, 1e-5) if bad else rng.uniform(0.01, 0.2) if unsure else 1.0
+        rows = rng.randint(40, 90) if seen.automated >= PARTS.needed else rng.randint(2, 8)
+        judged = bad or unsure or (rows >= PARTS.needed and rng.random() < 0.8)
+        found.append(Channel(name, round(shortfall, 4), rows, float(f"{chance:.4g}"), judged))
+    return sorted(found, key=lambda each: (not each.judged, each.chance, -each.rows))
+
+
+def decided_in_channels(mood: Mood, found: list[Channel]) -> tuple[Outcome, Reason]:
+    """The outcome of the rule on channels, by the same contract."""
+    if mood in _SILENT:
+        return "not_evaluated", _SILENT[mood]
+    if any(each.named for each in found):
+        return "breach", Reason.ABOVE_THRESHOLD
+    if found[0].shortfall > PARTS.threshold:
+        return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY
+    return ("ok", Reason.WITHIN_THRESHOLD) if found[0].judged else ("not_evaluated", Reason.TOO_FEW_ROWS)
+
+
+def in_channels(found: list[Channel]) -> dict[str, Any]:
+    """What a verdict on channels keeps of them."""
+    named = [each for each in found if each.named]
+    tested = [each for each in found if each.rows >= PARTS.needed]
+    lead = found[0]
+    return {
+        "segment": [COLUMN, lead.name], "segment_p": lead.chance if lead in tested else None, "segments": len(found),
+        "segments_judged": sum(each.judged for each in found), "segments_tested": len(tested),
+        "segments_named": [[COLUMN, each.name, each.rows, each.shortfall, each.chance] for each in named],
+        "segments_found": [[COLUMN, each.name] for each in named],
+        "turns_off": [[COLUMN, each.name] for each in named],
+        "segments_within": [[COLUMN, e.name] for e in found if e.judged and e.shortfall <= PARTS.threshold],
+    }  # fmt: skip
+
+
 def verdict_of(
     rule: RuleSpec, said: Said, window: Window, seen: Numbers | None, before: float | None, rng: Random, salt: str,
-    *, revision: str, pinned: bool,
+    *, revision: str, pinned: bool, more: dict[str, Any] | None = None,
 ) -> Verdict:  # fmt: skip
     """The verdict of a line, with all its numbers; ``salt`` stands for the rows it was made from."""
     measured = said.value is not None
@@ -174,7 +236,7 @@ def verdict_of(
         known["n"] = 0
     if measured and seen is not None:
         known |= _numbers(rule, said, seen, rng, pinned=pinned)
-        detail |= _detail(rule, said, seen, before, rng)
+        detail |= _detail(rule, said, seen, before, rng) | (more or {})
         if said.outcome == "breach" and pinned and rule.metric in ("shortfall", "ece") and said.label is not None:
             detail["causes"] = _causes(rule.metric, window, salt)
     id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]

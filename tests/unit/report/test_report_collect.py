@@ -14,14 +14,14 @@ from monitor.automation.harm import HarmKind
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, RuleMatch, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, pool
-from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
+from monitor.core.records import Estimate, Interval, Reason, SegmentSwitch, Subject, SwitchEvent, SwitchState, Window
 from monitor.core.windows import before, day, week
 from monitor.evaluation.evaluate import Evaluated, SourceData, WindowCounts, evaluate
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.selective import excess_errors, threshold_for
 from monitor.report.collect import collect_report
-from monitor.report.data import headline, now_text
+from monitor.report.data import headline, now_text, switch_line
 from monitor.report.html import html_report
 from tests.fakes.report_data import NOW, RULES, UTC_ZONE, Story, rows, windows
 
@@ -202,6 +202,12 @@ def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store
     data = collect_report(store, CONFIG, earlier, NOW)
     assert data.subjects == ()
     assert "No label was read in this window." in html_report(data)
+
+
+def test_a_label_of_which_only_a_segment_was_changed_was_never_set_by_anybody() -> None:
+    part = SegmentSwitch("channel", "web", NOW, None, True, "ana", "audit")
+    line = switch_line(SwitchState("tickets", "billing", changed_at=NOW, segments=(part,)), NOW)
+    assert (line.words, line.changed_at, line.actor, line.reason) == ("off (never set)", None, "", "")
 
 
 def test_a_report_of_a_past_week_shows_the_switch_at_its_run_and_now_apart(tmp_path: Path) -> None:
