@@ -367,16 +367,16 @@ class Statements:
                 rows = level()
                 yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
         if RejectReason.DUPLICATE in reasons:
-            rows = self._ranked_of(self._of_repeated_pairs())
+            rows = self._ranked_of(self._of_repeated())
             yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
 
-    def _of_repeated_pairs(self) -> Subquery:
-        """The sound rows of each (item, label) that has several: few, so that few are sorted."""
-        rows, again = self._kept(latest=False), self._kept(latest=False)
-        keys = (again.c.item, sa.func.coalesce(again.c.label, _EMPTY).label("label"))
-        pairs = sa.select(*keys).group_by(*keys).having(sa.func.count() > ONE).subquery("pairs")
-        same = sa.and_(rows.c.item == pairs.c.item, sa.func.coalesce(rows.c.label, _EMPTY) == pairs.c.label)
-        return sa.select(rows).select_from(rows.join(pairs, same)).subquery("of_pairs")
+    def _of_repeated(self) -> Subquery:
+        """The sound rows of the first items that have an (item, label) twice: enough to be shown, and few to sort."""
+        rows, again, by_bytes = self._kept(latest=False), self._kept(latest=False), self.dialect.ordered
+        pairs = sa.select(again.c.item).group_by(again.c.item, again.c.label).having(sa.func.count() > ONE)
+        items = sa.select(pairs.subquery("pairs").c.item).distinct().subquery("items")
+        first = sa.select(items.c.item).order_by(by_bytes(items.c.item)).limit(EXAMPLES).subquery("first_items")
+        return sa.select(rows).select_from(rows.join(first, rows.c.item == first.c.item)).subquery("of_items")
 
     def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
         """How many of the chosen rows there are of each (label, reason, place of the score, truth)."""
