@@ -53,6 +53,7 @@ class StoredReading:
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     segment_counts: Mapping[str | None, SegmentCounts] | None = None
     promises: Mapping[str | None, Promises] = field(default_factory=dict)
+    fingerprint: str | None = None
 
 
 Prepared = tuple[Row, list[Row], list[Row]]
@@ -65,7 +66,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
     row = {
         **at, "state": reading.state, "error": reading.error, "rows": int(reading.rows),
         "versions": plain(reading.versions), "digest": reading.digest, "read_at": now,
-        "rejected": plain(as_json(reading.cells, reading.rejected)),
+        "rejected": plain(as_json(reading.cells, reading.rejected)), "fingerprint": reading.fingerprint,
     }  # fmt: skip
     counts = [
         {
@@ -125,6 +126,7 @@ def load(
         quality=tuple(quality(connection, schedule, window_start, source)),
         cells=cells,
         rejected=rejected,
+        fingerprint=row["fingerprint"],
     )
     if any(data is None for _, data, _ in stored):
         promised = connection.execute(select(counts.c.label, counts.c.promises).where(mine)).all()

@@ -106,6 +106,7 @@ readings = Table(
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _required("state", String(32)),
     Column("error", ErrorText), _required("rows", Integer), _required("versions", JSON),
     _required("digest", String(64)), _required("read_at", _WHEN), Column("rejected", JSON),
+    Column("fingerprint", String(64)),
 )  # fmt: skip
 
 # data is NULL where `calmon db prune` has removed the counts: what labels promised stays.

@@ -62,7 +62,7 @@ class WindowRead:
 def read_window(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> WindowRead:
     """All that the warehouse is asked about a window that is judged. Raises as ``Warehouse.read`` does."""
     truths = known_truths(config, warehouse, window, name, now)
-    return WindowRead(warehouse.read(name, config.sources[name], window, now=now), truths)
+    return WindowRead(warehouse.read(name, config.sources[name], window, now=now, fingerprint=True), truths)
 
 
 def collect(
@@ -186,7 +186,8 @@ def read(
     where there is a ``reading`` already.
     """
     if reading is None:
-        reading = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
+        source, now = monitor.config.sources[name], monitor.clock()
+        reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store)
     kept = kept_of(monitor, reading, baselines)
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
@@ -239,6 +240,7 @@ def stored(monitor: Monitor, reading: Reading) -> StoredReading:
         source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
         cells=reading.rejected, segments=found.segments, segment_counts=found.segment_counts if asked else None,
+        fingerprint=reading.fingerprint,
     )  # fmt: skip
 
 
@@ -273,7 +275,8 @@ def earlier(
 ) -> list[WindowCounts]:
     """The windows before, newest first, as the history has them, else as the warehouse does.
 
-    With ``reread`` the last one is read once more, since truths come late. Raises as ``Warehouse.read`` does.
+    With ``reread`` the last one is read once more if its rows have changed, since truths come late. Raises as
+    ``Warehouse.read`` does.
     """
     found = []
     before = poolable(monitor.config, window)
@@ -283,7 +286,7 @@ def earlier(
     for position, past in enumerate(before):
         kept = monitor.store.load_reading(past.schedule, past.start, name, segment_counts=asked)
         usable = kept is not None and _still_holds(monitor, kept) and (kept.segment_counts is not None or not asked)
-        if kept is not None and usable and not (reread and position == 0):
+        if kept is not None and usable and (position > 0 or not reread or _is_as_it_was(monitor, past, kept)):
             found.append(counts_of(past, kept, monitor.config, baselines))
             continue
         again, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
@@ -293,6 +296,14 @@ def earlier(
             data = SourceData(name, with_whole(again), segments=again.segments, baselines=baselines)
             monitor.store.replace_estimates(past, name, estimates_of(data, monitor.config))
     return found
+
+
+def _is_as_it_was(monitor: Monitor, window: Window, kept: StoredReading) -> bool:
+    """Whether the warehouse still has the rows of a kept reading, by a scan that is much cheaper than to read them."""
+    if kept.fingerprint is None:
+        return False
+    source = monitor.config.sources[kept.source]
+    return kept.fingerprint == monitor.warehouse.fingerprint(kept.source, source, window, now=monitor.clock())
 
 
 def feature_shifts(

@@ -7,6 +7,7 @@ reading see the same state of the data.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -102,6 +103,7 @@ class Reading:
     of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     ``rejected`` are the rows of the window behind ``quality`` but for duplicates, by label, score and outcome.
     ``unresolved`` are the rows that were predicted in the window, where the source has rows without a truth.
+    ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, where it was asked for and there is one.
     """
 
     source: str
@@ -118,6 +120,7 @@ class Reading:
     numbers: RegressionRows | None = None
     rejected: tuple[RejectedCell, ...] = ()
     unresolved: UnresolvedRows | None = None
+    fingerprint: str | None = None
 
 
 class Warehouse:
@@ -235,19 +238,37 @@ class Warehouse:
         with self._session("") as connection:
             return beyond_select(connection)
 
-    def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True) -> Reading:
+    def read(
+        self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True,
+        fingerprint: bool = False,
+    ) -> Reading:  # fmt: skip
         """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
 
         Without ``whole`` ranks, rows of probabilities and rows without a truth are not asked for, whatever the source.
+        With ``fingerprint`` that of the rows is given too, as they were read.
         Raises :class:`RelationError` where the relation is not as the contract wants it, and
         :class:`WarehouseFailed` where the warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
+            # before the rows are: where an engine has no snapshot, what arrives meanwhile is then seen as a change
+            seen = _fingerprint(connection, source, statements) if fingerprint and _has_fingerprint(source) else None
             reader = _Reader(connection, name, statements, whole)
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
+            found = replace(found, fingerprint=seen)
         if not whole or source.unresolved is None:
             return found
         return replace(found, unresolved=self.unresolved(name, source, window))
+
+    def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
+        """A text that is another one where the rows of the window, or how they are to be read, have changed.
+
+        One scan, which keeps some sums for each label. None where there is none: where scores are made here, and of a
+        source of numbers, whose rows leave the warehouse anyway. Raises as :meth:`read` does.
+        """
+        if not _has_fingerprint(source):
+            return None
+        with self._statements(name, source, window, now) as (connection, statements):
+            return _fingerprint(connection, source, statements)
 
     def unresolved(
         self, name: str, source: SourceConfig, window: Window, *, known_at: datetime | None = None
@@ -658,6 +679,19 @@ class _Reader:
             str(label): tuple(_effect_of(sums, where, index) for where in WHERES)
             for index, label in enumerate(sums["label"])
         }
+
+
+def _has_fingerprint(source: SourceConfig) -> bool:
+    return source.score is None and source.kind != "regression"
+
+
+def _fingerprint(connection: sa.Connection, source: SourceConfig, statements: Statements) -> str:
+    rows = [
+        (label, reason, int(n), date, int(size or 0), *(None if value is None else float(value) for value in sums))
+        for label, reason, n, date, size, *sums in connection.execute(statements.fingerprint())
+    ]
+    text = repr((source.model_dump_json(), sorted(rows, key=repr)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _unresolved(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:

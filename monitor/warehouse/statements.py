@@ -63,6 +63,29 @@ class Statements:
         rows = self._judged()
         return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
+    def fingerprint(self) -> sa.Select[Any]:
+        """(label, reason, n, date, bytes, sums) by label and reason: one scan that shows whether the rows have changed.
+
+        It is another one where rows came, went, moved to another label or reason, or have another date, score, outcome,
+        decision or weight, but for changes that leave all sums as they were; of other texts their length is looked at.
+        """
+        rows = self._judged()
+        sound = rows.c.reason.is_(None)
+        texts = [text for text in rows.c if text.name.startswith(("item", "cluster", "version", "segment_"))]
+        sizes = (sa.func.coalesce(self.dialect.byte_length(text), ZERO) for text in texts)
+        used = {name: sa.case((sound, rows.c[name])) for name in ("score", "actual", "predicted")}
+        used["both"] = sa.case((sound, rows.c.score * rows.c.actual))
+        if "weight" in rows.c:
+            used["weight"] = sa.case((sound, rows.c.weight))
+        size = sa.cast(sum(sizes, ZERO), sa.BigInteger).label("size")
+        named = [self._readable(rows.c.label).label("label"), rows.c.reason, rows.c.date_text, size]
+        # grouped one level further out, so that PostgreSQL sees each expression once
+        facts = sa.select(*named, *(value.label(name) for name, value in used.items())).subquery("seen")
+        sums = (self.dialect.exact_sum(facts.c[name], bounded=name != "weight").label(f"{name}_sum") for name in used)
+        date, total = sa.func.max(self.dialect.ordered(facts.c.date_text)), sa.func.sum(facts.c.size)
+        by = (facts.c.label, facts.c.reason)
+        return sa.select(*by, sa.func.count().label("n"), date.label("date"), total.label("bytes"), *sums).group_by(*by)
+
     def undated(self) -> sa.Select[Any]:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
         rows = self._undated()
@@ -381,14 +404,16 @@ class Statements:
     def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
         """How many of the chosen rows there are of each (label, reason, place of the score, truth)."""
         place, truth, hit = self._rejected_values(rows)
-        label = sa.func.nullif(rows.c.label, _EMPTY)
-        readable = sa.case((self.dialect.byte_length(rows.c.label) <= _LONGEST_LABEL, label))
-        named = {"label": readable, "reason": reason, "place": place, "truth": truth, "hit": hit}
+        named = {"label": self._readable(rows.c.label), "reason": reason, "place": place, "truth": truth, "hit": hit}
         # grouped one level further out, so that PostgreSQL sees each expression once
         facts = sa.select(*(value.label(name) for name, value in named.items())).where(chosen).subquery("rejected")
         keys = [facts.c[name] for name in ("label", "reason", "place", "truth")]
         hits = self.dialect.exact_sum(facts.c.hit, bounded=True).label("hits")
         return sa.select(*keys, sa.func.count().label("n"), hits).group_by(*keys)
+
+    def _readable(self, label: Expression) -> Expression:
+        """The label, NULL where it is none or too long to be one."""
+        return sa.case((self.dialect.byte_length(label) <= _LONGEST_LABEL, sa.func.nullif(label, _EMPTY)))
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
         """Where the score of a rejected row is, whether its truth can be read, and the outcome where it can."""

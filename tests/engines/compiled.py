@@ -73,7 +73,7 @@ def statements(engine: str) -> Iterator[tuple[str, Made]]:
     plain = Statements(SOURCE, layout, dialect, WINDOW, NOW)
     both: Mapping[str, Callable[[Statements], Made]] = {
         "rejected": lambda each: each.rejected(), "undated": lambda each: each.undated(),
-        "repeated": lambda each: each.repeated(),
+        "repeated": lambda each: each.repeated(), "fingerprint": lambda each: each.fingerprint(),
         "groups": lambda each: each.groups(latest=True),
         "groups by segment": lambda each: each.groups(latest=False, segments=["channel"], versions=True),
         "examples": lambda each: each.examples([RejectReason.SCORE_OUT_OF_RANGE]),

@@ -15,13 +15,14 @@ import pytest
 import sqlalchemy as sa
 from sklearn import metrics as sk
 
+from monitor.config.model import SourceConfig
 from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from monitor.warehouse.reader import WarehouseFailed
+from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
 from tests.fakes import forked
 from tests.fakes import world as worlds
 from tests.fakes.world import BASELINE, WEEKS, World, make_world, pinned_world
@@ -133,6 +134,35 @@ def test_an_older_window_that_is_asked_to_act_turns_off(world: World) -> None:
     asked = [("slack", "slipping"), ("disable_automation", "slipping")]
     assert [(a.kind, a.label) for a in refused.actions] == [(a.kind, a.label) for a in told.actions] == asked
     assert told.actions[1].state == "turned off"
+
+
+def test_the_window_before_is_read_again_only_where_its_rows_have_changed(
+    pinned: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, names = Warehouse.read, list[str]()
+
+    def noted(self: Warehouse, name: str, source: SourceConfig, asked: Window, **how: Any) -> Reading:
+        names.append(asked.name)
+        return read(self, name, source, asked, **how)
+
+    with pinned.opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[9]))
+        monkeypatch.setattr(Warehouse, "read", noted)
+        run_window(monitor, window(monitor, WEEKS[10]))
+        assert names == [WEEKS[10]]
+        before = monitor.store.load_reading("weekly", window(monitor, WEEKS[10]).start, "tickets")
+    frame = worlds.rows()
+    (row, *_) = frame.index[frame["item"].str.startswith(WEEKS[10])]
+    frame.loc[row, "actual"] = 1 - frame.loc[row, "actual"]
+    worlds.write_duckdb(pinned.folder / "warehouse.duckdb", frame)
+    with pinned.opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[11]))
+        assert names == [WEEKS[10], WEEKS[11], WEEKS[10]]
+        after = monitor.store.load_reading("weekly", window(monitor, WEEKS[10]).start, "tickets")
+    assert before is not None
+    assert after is not None
+    assert before.digest != after.digest
+    assert before.fingerprint != after.fingerprint
 
 
 def test_the_same_window_after_an_operators_enable_says_and_does_the_same(world: World) -> None:

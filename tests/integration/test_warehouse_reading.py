@@ -266,6 +266,40 @@ def test_values_of_other_windows_do_not_crowd_a_segment(load: Loader) -> None:
         assert reading.quality == ()
 
 
+def test_a_fingerprint_is_another_one_where_rows_have_changed(load: Loader) -> None:
+    config = source(segments=("channel",))
+    more = {"cluster": "c", "channel": "web", "weight": 1.0}
+    rows = [row("t1", **more), row("t2", "access", 0.2, 0.0, **more), row("t3", score=None, **more)]
+
+    def found(rows: Sequence[Mapping[str, Any]], config: SourceConfig = config) -> str | None:
+        (warehouse,) = load(list(rows), engines=("duckdb",)).values()
+        return warehouse.fingerprint("tickets", config, WEEK, now=NOW)
+
+    first = found(rows)
+    elsewhere = row("t4", resolved_at=WEEK.end)
+    assert first == found(rows[::-1]) == found([*rows, elsewhere])
+    changes: list[dict[str, Any]] = [
+        {"item": "t10"}, {"label": "access"}, {"score": 0.91}, {"actual": 0.0}, {"weight": 1.5}, {"cluster": "cc"},
+        {"channel": "e-mail"}, {"resolved_at": WEEK.start + timedelta(days=2)}, {"score": 1.5},
+    ]  # fmt: skip
+    others = [found([rows[0] | change, *rows[1:]]) for change in changes]
+    others += [found(rows[1:]), found([*rows, rows[0]]), found(rows, source(segments=("channel",), automate_at=0.9))]
+    swapped = [rows[0] | {"actual": 0.0}, rows[1] | {"actual": 1.0}, rows[2]]
+    assert first not in [*others, found(swapped)]
+
+
+def test_every_engine_has_fingerprints(load: Loader) -> None:
+    rows = [row("t1", channel="web"), row("t2", score=1.5), row("t3", label="x" * 2000), row("t4", actual=None)]
+    for engine, warehouse in load(rows).items():
+        found = [
+            warehouse.fingerprint("tickets", source(segments=segments), WEEK, now=NOW)
+            for segments in ((), ("channel",), ("channel",))
+        ]
+        assert found[0] != found[1] == found[2], engine
+        reading = warehouse.read("tickets", source(segments=("channel",)), WEEK, now=NOW, fingerprint=True)
+        assert reading.fingerprint == found[1]
+
+
 def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:
     rows = [row(f"t{index:02}", score=2.5) for index in range(30)]
     for reading in read_all(load(rows), source()).values():
