@@ -42,7 +42,8 @@ from monitor.operations import pin_baseline
 from monitor.operations.open import open_warehouse
 from monitor.operations.workers import Workers, dask_cluster, processes
 
-BASELINE, WEEKS, ROWS, ROUNDS, PROCESSES = 8, 52, 5_000, 2, 2
+BASELINE, WEEKS, ROWS, ROUNDS = 8, 52, 5_000, 2
+COUNTS = (0, 1, 2)
 LAST = "2026-W44"
 WANTED = 1.7
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1"
@@ -162,10 +163,11 @@ def main() -> None:
     parser.add_argument("--weeks", type=int, default=WEEKS)
     parser.add_argument("--rows", type=int, default=ROWS, help="Rows of a label in a week.")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--workers", type=int, nargs="+", default=COUNTS, help="So many processes; 0: none.")
     parser.add_argument("--dask", action="store_true", help="A Dask cluster of processes as well.")
     options = parser.parse_args()
-    kinds = [("no workers", 0, False), *((f"processes {n}", n, False) for n in range(1, PROCESSES + 1))]
-    kinds += [(f"Dask {n}", n, True) for n in range(1, PROCESSES + 1) if options.dask]
+    kinds = [(f"processes {n}" if n else "no workers", n, False) for n in options.workers]
+    kinds += [(f"Dask {n}", n, True) for n in options.workers if n and options.dask]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fresh(write, folder / "warehouse.duckdb", options.weeks, options.rows)
