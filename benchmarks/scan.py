@@ -61,6 +61,7 @@ def table_of(size: Size, found: Sequence[Timing]) -> Table:
 def write_table(path: Path, rows: int) -> None:
     """``rows`` rows of twenty labels, all of one week, calibrated, scores with all their decimals."""
     with duckdb.connect(str(path)) as connection:
+        connection.execute("SET enable_progress_bar = false")
         connection.execute("SET threads = 1")  # or random() is not the same every time
         connection.execute("SELECT setseed(0.20260101)")
         connection.execute(

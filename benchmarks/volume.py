@@ -3,7 +3,7 @@
 One source of 20 labels in a DuckDB file, one thread, each size in a process of its own: a bare grouped scan, a reading
 with all its checks, its statements and the scans of the table in their plans, the bytes of all results (what leaves the
 warehouse), judging by the shipped rules, and the bytes that the history gains. Processor seconds, so that other work on
-the machine counts little. The last columns are arithmetic: the largest size measured, times as many rows.
+the machine counts little. The last columns are arithmetic: what a row more took between the two largest sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from monitor.run import Stage, perform, stages
 from monitor.warehouse.dialects import DIALECTS, Arrays
 from monitor.warehouse.reader import Warehouse
 
-ROWS = (100_000, 1_000_000, 10_000_000)
+ROWS = (1_000_000, 10_000_000, 100_000_000)
 A_DAY = 1_000_000_000
 PLAIN = "SELECT label, count(*), sum(score), sum(actual) FROM predictions GROUP BY label"
 GIB = 2**30
@@ -145,29 +145,32 @@ def _size(history: Path) -> int:
 
 def table_of(found: list[Volume]) -> Table:
     """What was measured, and what a day and a week of a billion rows a day come to."""
-    last = found[-1]
-    day, week = A_DAY / last.rows, 7 * A_DAY / last.rows
+    before, last = found[-2:]
 
     def near(size: int) -> str:
         return f"{number(size / 1e6)} or little more"
 
-    lines: tuple[tuple[str, Callable[[Volume], str], Callable[[float], str]], ...] = (
-        ("bare grouped scan, processor s", lambda v: number(v.plain), lambda k: number(k * last.plain)),
-        ("reading, processor s", lambda v: number(v.reading), lambda k: number(k * last.reading)),
+    def grown(of: Callable[[Volume], float], rows: int) -> str:
+        a_row = (of(last) - of(before)) / (last.rows - before.rows)
+        return number(of(last) + a_row * (rows - last.rows))
+
+    lines: tuple[tuple[str, Callable[[Volume], str], Callable[[int], str]], ...] = (
+        ("bare grouped scan, processor s", lambda v: number(v.plain), lambda rows: grown(lambda v: v.plain, rows)),
+        ("reading, processor s", lambda v: number(v.reading), lambda rows: grown(lambda v: v.reading, rows)),
         ("statements of it", lambda v: str(v.statements), lambda _: str(last.statements)),
         ("scans of the window in their plans", lambda v: str(v.scans), lambda _: str(last.scans)),
         ("GiB scanned: scans x file", lambda v: number(v.scans * v.file / GIB),
-         lambda k: number(k * last.scans * last.file / GIB)),
+         lambda rows: grown(lambda v: v.scans * v.file / GIB, rows)),
         ("MB that leave the warehouse", lambda v: number(v.left / 1e6), lambda _: near(last.left)),
         ("judging, processor s", lambda v: number(v.judging), lambda _: number(last.judging)),
         ("recording, processor s", lambda v: number(v.acting), lambda _: number(last.acting)),
         ("MB that the history gains", lambda v: number(v.kept / 1e6), lambda _: near(last.kept)),
     )  # fmt: skip
-    rows = tuple((name, *(of(each) for each in found), more(day), more(week)) for name, of, more in lines)
+    rows = tuple((name, *(of(each) for each in found), more(A_DAY), more(7 * A_DAY)) for name, of, more in lines)
     notes = (
         f"DuckDB, one thread, {LABELS} labels, {last.file / last.rows:.0f} bytes a row in the file. No segments.",
-        "The last two columns are arithmetic: what grows with the rows is the last measured size times as many rows; "
-        "what does not (labels x cells) is that of the last measured size.",
+        "The last two columns are arithmetic. What grows with the rows: what a row more took between the two largest "
+        "sizes, times the rows. What does not (labels x cells): as of the largest size.",
     )
     columns = ("", *(f"{each.rows:,} rows" for each in found), f"{A_DAY:,} (a day)", f"{7 * A_DAY:,} (a week)")
     return Table("A window by its rows", columns, rows, notes)

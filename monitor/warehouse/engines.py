@@ -43,7 +43,12 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     engine = sa.create_engine(
         url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
     )
-    event.listen(engine, "connect", lambda connection, _: confine(connection, sorted(relations), file))
+
+    def prepared(connection: Any, _: Any) -> None:
+        connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on the output of a worker process
+        confine(connection, sorted(relations), file)
+
+    event.listen(engine, "connect", prepared)
     return engine
 
 
