@@ -84,6 +84,7 @@ def serve_schedules(timezone: str) -> None:
     from flows.backfill import backfill  # noqa: PLC0415
     from flows.daily import daily  # noqa: PLC0415
     from flows.drain import drain_outbox  # noqa: PLC0415
+    from flows.prune import prune_history  # noqa: PLC0415
     from flows.rebaseline import rebaseline  # noqa: PLC0415
     from flows.watchdog import watchdog  # noqa: PLC0415
     from flows.weekly import weekly  # noqa: PLC0415
@@ -94,7 +95,13 @@ def serve_schedules(timezone: str) -> None:
     crons = schedules()
     scheduled = [
         flow.to_deployment(name=flow.name, schedule=Cron(crons[flow.name], timezone=timezone), concurrency_limit=limit)
-        for flow, limit in ((weekly, wait), (daily, wait), (watchdog, skip), (drain_outbox, skip))
+        for flow, limit in (
+            (weekly, wait),
+            (daily, wait),
+            (watchdog, skip),
+            (drain_outbox, skip),
+            (prune_history, skip),
+        )
     ]
     on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline)]
     # Pausing at the end would delete the runs that fall due before the next start.

@@ -70,6 +70,14 @@ def test_every_flow_but_the_demo_is_deployed() -> None:
     assert found - deployed == {"demo_story"}
 
 
+def test_serve_runs_every_flow_that_is_deployed() -> None:
+    text = (ROOT / "flows" / "serve.py").read_text("utf-8")
+    served = {flow for _, flow in re.findall(r"from (flows\.\w+) import (\w+)  # noqa: PLC0415", text)}
+    listed = text[text.index("    scheduled = [") : text.index("    # Pausing at the end")]
+    deployed = {d["entrypoint"].rsplit(".", 1)[1] for d in DEPLOYMENTS}
+    assert served == deployed == {flow for flow in deployed if re.search(rf"\b{flow}\b", listed)}
+
+
 def test_every_task_has_a_time_out_and_retries_only_what_is_outside() -> None:
     from prefect import Task
 
