@@ -125,7 +125,7 @@ def _counted(path: Path) -> _Seen:
     object.__setattr__(dialect, "fetch", seen.fetched(dialect.fetch))
     with closing(Warehouse(sa.make_url(address(path)), None, dialect)) as warehouse:
         event.listen(warehouse._engine, "before_cursor_execute", seen.asked)
-        warehouse.read(SOURCE, config().sources[SOURCE], WINDOW, now=NOW)
+        warehouse.read(SOURCE, config().sources[SOURCE], WINDOW, now=NOW, fingerprint=True)
     return seen
 
 
