@@ -73,11 +73,13 @@ class Installed:
         return kept | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "DO_NOT_TRACK": "1"}
 
     def run(
-        self, folder: Path, *words: str, environment: Mapping[str, str] | None = None
+        self, folder: Path, *words: str, environment: Mapping[str, str] | None = None, before: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """``calmon WORDS`` in that folder."""
+        """``calmon WORDS`` in that folder; ``before`` is Python that its process runs first."""
+        code = f"import sys; sys.argv[0] = 'calmon'\n{before}\nfrom monitor.cli import main; main()"
+        called = [str(self.folder / "bin" / "python"), "-c", code] if before else [self.calmon]
         return subprocess.run(
-            [self.calmon, *words], cwd=folder, env=self.environment | (environment or {}), capture_output=True,
+            [*called, *words], cwd=folder, env=self.environment | (environment or {}), capture_output=True,
             text=True, timeout=1500, check=False,
         )  # fmt: skip
 

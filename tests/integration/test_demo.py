@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
 from monitor.core.windows import week
 from monitor.demo.population import PLANTED, WEEKS
-from monitor.demo.story import DemoPlan, plan_of
+from monitor.demo.story import DemoPlan, at, plan_of
 from monitor.operations.open import open_monitor
 from monitor.operations.replay.plan import plan_of as plan_of_replay
 from monitor.operations.replay.replay import replay
@@ -38,17 +39,35 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+def shown(page: str) -> str:
+    """What a page shows of the demo."""
+    (found,) = re.findall(
+        r"<!-- demo:begin -->\n```text\n(.*?)```\n<!-- demo:end -->", (ROOT / page).read_text("utf-8"), re.DOTALL
+    )
+    return str(found)
+
+
+def last_week(page: str) -> str:
+    """The week that the demo ended with when the page was written: the last digits of an estimate depend on it."""
+    return re.findall(r"in breach in (\d{4}-W\d{2}),", shown(page))[0]
+
+
 def folder_of(environment: dict[str, str]) -> Path:
     return Path(environment["CALMON_STORE_URL"].removeprefix("sqlite:///")).parent
 
 
 @pytest.fixture(scope="module")
 def told(environment: dict[str, str], installed: Installed) -> tuple[str, list[slack.Answer]]:
-    """What the demo of the installed wheel printed in an empty folder, and the messages that Slack got."""
+    """What the demo of the installed wheel printed in an empty folder, and the messages that Slack got.
+
+    It runs when the README's did.
+    """
+    then = week(last_week("README.md"), UTC).end + timedelta(days=2)
+    clock = f"import datetime\nfrom monitor.cli import demo\ndemo.utc_now = lambda: {then!r}"
     with slack.running() as server:
         more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "COLUMNS": "80"}
         addresses = {name: value for name, value in environment.items() if name != "CALMON_CONFIG"}
-        done = installed.run(folder_of(environment), "demo", environment=addresses | more)
+        done = installed.run(folder_of(environment), "demo", environment=addresses | more, before=clock)
     assert done.returncode == 0, done.stderr
     return done.stdout, server.messages
 
@@ -82,12 +101,12 @@ def masked(text: str) -> str:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/demo.md"])
 def test_what_a_page_shows_of_the_demo_is_what_it_prints(page: str, told: tuple[str, list[slack.Answer]]) -> None:
-    (shown,) = re.findall(
-        r"<!-- demo:begin -->\n```text\n(.*?)```\n<!-- demo:end -->", (ROOT / page).read_text("utf-8"), re.DOTALL
-    )
-    assert len(shown.splitlines()) > 15
+    assert len(shown(page).splitlines()) > 15
+    assert last_week(page) == last_week("README.md")
     printed = masked(told[0])
-    assert [part for part in map(masked, re.split(r"^\[\.\.\.\]\n", shown, flags=re.M)) if part not in printed] == []
+    assert [
+        part for part in map(masked, re.split(r"^\[\.\.\.\]\n", shown(page), flags=re.M)) if part not in printed
+    ] == []
 
 
 def test_without_an_alerts_yaml_it_runs_in_a_folder_of_its_own_with_the_shipped_rules(
@@ -145,9 +164,11 @@ def test_the_last_week_again_sends_and_stores_nothing(
 ) -> None:
     with slack.running() as server:
         more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
-        with open_monitor(load_settings(environment | more)) as monitor:
+        with open_monitor(load_settings(environment | more)) as opened:
+            plan = plan_told(opened)
+            monitor = at(opened, plan.due)
             before = len(monitor.store.verdicts(current_only=False)), len(monitor.store.deliveries())
-            result = run_window(monitor, plan_told(monitor).last)
+            result = run_window(monitor, plan.last)
             assert (len(monitor.store.verdicts(current_only=False)), len(monitor.store.deliveries())) == before
     assert server.messages == []
     assert {(a.kind, a.state) for a in result.actions} == {("slack", "sent"), ("disable_automation", "already off")}
