@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import resource
 import sqlite3
 import tempfile
 import time
@@ -46,19 +45,17 @@ BASELINE, WEEKS, ROWS, ROUNDS = 8, 52, 2_000, 2
 COUNTS = (0, 1, 2)
 LAST = "2026-W44"
 WANTED = 1.7
-TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1"
 RANDOM = {"run", "history_id"}  # columns
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """One backfill: seconds, those of a processor here and in the ``count`` workers, and a hash of the history."""
+    """One backfill: seconds, those of a processor here, not in its ``count`` workers, and a hash of the history."""
 
     name: str
     count: int
     seconds: float
     here: float
-    workers: float
     history: str
 
 
@@ -90,17 +87,12 @@ def took(folder: Path, name: str, weeks: int, count: int, dask: bool) -> Took:
     with open_warehouse(settings, config()) as reads, Store.from_url(store) as kept:
         monitor = Monitor(config(), settings, reads, kept, None, lambda: now)
         pin_baseline.pin(monitor, all_weeks[0], all_weeks[BASELINE - 1], by="benchmark", reason="benchmark")
-        wall, here, there = time.perf_counter(), time.process_time(), _children()
+        wall, here = time.perf_counter(), time.process_time()
         with started(count, dask) as workers:
             for _ in evaluate_past(monitor, all_weeks[BASELINE:], [SOURCE], workers):
                 pass
-        spent = time.perf_counter() - wall, time.process_time() - here, _children() - there
+        spent = time.perf_counter() - wall, time.process_time() - here
     return Took(name, count, *spent, digest(history))
-
-
-def at_best(took: Took, cores: int) -> float:
-    """The seconds below which so many idle cores cannot come: a process is on one core, and all share them."""
-    return max(took.here, took.workers / max(took.count, 1), (took.here + took.workers) / cores)
 
 
 def started(count: int, dask: bool) -> AbstractContextManager[Workers | None]:
@@ -122,11 +114,6 @@ def local_cluster(count: int) -> Iterator[Workers]:
         yield workers
 
 
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def digest(path: Path) -> str:
     """A hash of every value of every table, but for what is random."""
     found = hashlib.sha256()
@@ -144,13 +131,12 @@ def digest(path: Path) -> str:
 
 
 def table_of(weeks: int, rows: int, rounds: Sequence[Sequence[Took]]) -> Table:
-    """The quickest round of each, its ratio to one worker, and the seconds that idle cores would take at least."""
-    cores = os.cpu_count() or 1
+    """The quickest round of each, and its ratio to one worker."""
     best = [min(each, key=lambda took: took.seconds) for each in zip(*rounds, strict=True)]
     one = next((each.seconds for each in best if each.name == "processes 1"), best[0].seconds)
     lines = tuple(
         (each.name, number(each.seconds), number(max(t.seconds for t in all_rounds)), number(each.here),
-         number(each.workers), number(at_best(each, cores)), times(one / each.seconds))
+         times(one / each.seconds))
         for each, all_rounds in zip(best, zip(*rounds, strict=True), strict=True)
     )  # fmt: skip
     same = len({each.history for all_rounds in rounds for each in all_rounds}) == 1
@@ -160,10 +146,7 @@ def table_of(weeks: int, rows: int, rounds: Sequence[Sequence[Took]]) -> Table:
         f"{os.cpu_count()} cores): {', '.join(f'{each:.1f}' for each in os.getloadavg())}.",
         f"The histories are {'equal' if same else 'NOT EQUAL'}, value by value. Wanted of 2 processes: {WANTED}x.",
     )
-    columns = (
-        "by", "min s", "max s", "processor s here", "in workers", f"s at best, {cores} idle cores",
-        "times as fast as on one worker",
-    )  # fmt: skip
+    columns = ("by", "min s", "max s", "processor s here", "times as fast as on one worker")
     return Table(f"`calmon backfill`: {weeks} weeks, {len(LABELS)} labels", columns, lines, notes)
 
 

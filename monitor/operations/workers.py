@@ -12,11 +12,12 @@ import pickle
 import platform
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from monitor.config.settings import load_settings
@@ -27,6 +28,8 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 DASK_PATIENCE_S = 10
+PRELOADED = ["monitor.backfill", "monitor.operations.replay.replay", "duckdb", "pandas", "scipy.stats"]
+"""What reading and judging need, imported once for all processes of this machine."""
 _SAME = ("calibration-monitor", "numpy", "scipy")
 _one_at_a_time = threading.Lock()  # a Dask worker may have several threads; what is kept in memory is for one
 
@@ -124,18 +127,26 @@ def _opened(url: str) -> tuple[Store, str]:
 def processes(count: int) -> Iterator[Workers]:
     """So many processes of this machine, with the environment of this one; ended with it."""
     from concurrent.futures import process  # noqa: PLC0415 - most commands start no process
-    from multiprocessing import get_context  # noqa: PLC0415 - as above
+    from multiprocessing import get_all_start_methods, get_context  # noqa: PLC0415 - as above
 
-    pool = process.ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+    # Forked from one process that has imported what work needs, and nothing else: so it is imported once.
+    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    context.set_forkserver_preload(PRELOADED)
+    pool = process.ProcessPoolExecutor(
+        count, mp_context=context, initializer=_begin_in, initargs=(dict(os.environ), Path.cwd())
+    )
     try:
         yield Workers(count, lambda payload: pool.submit(work, payload), lost=(process.BrokenProcessPool,))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is the parent's, which ends the work in order."""
+def _begin_in(environment: Mapping[str, str], folder: Path) -> None:
+    """A process begins where the command is, whose Ctrl-C ends the work in order; not with what its server began."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
 
 
 @contextmanager

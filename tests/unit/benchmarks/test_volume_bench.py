@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.backfill import Took, at_best
+from benchmarks.backfill import Took
 from benchmarks.backfill import table_of as backfill_table
 from benchmarks.volume import Volume
 from benchmarks.volume import table_of as volume_table
 
 
-def took(name: str, count: int, seconds: float, here: float, workers: float, history: str = "same") -> Took:
-    return Took(name, count, seconds, here, workers, history)
-
-
-def test_idle_cores_are_shared_and_no_process_is_on_two() -> None:
-    assert at_best(took("one", 1, 0, 10, 80), cores=2) == 80
-    assert at_best(took("two", 2, 0, 10, 80), cores=2) == 45
-    assert at_best(took("two", 2, 0, 10, 80), cores=4) == 40
-    assert at_best(took("many", 16, 0, 10, 80), cores=64) == 10
-    assert at_best(took("none", 0, 0, 90, 0), cores=2) == 90
-
-
 @pytest.mark.parametrize(("history", "said"), [("same", "equal, value"), ("other", "NOT EQUAL")])
 def test_the_ratio_is_to_one_worker_and_other_histories_are_said(history: str, said: str) -> None:
-    rounds = [[took("processes 1", 1, 90, 10, 80), took("processes 2", 2, 50, 10, 80, history)]]
+    rounds = [[Took("processes 1", 1, 90, 10, "same"), Took("processes 2", 2, 50, 10, history)]]
     table = backfill_table(52, 2_000, rounds)
     assert [row[-1] for row in table.rows] == ["1.00x", "1.80x"]
     assert said in table.notes[1]
