@@ -73,6 +73,11 @@ class SwitchReader:
         self._marker = marker_file(address, (folder or Path()).absolute())
         self._engine = self._postgresql(address) if self._file is None else self._sqlite()
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it reads SQLite: native code with locks that a fork must not cut in two."""
+        return self._file is not None
+
     def read(self) -> SwitchReading:
         """The switches now. Raises a HistoryError whose message says what is wrong."""
         try:

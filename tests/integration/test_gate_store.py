@@ -282,6 +282,46 @@ def test_a_process_forked_while_its_parent_imports_the_driver_can_still_read(fil
     assert done.stdout.split() == ["on", "0"], done.stderr
 
 
+FORKED_WHILE_READING = """
+import os, sys, threading, time
+from monitor.automation.gate.sources import StoreSource
+
+StoreSource(sys.argv[1]).read(5)
+threading.Thread(target=lambda: [StoreSource(sys.argv[1]).read(5) for _ in iter(int, 1)], daemon=True).start()
+
+def hung(child):
+    end = time.monotonic() + 10
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > end:
+            os.kill(child, 9)
+            return bool(os.waitpid(child, 0))
+        time.sleep(0.001)
+    return False
+
+found = 0
+for _ in range(60):  # of those, five hung while a reading of SQLite could be cut in two
+    if (child := os.fork()) == 0:
+        StoreSource(sys.argv[1]).read(3)
+        os._exit(0)
+    found += hung(child)
+    if found:
+        break
+print(found)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_forked_while_its_parent_reads_sqlite_can_still_read(file: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED_WHILE_READING, f"sqlite:///{file}"],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.stdout.split() == ["0"], done.stderr
+
+
 # The clock of the router, in a process of its own whose clock the test sets
 
 

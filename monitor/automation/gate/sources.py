@@ -7,17 +7,16 @@ A reading ends within its time limit, and everything that can go wrong with it i
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import socket
-import threading
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
+from monitor.automation.gate.forks import Whole
 from monitor.automation.gate.snapshot import REQUEST, SwitchSnapshot, board_of, from_json, to_json
 from monitor.automation.state import GateReason
 from monitor.config.environment import bearer_token, service_address
@@ -29,12 +28,8 @@ if TYPE_CHECKING:
 PATH = "/v1/automation"
 LARGEST_BODY = 16 * 2**20
 _PIECE = 2**16
-_IMPORTS = threading.Lock()
-"""Held while a reading imports, and by whoever forks: in a child, a module half imported stays so for ever."""
-
-if hasattr(os, "register_at_fork"):
-    release = _IMPORTS.release
-    os.register_at_fork(before=_IMPORTS.acquire, after_in_parent=release, after_in_child=release)
+_WHOLE = Whole()
+"""Imports and readings of SQLite: a fork waits for their end."""
 
 
 class ReadFailed(Exception):
@@ -81,16 +76,16 @@ class StoreSource:
     def read(self, limit_s: float) -> SwitchSnapshot:
         """The snapshot in one transaction. Raises :class:`ReadFailed`."""
         try:
-            with _IMPORTS:
+            with _WHOLE:
                 from monitor.history.errors import HistoryError  # noqa: PLC0415 - who asks HTTP needs no database
                 from monitor.history.reader import SwitchReader  # noqa: PLC0415
         except ImportError as error:
             raise ReadFailed(self.reason, f"{error.name} is not installed here") from error
         limit = TimeLimit(limit_s)
         try:
-            with _IMPORTS:  # the driver
+            with _WHOLE:  # the driver
                 self._reader = self._reader or SwitchReader(self._url, limit_s=limit_s, folder=self._folder)
-            with limit.watching(self._reader.cancel):
+            with _WHOLE if self._reader.is_file else nullcontext(), limit.watching(self._reader.cancel):
                 found = self._reader.read()
             # one check for what comes from wherever: a row that means nothing must not mean "yes"
             return from_json(to_json(board_of(found.at, found.switches, found.automate_at, found.identity)))
@@ -127,7 +122,7 @@ class HttpSource:
 
     def read(self, limit_s: float) -> SwitchSnapshot | None:
         """The snapshot, or None where the service says that it has not changed. Raises :class:`ReadFailed`."""
-        with _IMPORTS:
+        with _WHOLE:
             from http.client import HTTPException  # noqa: PLC0415 - a gate that reads the history needs no HTTP
 
         limit = TimeLimit(limit_s)
