@@ -17,6 +17,7 @@ from time import perf_counter, process_time
 import sqlalchemy as sa
 
 from monitor.config.settings import load_settings
+from monitor.history import packed_json
 from monitor.history.store import Store
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.operations.open import open_monitor
@@ -30,7 +31,7 @@ INSERT INTO verdicts (id, schedule, window_start, window_end, window_name, sourc
                       stored_at, current)
 SELECT printf('%032d', i), 'weekly', datetime('2020-01-06', (i / 200) || ' hours') || '.000000',
        datetime('2020-01-13', (i / 200) || ' hours') || '.000000', 'w', 'tickets', 'label-' || (i % :labels), 'a',
-       'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd', '[]', '{}',
+       'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd', '[]', :nothing,
        '2020-01-13 00:00:00.000000', 1
 FROM n
 """
@@ -41,7 +42,7 @@ def fill(url: str, rows: int) -> None:
     Store.from_url(url).close()
     engine = sa.create_engine(url)
     with engine.begin() as connection:
-        connection.execute(sa.text(FILL), {"rows": rows, "labels": LABELS})
+        connection.execute(sa.text(FILL), {"rows": rows, "labels": LABELS, "nothing": packed_json.to_bytes({})})
     engine.dispose()
 
 

@@ -320,6 +320,7 @@ def _verdict_row(verdict: Verdict, now: datetime) -> Row:
     counted = {"n": int(verdict.n), "windows": int(verdict.windows), "threshold": float(verdict.threshold)}
     said = {"population": verdict.where, "reason": verdict.reason.value, "actions": list(verdict.actions)}
     kept = {"detail": plain(verdict.detail), "stored_at": now, "current": True, "window_end": verdict.window.end}
+    kept["condition"] = verdict.detail.get("condition")
     return row_of(tables.verdicts, verdict, **_about(verdict), **numbers, **counted, **said, **kept)
 
 

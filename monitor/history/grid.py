@@ -91,16 +91,15 @@ def verdict_lines(
 ) -> list[Verdict]:
     """The current verdicts of these windows with their condition as their only detail: what states and marks show."""
     table = tables.verdicts
-    condition = table.c.detail["condition"].as_string()
     names = (
         "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
-        "population", "outcome", "reason", "severity", "threshold", "n", "windows", *_NUMBERS,
+        "population", "outcome", "reason", "severity", "threshold", "n", "windows", "condition", *_NUMBERS,
     )  # fmt: skip
     mine = [table.c.schedule == schedule, table.c.current.is_(True), table.c.source.in_(list(sources))]
     mine.append(table.c.window_start.in_(list(starts)) if label is ANY else table.c.label == label_key(label))
     if label is not ANY:  # by its own index, not by that of windows
         mine.append(table.c.window_start.between(min(starts), max(starts)))
-    found = connection.execute(select(*(table.c[name] for name in names), condition.label("condition")).where(*mine))
+    found = connection.execute(select(*(table.c[name] for name in names)).where(*mine))
     return [_line(row) for row in found]
 
 

@@ -204,11 +204,13 @@ def shrink(file: Path, loose: int, busy_s: float) -> bool:
     """Write a SQLite file anew where much of it is free, so that it becomes smaller; whether that was done.
 
     ``loose`` bytes were removed since that was done last: most are free within pages that hold other rows, where SQLite
-    does not use them again. Raises sqlite3.Error where somebody else has it, or the disk has no room for the copy;
-    nothing is lost then.
+    does not use them again. An upgrade leaves whole pages free. Raises sqlite3.Error where somebody else has it, or the
+    disk has no room for the copy; nothing is lost then.
     """
-    anew = loose > FREE_AT_LEAST * file.stat().st_size
     with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:
+        asked = ("PRAGMA freelist_count", "PRAGMA page_size")
+        pages, size = (int(connection.execute(each).fetchone()[0]) for each in asked)
+        anew = max(loose, pages * size) > FREE_AT_LEAST * file.stat().st_size
         if anew:
             connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # into the file, as far as nobody reads what was before

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.types import JSON, TypeDecorator
 
 from monitor.core.redaction import without_secrets
+from monitor.history import packed_json
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -63,6 +64,21 @@ class ErrorText(TypeDecorator[str]):
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
         """What is read."""
         return None if value is None else without_secrets(value)
+
+
+class PackedJson(TypeDecorator[Any]):
+    """What JSON can hold, as :mod:`monitor.history.packed_json` writes it; None is NULL."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
+        """What is stored."""
+        return None if value is None else packed_json.to_bytes(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """What is read."""
+        return None if value is None else packed_json.from_bytes(value)
 
 
 metadata = MetaData(
@@ -114,7 +130,7 @@ counts = Table(
     "counts", metadata,
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),
     _required("rows", Integer), _required("digest", String(64)), Column("data", LargeBinary),
-    Column("promises", JSON), Column("segments", JSON), Column("segment_data", LargeBinary),
+    Column("promises", PackedJson), Column("segments", PackedJson), Column("segment_data", LargeBinary),
 )  # fmt: skip
 
 quality = Table(
@@ -166,7 +182,8 @@ baselines = Table(
     Column("segment_data", LargeBinary),
 )  # fmt: skip
 
-# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data.
+# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. `condition` is in
+# its detail as well: here it is read without unpacking that.
 verdicts = Table(
     "verdicts", metadata,
     _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _WHEN, index=True),
@@ -179,7 +196,8 @@ verdicts = Table(
         "p_value", "p_adjusted", "detectable")),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
     _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", JSON),
-    _required("detail", JSON), _required("stored_at", _WHEN), _required("current", Boolean),
+    _required("detail", PackedJson), _required("stored_at", _WHEN), _required("current", Boolean),
+    Column("condition", String(16)),
 )  # fmt: skip
 
 # after the key of a subject's windows, what a grid of verdicts shows: it need not read their details
@@ -274,7 +292,8 @@ shifts = Table(
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("test", String(32)),
     _key("column"),
     _required("window_name", String(32)), Column("statistic", Float(53)), Column("p_value", Float(53)),
-    _required("n", Integer), _required("n_baseline", Integer), _required("detail", JSON),
+    _required("n", Integer), _required("n_baseline", Integer), _required("detail", PackedJson),
+    sqlite_with_rowid=False,
 )  # fmt: skip
 
 # Every set of thresholds that changed what is stored: `kind` is published (all scores of a file, none lower

@@ -186,6 +186,10 @@ def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> No
             store.remove_details(window.schedule, window.start, keep, LATER)
         left = store.estimates(segments=True)
         assert any(e.detail for e in left)
+        of_verdicts = {name: content(url)[name] for name in ("verdicts", "incidents", "switch_events")}
+        tested = store.shifts()
+        assert all(v.condition == v.detail["condition"] for v in of_verdicts["verdicts"])
+        assert any(each.detail for each in tested)
         with for_writing(engine).begin() as connection:
             columns = "source, label, segment, metric, population, value, low, high, n, positives, window_name"
             shown = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
@@ -194,9 +198,14 @@ def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> No
             assert sorted(older, key=repr) == sorted(shown, key=repr)
             blobs = connection.execute(sa.text("SELECT data FROM counts UNION ALL SELECT data FROM baselines"))
             assert {bytes(data)[:1] for data in blobs.scalars()} == {b"x"}
+            details = connection.execute(sa.text("SELECT CAST(detail AS TEXT) FROM verdicts UNION ALL "
+                                                 "SELECT CAST(detail AS TEXT) FROM shifts")).scalars()  # fmt: skip
+            assert {each[:2] for each in details} <= {'{"', "{}"}
         store.upgrade()
         assert before is not None
         assert store.estimates(segments=True) == left
+        assert store.shifts() == tested
+        assert {name: rows for name, rows in content(url).items() if name in of_verdicts} == of_verdicts
         again = store.load_reading("weekly", newest.start, "tickets", segment_counts=True)
         assert again is not None
         assert {label: part.digest() for label, part in again.labels.items()} == {

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from monitor.history import packed_json
 from tests.truth.script import CRITICAL, PARTS, RULES, Said
 
 Row = dict[str, Any]
@@ -280,6 +281,8 @@ def _read(name: str, value: Any) -> Any:
         return None
     if name in _WHEN:
         return moment(value)
+    if name in _JSON and isinstance(value, bytes):
+        return packed_json.from_bytes(value)
     return json.loads(value) if name in _JSON and isinstance(value, str) else value
 
 
