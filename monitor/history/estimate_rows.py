@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,7 @@ from monitor.history import tables
 from monitor.history.connect import Row, add_missing, insert
 
 _SERIES = ("source", "label", "segment", "metric", "population")
-_NUMBERS = ("value", "plug_in", "low", "high", "n", "positives")
+_NUMBERS = ("value", "low", "high", "n", "positives")
 
 
 def replace(
@@ -66,4 +67,12 @@ def _key_of(row: Row) -> tuple[Any, ...]:
 
 def _stored(row: Row, window: int, series: int) -> Row:
     numbers = {name: row[name] for name in _NUMBERS}
-    return {"window_id": window, "series_id": series, **numbers, "detail": row["detail"] or None}
+    kept = {"plug_in": _textbook(row["value"], row["plug_in"]), "detail": row["detail"] or None}
+    return {"window_id": window, "series_id": series, **numbers, **kept}
+
+
+def _textbook(value: float | None, plug_in: float | None) -> float | None:
+    """NULL where it is the value, as for most metrics; infinity, which no estimate is, where it alone is missing."""
+    if plug_in is None:
+        return None if value is None else math.inf
+    return None if plug_in == value else plug_in

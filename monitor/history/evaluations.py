@@ -297,7 +297,7 @@ def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
         subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
         window=_window(row), metric=row["metric"], where=row["population"],
         interval=Interval(row["value"], row["low"], row["high"], row["plug_in"]),
-        n=row["n"], positives=row["positives"], detail=row["detail"],
+        n=row["n"], positives=row["positives"], detail=row["detail"] or {},
     )  # fmt: skip
 
 

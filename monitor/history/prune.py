@@ -38,7 +38,7 @@ from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
 """The share of a SQLite file that must be free before it is written anew."""
-_BYTES_OF_ROW = {"estimates": 60, "shift_tests": 250}
+_BYTES_OF_ROW = {"estimates": 50, "shift_tests": 120}
 
 
 PRUNED_NOTE = "history pruned"

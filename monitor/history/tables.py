@@ -153,13 +153,13 @@ estimate_windows = Table(
     _required("window_name", String(32)), UniqueConstraint("schedule", "window_start"),
 )  # fmt: skip
 
-# detail is NULL where there is none.
+# detail is NULL where there is none, plug_in where it is the value: where only the value is known, it is infinity.
 estimated = Table(
     "estimated", metadata,
     Column("window_id", Integer, primary_key=True, autoincrement=False),
     Column("series_id", Integer, primary_key=True, autoincrement=False),
     *(Column(name, Float(53)) for name in ("value", "plug_in", "low", "high")),
-    _required("n", Integer), _required("positives", Float(53)), Column("detail", JSON(none_as_null=True)),
+    _required("n", Integer), _required("positives", Float(53)), Column("detail", PackedJson),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -170,7 +170,7 @@ estimates = Table(
     _key("metric", String(64)), _key("population", String(16)),
     _required("window_name", String(32)), Column("value", Float(53)), Column("plug_in", Float(53)),
     Column("low", Float(53)), Column("high", Float(53)), _required("n", Integer), _required("positives", Float(53)),
-    _required("detail", JSON),
+    Column("detail", PackedJson),
 )  # fmt: skip
 
 baselines = Table(

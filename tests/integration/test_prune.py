@@ -191,7 +191,7 @@ def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> No
         assert all(v.condition == v.detail["condition"] for v in of_verdicts["verdicts"])
         assert any(each.detail for each in tested)
         with for_writing(engine).begin() as connection:
-            columns = "source, label, segment, metric, population, value, low, high, n, positives, window_name"
+            columns = "source, label, segment, metric, population, value, plug_in, low, high, n, positives, window_name"
             shown = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
             command.downgrade(schema.alembic_config(connection), "0020")
             older = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()

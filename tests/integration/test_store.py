@@ -427,6 +427,28 @@ def test_verdicts_estimates_and_shifts_come_back_as_they_were(store: Store):
     assert store.shifts(source="mail") == []
 
 
+def test_textbook_values_come_back_and_go_down_and_up_where_they_are_the_value_another_or_missing(
+    store: Store, url: str
+):
+    of = {"ece": Interval(0.05, 0.03, 0.07, 0.06), "brier": Interval(0.1, None, None, 0.1),
+          "nll": Interval(0.2, 0.1, 0.3, None), "mce": Interval(None, None, None, 0.4),
+          "roc_auc": Interval(None, None, None, None)}  # fmt: skip
+    made = [replace(estimate(metric=metric), interval=interval) for metric, interval in of.items()]
+    store.save_evaluation(week(), ["tickets"], made, [], [], NOW)
+    assert {each.metric: each.interval for each in store.estimates()} == of
+    said = {metric: interval.plug_in for metric, interval in of.items()}
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        for view in ("v1_estimates", "estimates"):
+            assert dict(connection.execute(text(f"SELECT metric, plug_in FROM {view}")).tuples().all()) == said
+        command.downgrade(schema.alembic_config(connection), "0024")
+        assert dict(connection.execute(text("SELECT metric, plug_in FROM estimates")).tuples().all()) == said
+    engine.dispose()
+    store.upgrade()
+    assert {each.metric: each.interval for each in store.estimates()} == of
+    assert all(each.detail == {"bins": 15} for each in store.estimates())
+
+
 def test_the_end_of_a_day_of_25_hours_comes_back(store: Store):
     start = datetime(2026, 10, 24, 22, tzinfo=UTC)
     day = Window(start, start + timedelta(hours=25), "2026-10-25", "daily")
