@@ -84,7 +84,8 @@ def collect(
     found = []
     for name in names:
         progress(f"reading {name}")
-        found.append(collect_one(monitor, window, name, store=store, reread=reread))
+        with monitor.warehouse.kept_open():
+            found.append(collect_one(monitor, window, name, store=store, reread=reread))
     failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED and not c.timed_out]
     if failed and try_again:
         raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
@@ -320,12 +321,16 @@ def feature_shifts(
     pinned = {label: baseline.counts for label, baseline in source.data.baselines.items()}
     reference = Window(whole.start, whole.end, f"{whole.first_window}..{whole.last_window}", "weekly")
     try:
-        now, then = (
-            warehouse.feature_sample(
-                source.data.name, config, span, limit=size * config.sample_size, at_least=_most_rows(labels)
+        with warehouse.kept_open():
+            now, then = (
+                warehouse.feature_sample(
+                    source.data.name, config, span, limit=size * config.sample_size, at_least=_most_rows(labels)
+                )
+                for span, labels, size in (
+                    (window, source.data.current.labels, 1),
+                    (reference, pinned, REFERENCE_SAMPLES),
+                )
             )
-            for span, labels, size in ((window, source.data.current.labels, 1), (reference, pinned, REFERENCE_SAMPLES))
-        )
     except (RelationError, WarehouseFailed) as error:
         # the counts have been read: labels are judged all the same, and the report says what is missing
         return (ShiftResult(Subject(source.data.name, None), window, "features", "*", None, None, 0, 0,

@@ -82,7 +82,8 @@ def pin(
     for name in sources or monitor.config.sources:
         progress(f"reading {name}")
         try:
-            seen = _seen(monitor, name, first, last)
+            with monitor.warehouse.kept_open():
+                seen = _seen(monitor, name, first, last)
         except (RelationError, WarehouseFailed) as error:
             if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
                 raise

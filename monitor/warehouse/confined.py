@@ -71,18 +71,21 @@ def _state_of(path: Path) -> tuple[int, ...]:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def confine(connection: Any, relations: Sequence[str], database: str | None) -> None:
+def confine(connection: Any, relations: Sequence[str], database: str | None) -> bool:
     """Let a connection of DuckDB read its database and the named files only, in UTC.
 
     ``database`` is the file that it has open, or None: one in memory is new, and so it has no views.
+    Whether it will read the same files later: not where a pattern may stand for more of them then.
     """
     with _ONE_AT_A_TIME:
         connection.execute("SET TimeZone = 'UTC'")
         if not connection.execute("SELECT current_setting('enable_external_access')").fetchone()[0]:
-            return
+            return False
         views = () if database is None else _views_of(connection, Path(database))
-        files = allowed(named_files([*relations, *views]))
+        named = named_files([*relations, *views])
+        files = allowed(named)
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         connection.execute(f"SET allowed_paths = [{listed}]")
         for name in _OFF:
             connection.execute(f"SET {name} = false")
+        return not any(_WILD.search(path) for path in named)

@@ -47,6 +47,7 @@ class Dialect:
     reads_files: ClassVar[bool] = False
     grouping_sets: ClassVar[bool] = True
     name_parts: ClassVar[int] = 2
+    slow_to_open: ClassVar[bool] = False
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -200,6 +201,7 @@ class DuckDB(Embedded):
     date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
     reads_files = True
     name_parts = 3
+    slow_to_open = True
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""

@@ -22,6 +22,8 @@ from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
 
 CONNECT_TIMEOUT_S = 10
+KEEPS_FOR = "relations"
+"""The name under which a connection has the relations, sorted, that it may read as long as it is open, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,10 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
         url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
     )
 
-    def prepared(connection: Any, _: Any) -> None:
+    def prepared(connection: Any, record: Any) -> None:
         connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on the output of a worker process
-        confine(connection, sorted(relations), file)
+        named = sorted(relations)
+        record.info[KEEPS_FOR] = named if confine(connection, named, file) else None
 
     event.listen(engine, "connect", prepared)
     return engine

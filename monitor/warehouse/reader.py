@@ -43,7 +43,7 @@ from monitor.inference.dependence import ClusterSums, design_effect, two_way_eff
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import Arrays, Dialect
-from monitor.warehouse.engines import ENGINES, OTHER_NAMES
+from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.privileges import beyond_select
@@ -136,6 +136,7 @@ class Warehouse:
         self._relations = set() if relations is None else relations
         self._dialect = dialect
         self._timeout_s = timeout_s
+        self._kept: list[sa.Connection] | None = None
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
@@ -171,6 +172,24 @@ class Warehouse:
         """Closes all connections."""
         if "_engine" in vars(self):
             self._engine.dispose()
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """What is asked within is asked over one connection where opening one takes long, as it does in DuckDB.
+
+        Meant for some readings in a row: an open file of DuckDB keeps its one writer out.
+        """
+        if not self._dialect.slow_to_open or self._kept is not None:
+            yield
+            return
+        kept: list[sa.Connection] = []
+        self._kept = kept
+        try:
+            yield
+        finally:
+            self._kept = None
+            for connection in kept:
+                connection.close()
 
     @cached_property
     def _engine(self) -> sa.Engine:
@@ -409,13 +428,32 @@ class Warehouse:
 
         limit = TimeLimit(self._timeout_s)
         try:
-            with self._engine.connect() as connection, connection.begin():
+            with self._connected() as connection, connection.begin():
                 driver = connection.connection.driver_connection
                 with limit.watching(lambda: self._dialect.cancel(driver)):
                     self._dialect.limit(connection, limit.seconds)
                     yield connection
         except (exc.DBAPIError, duckdb.Error) as error:
             raise (_too_long(limit, self._url) if limit.expired else self._explained(name, error)) from error
+
+    @contextmanager
+    def _connected(self) -> Iterator[sa.Connection]:
+        """A new connection, or the one that is kept; after an error it is not used again."""
+        kept = self._kept
+        connection = kept.pop() if kept else None
+        if connection is not None and connection.info[KEEPS_FOR] != sorted(self._relations):
+            connection.close()
+            connection = None
+        connection = self._engine.connect() if connection is None else connection
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        if kept is None or kept is not self._kept or not connection.info.get(KEEPS_FOR):
+            connection.close()
+        else:
+            kept.append(connection)
 
     def _explained(self, name: str, error: exc.DBAPIError | duckdb.Error) -> RelationError | WarehouseFailed:
         of_the_relation = (

@@ -570,3 +570,37 @@ def test_a_view_that_is_made_between_two_readings_may_read_its_file(tmp_path: Pa
             connection.execute(f"CREATE VIEW later AS SELECT * FROM read_csv('{tmp_path}/later.csv')")
         assert rows_read(warehouse, source(relation="later")) == 1
         assert rows_read(warehouse, source(relation="from_file")) == 1
+
+
+# --- readings in a row over one connection
+
+
+def opened(warehouse: Warehouse) -> list[object]:
+    """What is connected from now on."""
+    found: list[object] = []
+    sa.event.listen(warehouse._engine, "connect", lambda connection, _: found.append(connection))
+    return found
+
+
+def test_duckdb_is_opened_once_for_readings_in_a_row_and_free_afterwards(tmp_path: Path) -> None:
+    with Warehouse.from_url(tickets_in(tmp_path)) as warehouse:
+        connected = opened(warehouse)
+        with warehouse.kept_open(), warehouse.kept_open():
+            assert [rows_read(warehouse, source()) for _ in range(2)] == [1, 1]
+            with pytest.raises(RelationError):
+                warehouse.read("tickets", source(relation="nothing_there"), WEEK, now=NOW)
+            assert rows_read(warehouse, source()) == 1
+        # one that failed is not used again, and one is opened anew for a relation that it does not know
+        assert len(connected) == 3
+        with duckdb.connect(str(tmp_path / "w.duckdb")) as connection:  # a writer
+            connection.execute("DELETE FROM resolved_tickets")
+        assert rows_read(warehouse, source()) == 0
+
+
+def test_what_a_pattern_stands_for_is_looked_up_for_each_reading(tmp_path: Path) -> None:
+    tickets_in(tmp_path)
+    every = source(relation=f"{tmp_path}/*.csv")
+    with Warehouse.from_url("duckdb://", relations=every.relations) as warehouse, warehouse.kept_open():
+        assert rows_read(warehouse, every) == 1
+        duckdb.sql(f"COPY (SELECT 'b' AS item, * EXCLUDE item FROM ({ONE_ROW})) TO '{tmp_path}/later.csv'")
+        assert rows_read(warehouse, every) == 2
