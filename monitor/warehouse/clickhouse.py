@@ -7,6 +7,7 @@ read NULL, casts and names as the other engines do; ``readonly`` refuses every w
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -89,6 +90,10 @@ class ClickHouse(Dialect):
     def md5(self, text: Expression) -> Expression:
         """The md5 of a text in hexadecimal, in lower case."""
         return sa.func.lower(sa.func.hex(sa.func.MD5(text)))
+
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """Of the row as text, in which NULL is a word; the sum wraps around, always in the same way."""
+        return sa.func.cityHash64(sa.func.toString(sa.func.tuple(*(column for column, _ in columns))))
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """The engine ends a statement by itself: the driver cannot cancel one."""

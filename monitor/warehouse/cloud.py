@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -50,6 +51,9 @@ class _Cloud(Dialect):
     def ordered(self, text: Expression) -> Expression:
         """These engines compare bytes anyway."""
         return text
+
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> None:
+        """None: nobody has tried the hashes of these engines here."""
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Nothing: the limit of the server is the owner's."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -724,12 +725,14 @@ def _has_fingerprint(source: SourceConfig) -> bool:
 
 
 def _fingerprint(connection: sa.Connection, source: SourceConfig, statements: Statements) -> str:
-    rows = [
-        (label, reason, int(n), date, int(size or 0), *(None if value is None else float(value) for value in sums))
-        for label, reason, n, date, size, *sums in connection.execute(statements.fingerprint())
-    ]
+    rows = [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())]
     text = repr((source.model_dump_json(), sorted(rows, key=repr)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _plain(value: Any) -> Any:
+    """A fetched value as text or a number of Python, so that its repr is always the same."""
+    return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
 
 
 def _unresolved(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -63,6 +64,10 @@ class Snowflake(Dialect):
     def ordered(self, text: Expression) -> Expression:
         """Snowflake compares bytes anyway."""
         return text
+
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """Snowflake hashes values of any type, and NULL."""
+        return sa.func.hash(*(column for column, _ in columns), type_=sa.BigInteger)
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """The server ends a statement by itself."""

@@ -6,6 +6,7 @@ statements on a Spark session.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -75,6 +76,11 @@ class Spark(Dialect):
     def ordered(self, text: Expression) -> Expression:
         """Spark compares bytes anyway."""
         return text
+
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """In decimals, whose sum has room; NULL leaves a hash as it is, so each column says whether it is there."""
+        values = (each for column, _ in columns for each in (column, column.is_(None)))
+        return sa.cast(sa.func.xxhash64(*values), sa.Numeric(20, 0))
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Nothing beside :meth:`cancel`."""

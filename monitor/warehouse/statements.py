@@ -64,7 +64,28 @@ class Statements:
         return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
     def fingerprint(self) -> sa.Select[Any]:
-        """(label, reason, n, date, bytes, sums) by label and reason: one scan that shows whether the rows have changed.
+        """(n, hash, coming): one scan that shows whether the rows of the window have changed, or what counts of them.
+
+        ``hash`` is the sum of a hash of each row, over every column that a reading looks at; ``coming`` counts rows
+        that lie in the future, which will not be so for ever.
+        """
+        hashed = self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
+        if hashed is None:
+            return self._fingerprint_of_sums()
+        dates = self._date_reasons(in_window=True)
+        later = (condition for condition, reason in dates if reason is RejectReason.DATE_IN_FUTURE)
+        coming = sa.func.sum(sa.case(*((condition, ONE) for condition in later), else_=ZERO)) if dates else ZERO
+        sums = (sa.func.count().label("n"), sa.func.sum(hashed).label("hash"), coming.label("coming"))
+        return self._select(*sums).where(self._in_window())
+
+    def _read(self) -> list[str]:
+        """The columns that a reading looks at."""
+        dates = ("resolved_at", self.source.window_on)
+        names = ("item", "label", "score", "actual", "predicted", "weight", *dates, "cluster", "model_version")
+        return [name for name in dict.fromkeys((*names, *self.source.segments)) if self.layout.has(name)]
+
+    def _fingerprint_of_sums(self) -> sa.Select[Any]:
+        """(label, reason, n, date, bytes, sums) by label and reason, for an engine without a hash.
 
         It is another one where rows came, went, moved to another label or reason, or have another date, score, outcome,
         decision or weight, but for changes that leave all sums as they were; of other texts their length is looked at.
