@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, RowMapping, and_, case, select, update
+from sqlalchemy import Connection, and_, case, select, update
 
 from monitor.core import windows
 from monitor.core.records import Where, Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
-from monitor.history.values import label_of, plain
+from monitor.history.values import label_key, label_of, plain
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
@@ -30,15 +30,17 @@ def as_json(counts: Counts) -> Any:
 
 def fill(connection: Connection, schedule: str, window_start: datetime) -> None:
     """Store the promises of a window that an older version stored without, before its counts are removed."""
-    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
+    from monitor.history import label_counts  # noqa: PLC0415 - as above
 
     table = tables.counts
-    keys = (table.c.source, table.c.label)
-    mine = (table.c.schedule == schedule, table.c.window_start == window_start)
-    without = select(*keys, table.c.data).where(*mine, table.c.promises.is_(None), table.c.data.is_not(None))
-    for source, label, data in connection.execute(without).all():
-        here = (*mine, table.c.source == source, table.c.label == label)
-        connection.execute(update(table).where(*here).values(promises=as_json(counts_from_bytes(data))))
+    mine = (table.c.schedule == schedule, table.c.window_start == window_start, table.c.data.is_not(None))
+    without = select(table.c.source).where(*mine, table.c.promises.is_(None)).distinct()
+    for source in connection.execute(without).scalars().all():
+        here = (*mine, table.c.source == source)
+        found = connection.execute(select(table.c.label, table.c.data).where(*here)).all()
+        for label, counts in label_counts.from_bytes({label_of(label): data for label, data in found}).items():
+            lacks = (*here, table.c.label == label_key(label), table.c.promises.is_(None))
+            connection.execute(update(table).where(*lacks).values(promises=as_json(counts)))
 
 
 def of_label(kept: Mapping[Where, Any]) -> Promises:
@@ -112,8 +114,14 @@ def _labels(
     data = case((counts.c.promises.is_(None), counts.c.data), else_=None).label("data")
     statement = select(counts.c.window_start, counts.c.label, counts.c.promises, data)
     found: dict[Any, dict[str | None, Promises]] = {}
-    for row in connection.execute(statement.where(_within(counts, source, until, span))).mappings():
-        found.setdefault(row["window_start"], {})[label_of(row["label"])] = _promises(row)
+    without: dict[Any, dict[str | None, bytes]] = {}
+    for start, label, kept, cells in connection.execute(statement.where(_within(counts, source, until, span))):
+        if kept is None:
+            without.setdefault(start, {})[label_of(label)] = cells
+        else:
+            found.setdefault(start, {})[label_of(label)] = of_label(kept)
+    for start, stored in without.items():
+        found.setdefault(start, {}).update(_promises(stored))
     return found
 
 
@@ -128,13 +136,11 @@ def _segments(
     return found
 
 
-def _promises(row: RowMapping) -> Promises:
-    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
+def _promises(stored: Mapping[str | None, bytes]) -> dict[str | None, Promises]:
     from monitor.core.promises import promises_of  # noqa: PLC0415 - as above
+    from monitor.history import label_counts  # noqa: PLC0415 - as above
 
-    if row["promises"] is None:
-        return promises_of(counts_from_bytes(row["data"]))
-    return of_label(row["promises"])
+    return {label: promises_of(counts) for label, counts in label_counts.from_bytes(stored).items()}
 
 
 def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:

@@ -68,13 +68,14 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         "versions": plain(reading.versions), "digest": reading.digest, "read_at": now,
         "rejected": plain(as_json(reading.cells, reading.rejected)), "fingerprint": reading.fingerprint,
     }  # fmt: skip
+    data = _data(reading.labels)
     counts = [
         {
             **at,
             "label": label_key(label),
             "rows": part.rows,
             "digest": part.digest(),
-            "data": part.to_bytes(),
+            "data": data[label],
             "promises": past_promises.as_json(part),
             "segments": past_promises.segments_as_json(reading.segments.get(label)),
             "segment_data": _segment_data(reading.segment_counts, label),
@@ -85,6 +86,12 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         {**at, "reason": bad.reason, "rows": int(bad.rows), "examples": plain(bad.examples)} for bad in reading.quality
     ]
     return row, counts, quality
+
+
+def _data(labels: Mapping[str | None, Counts]) -> Mapping[str | None, bytes]:
+    from monitor.history import label_counts  # noqa: PLC0415 - brings NumPy, which a stop never needs
+
+    return label_counts.to_bytes(labels)
 
 
 def _segment_data(parts: Mapping[str | None, SegmentCounts] | None, label: str | None) -> bytes | None:
@@ -132,10 +139,10 @@ def load(
         promised = connection.execute(select(counts.c.label, counts.c.promises).where(mine)).all()
         promises = {label_of(label): past_promises.of_label(kept) for label, kept in promised if kept is not None}
         return replace(reading, state=COUNTS_REMOVED, promises=promises)
-    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    from monitor.history import label_counts  # noqa: PLC0415 - as above
 
     return replace(
-        reading, labels={label_of(label): counts_from_bytes(data) for label, data, _ in stored},
+        reading, labels=label_counts.from_bytes({label_of(label): data for label, data, _ in stored}),
         segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
         segment_counts=_segment_counts(connection, mine) if segment_counts else None,
     )  # fmt: skip
@@ -156,12 +163,18 @@ def counts_of(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str, label: str | None
 ) -> Counts | None:
     """The counts of one label in one window; None where there are none, or they were removed."""
-    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    from monitor.history import label_counts  # noqa: PLC0415 - as above
 
     table = tables.counts
-    mine = and_(_is_reading(table, schedule, window_start, source), table.c.label == label_key(label))
-    found = connection.execute(select(table.c.data).where(mine)).scalar()
-    return None if found is None else counts_from_bytes(found)
+    reading = _is_reading(table, schedule, window_start, source)
+    found = connection.execute(select(table.c.data).where(reading, table.c.label == label_key(label))).scalar()
+    if found is None:
+        return None
+    stored = {label: found}
+    if label_counts.is_pooled(found):
+        every = connection.execute(select(table.c.label, table.c.data).where(reading))
+        stored = {label_of(each): data for each, data in every}
+    return label_counts.from_bytes(stored)[label]
 
 
 def quality(

@@ -20,7 +20,7 @@ from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
 from monitor.core.records import Subject, Window
 from monitor.core.windows import day, week
-from monitor.history import archive, schema, tables
+from monitor.history import archive, label_counts, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.prune import Removed
 from monitor.history.readings import COUNTS_REMOVED
@@ -193,6 +193,8 @@ def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> No
         with for_writing(engine).begin() as connection:
             columns = "source, label, segment, metric, population, value, plug_in, low, high, n, positives, window_name"
             shown = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
+            first_bytes = sa.text("SELECT data FROM counts WHERE data IS NOT NULL AND label = ''")
+            assert {bytes(data)[:1] for data in connection.execute(first_bytes).scalars()} == {label_counts.POOLED}
             command.downgrade(schema.alembic_config(connection), "0020")
             older = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
             assert sorted(older, key=repr) == sorted(shown, key=repr)
