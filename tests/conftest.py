@@ -11,12 +11,15 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 import sqlalchemy as sa
+import typer.testing
 from duckdb_engine import Dialect as DuckDB
 from hypothesis import HealthCheck, settings
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -76,6 +79,10 @@ def _compile_once(kind: type[Any]) -> None:
 
 _compile_once(SQLiteDialect_pysqlite)
 _compile_once(DuckDB)
+
+
+# A process of calmon runs one command; here hundreds run in one, and each made all forty commands anew (30 ms).
+typer.testing._get_command = cache(typer.testing._get_command)  # type: ignore[attr-defined]
 
 
 @sa.event.listens_for(sa.Engine, "engine_connect")
@@ -199,10 +206,31 @@ def fill_duckdb(path: Path, rows: Rows, types: Mapping[str, str], table: str, th
         create, insert = create_table("duckdb", rows, types, table)
         connection.execute(create)
         if rows:
-            connection.executemany(insert, values(rows))
+            _insert_by_column(connection, insert, rows, types)
         for statement in then:
             connection.execute(statement)
     return f"duckdb:///{path}"
+
+
+def _insert_by_column(connection: duckdb.DuckDBPyConnection, insert: str, rows: Rows, types: Mapping[str, str]) -> None:
+    """Columns as wholes, thirty times as fast as rows; but rows where a column has values of several types."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    casts = [types.get(name, TYPES.get(name, "TEXT")) for name in names]
+    columns = [[row.get(name) for row in rows] for name in names]
+    if all(_of_one_type(column, cast) for column, cast in zip(columns, casts, strict=True)):
+        taken = ", ".join(f"unnest(?::{cast}[])" for cast in casts)
+        connection.execute(f"{insert.rsplit(' VALUES ', 1)[0]} SELECT {taken}", columns)
+        return
+    connection.begin()
+    connection.executemany(insert, values(rows))
+    connection.commit()
+
+
+def _of_one_type(column: Sequence[Any], cast: str) -> bool:
+    """Whether a list of the values is as good as one value after the other: DuckDB gives its members one type."""
+    found = {type(value) for value in column} - {type(None)}
+    plain = {str, bool, int, float, datetime}
+    return (len(found) <= 1 and found <= plain) or (found == {int, float} and cast == "DOUBLE PRECISION")
 
 
 def fill_sqlite(path: Path, rows: Rows, types: Mapping[str, str], table: str, then: Sequence[str]) -> str:
@@ -221,12 +249,24 @@ def fill_sqlite(path: Path, rows: Rows, types: Mapping[str, str], table: str, th
     return f"sqlite:///{path}"
 
 
+# A new database is 7 MB that the server copies, 50 ms of a core; to empty one takes two.
+EMPTIED = """DO $$ DECLARE name text; BEGIN
+  FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
+    EXECUTE format('DROP SCHEMA %I CASCADE', name);
+  END LOOP;
+  CREATE SCHEMA public AUTHORIZATION pg_database_owner;
+  GRANT USAGE ON SCHEMA public TO PUBLIC;
+END $$"""
+
+
 def fill_postgresql(url: str, rows: Rows, types: Mapping[str, str], table: str, then: Sequence[str]) -> str:
-    """Writes the rows into a PostgreSQL database and returns its address."""
+    """Writes the rows into a PostgreSQL database, and nothing else is in it then; returns its address."""
     import psycopg
 
     plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(plain) as connection, connection.cursor() as cursor:
+        cursor.execute("SET client_min_messages = warning")
+        cursor.execute(EMPTIED)
         cursor.execute("SET TIME ZONE 'UTC'")
         create, insert = create_table("postgresql", rows, types, table)
         cursor.execute(create.encode())
@@ -237,13 +277,20 @@ def fill_postgresql(url: str, rows: Rows, types: Mapping[str, str], table: str, 
     return url
 
 
+@pytest.fixture(scope="session")
+def free_databases() -> list[str]:
+    """The databases of PostgreSQL that earlier tests have loaded, and need no longer."""
+    return []
+
+
 @pytest.fixture
-def load(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loader]:
+def load(tmp_path: Path, request: pytest.FixtureRequest, free_databases: list[str]) -> Iterator[Loader]:
     """``load(rows, types=..., table=..., then=..., engines=...)``: the same rows behind one Warehouse an engine.
 
     ``types`` gives SQL types by column (else :data:`TYPES`, else TEXT), ``then`` statements to run
     afterwards (views), ``table`` is SQL text, so quoted where it must be.
     """
+    taken: list[str] = []
     with ExitStack() as stack:
 
         def _load(
@@ -258,7 +305,8 @@ def load(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loader]:
             for engine in engines:
                 if engine == "postgresql":
                     server = request.getfixturevalue("postgres_url")
-                    url = fill_postgresql(new_postgres_database(server), rows, types or {}, table, then)
+                    taken.append(free_databases.pop() if free_databases else new_postgres_database(server))
+                    url = fill_postgresql(taken[-1], rows, types or {}, table, then)
                 elif engine == "duckdb":
                     url = fill_duckdb(tmp_path / f"{number}.duckdb", rows, types or {}, table, then)
                 elif engine != "sqlite":
@@ -271,3 +319,4 @@ def load(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loader]:
             return found
 
         yield _load
+    free_databases += taken
