@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from sqlalchemy import Connection, Engine, RowMapping, Table, create_engine, event, func, select, update
+from sqlalchemy import Connection, Engine, Insert, RowMapping, Table, create_engine, event, func, select, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -134,6 +136,19 @@ def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.I
     return sqlite.insert(table)
 
 
+def insert_missing(connection: Connection, table: Table) -> Insert:
+    """INSERT ... ON CONFLICT DO NOTHING."""
+    return _inserts_missing(connection.dialect.name)(table)
+
+
+@cache
+def _inserts_missing(dialect: str) -> type[Insert]:
+    """As a class whose SQL is remembered: SQLAlchemy puts a dialect's INSERT together anew each time, in 1 ms."""
+    module = import_module(f"sqlalchemy.dialects.{dialect}.dml")
+    nothing = type("DoNothing", (module.OnConflictDoNothing,), {"inherit_cache": True, "_traverse_internals": []})
+    return type("InsertMissing", (module.Insert,), {"inherit_cache": True, "_post_values_clause": nothing()})
+
+
 def row_of(table: Table, record: object, **stored: Any) -> Row:
     """The row of a record: each column is its field of that name, but for those that are ``stored`` otherwise.
 
@@ -146,7 +161,7 @@ def row_of(table: Table, record: object, **stored: Any) -> Row:
 def put_version(connection: Connection, table: Table, row: Row) -> bool:
     """Write a row where the version before its own (1: no row) is stored still; whether it was."""
     if row["version"] == 1:
-        added = insert(connection, table).values(row).on_conflict_do_nothing().returning(table.c.version)
+        added = insert_missing(connection, table).values(row).returning(table.c.version)
         return connection.execute(added).first() is not None
     keys = [column == row[column.name] for column in table.primary_key]
     before = table.c.version == row["version"] - 1
@@ -170,7 +185,7 @@ def row_by_id(connection: Connection, table: Table, what: str, prefix: str, hint
 def add_missing(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Insert the rows whose keys do not exist yet; leave the others as they are."""
     if rows:
-        connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
+        connection.execute(insert_missing(connection, table), rows)
 
 
 def put(connection: Connection, table: Table, row: Row, on_conflict: Mapping[str, Any] | None = None) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, and_, func, or_, select
 
 from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState
 from monitor.history import evidence_rows, tables
-from monitor.history.connect import Row, insert, one_at_a_time, put_version, row_of
+from monitor.history.connect import Row, insert_missing, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -102,7 +102,7 @@ def apply(
     one_at_a_time(connection, f"switch {before.source} {label_key(before.label)}")
     if event is not None:
         table = tables.switch_events
-        added = insert(connection, table).values(event_row(event)).on_conflict_do_nothing().returning(table.c.id)
+        added = insert_missing(connection, table).values(event_row(event)).returning(table.c.id)
         if connection.execute(added).first() is None:
             return "already"
     if after == before:

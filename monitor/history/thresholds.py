@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from sqlalchemy import Connection, delete, select
 
 from monitor.history import tables
-from monitor.history.connect import insert, one_at_a_time
+from monitor.history.connect import add_missing, insert, one_at_a_time
 from monitor.history.values import label_key, label_of
 
 Thresholds: TypeAlias = Mapping[tuple[str, str | None], float]
@@ -176,8 +176,7 @@ def _replace(connection: Connection, wanted: Thresholds, now: datetime) -> None:
         {"source": source, "label": label_key(label), "automate_at": score, "published_at": now}
         for (source, label), score in wanted.items()
     ]
-    if rows:
-        connection.execute(insert(connection, tables.thresholds).on_conflict_do_nothing(), rows)
+    add_missing(connection, tables.thresholds, rows)
 
 
 def _note(
