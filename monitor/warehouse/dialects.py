@@ -13,6 +13,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
+from glob import glob
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.relation import Relation, TableName
+from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
 Kind = Literal["number", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"]
 Expression = sa.ColumnElement[Any]
@@ -62,6 +64,10 @@ class Dialect:
         )
         kinds = {oid: _postgres_kind(name, category) for oid, name, category in rows}
         return [(column[0], kinds[column[1]]) for column in described]
+
+    def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
+        """The relation as something to select from more than once."""
+        return from_clause(relation, name)
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether a column of unknown kind holds text and no number."""
@@ -203,6 +209,15 @@ class Embedded(Dialect):
         driver.interrupt()
 
 
+COPIED_BYTES = 64 * 2**20
+"""Of CSV files as they are on the disk: up to so many, they are read once a session."""
+
+
+def _bytes_of(pattern: str) -> int:
+    """The bytes of the files of a pattern."""
+    return sum(Path(path).stat().st_size for path in glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
+
+
 class DuckDB(Embedded):
     """The embedded default; also over Parquet and CSV files."""
 
@@ -217,6 +232,19 @@ class DuckDB(Embedded):
         """The columns of the relation, in order, with their kinds."""
         described = connection.execute(everything(source).limit(0)).cursor.description
         return [(column[0], duckdb_kind(str(column[1]))) for column in described]
+
+    def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
+        """CSV files as a table of the connection, unless they are large: each statement would read their text again."""
+        clause = from_clause(relation, name)
+        if not isinstance(relation, CsvFiles) or _bytes_of(relation.path) > COPIED_BYTES:
+            return clause
+        copied: dict[str, str] = connection.info.setdefault("copied", {})
+        if relation.path not in copied:
+            table = f"csv_{len(copied)}"
+            rows = everything(clause).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+            connection.exec_driver_sql(f"CREATE TEMP TABLE {table} AS {rows}")
+            copied[relation.path] = table
+        return sa.table(copied[relation.path]).alias(name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""

@@ -33,7 +33,7 @@ from monitor.warehouse.checks import (
 )
 from monitor.warehouse.dialects import Dialect, Expression, Kind
 from monitor.warehouse.files import typed
-from monitor.warehouse.relation import Relation, RelationProblem, from_clause
+from monitor.warehouse.relation import Relation, RelationProblem
 
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
@@ -51,7 +51,7 @@ def long_form(
     connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
 ) -> Layout | list[RelationProblem]:
     """The layout of a source as one row per (item, label), or all that is wrong with its relations."""
-    clause = from_clause(relation)
+    clause = dialect.at_hand(connection, relation)
     clause, there = typed(source, relation, clause, dialect.columns(connection, relation, clause))
     if source.truth is not None:
         joined = _joined(connection, name, source, source.truth, (clause, there), dialect)
@@ -79,7 +79,7 @@ def _joined(
     relation = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
     if isinstance(relation, RelationProblem):
         return [relation]
-    first, second = predictions[0], from_clause(relation, "truths")
+    first, second = predictions[0], dialect.at_hand(connection, relation, "truths")
     second, its_columns = typed(source, relation, second, dialect.columns(connection, relation, second))
     there = (predictions[1], its_columns)
     shared = [(find(mine, there[0]), find(its, there[1])) for mine, its in truth.on.items()]

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from monitor.warehouse.dialects import Dialect, Kind, everything
-from monitor.warehouse.relation import Relation, from_clause
+from monitor.warehouse.relation import Relation
 
 SAMPLE = 2_000
 _SYSTEM = ("information_schema", "INFORMATION_SCHEMA", "pg_catalog", "pg_toast", "system")
@@ -44,7 +44,7 @@ def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
 
 def samples(connection: sa.Connection, relation: Relation, dialect: Dialect) -> Sequence[ColumnSample]:
     """The columns of a relation with their values in its first rows, whichever the engine gives."""
-    clause = from_clause(relation)
+    clause = dialect.at_hand(connection, relation)
     columns = dialect.columns(connection, relation, clause)
     rows = connection.execute(everything(clause).limit(SAMPLE)).all()
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)

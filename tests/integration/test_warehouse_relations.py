@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
+from monitor.warehouse import dialects
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 from monitor.warehouse.relation import WrongWarehouseAddress
 from tests.conftest import Loader
@@ -595,6 +596,22 @@ def test_duckdb_is_opened_once_for_readings_in_a_row_and_free_afterwards(tmp_pat
         with duckdb.connect(str(tmp_path / "w.duckdb")) as connection:  # a writer
             connection.execute("DELETE FROM resolved_tickets")
         assert rows_read(warehouse, source()) == 0
+
+
+@pytest.mark.parametrize(("limit", "times"), [(2**20, 1), (0, 12)])
+def test_the_text_of_csv_files_is_read_once_for_all_statements_unless_they_are_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, times: int
+) -> None:
+    monkeypatch.setattr(dialects, "COPIED_BYTES", limit)
+    tickets_in(tmp_path)
+    path = (tmp_path / "more.csv").rename(tmp_path / "it's a 100% : #1.csv")
+    asked: list[str] = []
+    with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
+        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *it: asked.append(it[2]))
+        with warehouse.kept_open():
+            assert [rows_read(warehouse, source(relation=str(path))) for _ in range(2)] == [1, 1]
+    assert sum("read_csv(" in statement for statement in asked) >= times
+    assert times > 1 or sum("read_csv(" in statement for statement in asked) == 1
 
 
 def test_what_a_pattern_stands_for_is_looked_up_for_each_reading(tmp_path: Path) -> None:
