@@ -13,7 +13,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -84,6 +84,10 @@ class _FromMemory:
     def newest(self, _name: str, _config: object, *, near: datetime, **_: object) -> datetime:
         """There is a row."""
         return near
+
+    def kept_open(self) -> AbstractContextManager[None]:
+        """Nothing is open."""
+        return nullcontext()
 
 
 def config() -> Config:
