@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -41,9 +41,9 @@ from monitor.warehouse.reader import Reading, Warehouse
 SEED, ROWS, YEAR = 20260101, 2_000, 52
 GRID = 2.0**40
 CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
-SHOWN = ("counts", "estimated", "verdicts", "shifts", "switch_events")
-COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "verdicts", "shifts")
-NAMES = {"estimated": "estimates", "switch_events": "switch"}
+SHOWN = ("counts", "estimated", "verdicts", "shifted", "switch_events")
+COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "verdicts")
+NAMES = {"estimated": "estimates", "shifted": "shifts", "switch_events": "switch"}
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 
@@ -92,6 +92,10 @@ class _Made:
     def newest(self, _name: str, _config: object, *, near: datetime, **_: object) -> datetime:
         """There is a row."""
         return near
+
+    def kept_open(self) -> AbstractContextManager[None]:
+        """Nothing is open."""
+        return nullcontext()
 
 
 class _Nowhere:
@@ -175,11 +179,13 @@ def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Windo
             connection.execute(f"INSERT INTO {name} {rest}", values)
     number = "SELECT id FROM estimate_windows WHERE schedule = ? AND window_start = ?"
     (here,) = connection.execute(number, mine).fetchone()
-    connection.execute("DELETE FROM estimated WHERE window_id NOT IN (SELECT id FROM estimate_windows)")
-    rest = "series_id, value, plug_in, low, high, n, positives, detail"
-    for each in past:
-        (there,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
-        connection.execute(f"INSERT INTO estimated SELECT {there}, {rest} FROM estimated WHERE window_id = {here}")
+    for name in ("estimated", "shifted"):
+        connection.execute(f"DELETE FROM {name} WHERE window_id NOT IN (SELECT id FROM estimate_windows)")
+        rest = ", ".join(row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != "window_id")
+        for each in past:
+            (there,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
+            new = f"INSERT INTO {name} (window_id, {rest}) SELECT {there}, {rest} FROM {name} WHERE window_id = {here}"
+            connection.execute(new)
     _spread_events(connection, window, past)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, delete, func, select, update
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, func, select, update
 
 from monitor.core.records import (
     Estimate,
@@ -20,7 +20,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.history import estimate_rows, tables
+from monitor.history import series_rows, tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
@@ -85,8 +85,9 @@ def save(
     """Replace what is known of these sources in this window; verdicts are added and stay, only ``current`` moves."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
-    estimate_rows.replace(connection, window.schedule, window.start, sources, rows)
-    _replace(connection, tables.shifts, window, sources, [_shift_row(shift) for shift in shifts])
+    series_rows.replace(connection, series_rows.ESTIMATES, window.schedule, window.start, sources, rows)
+    tested = [_shift_row(shift) for shift in shifts]
+    series_rows.replace(connection, series_rows.SHIFTS, window.schedule, window.start, sources, tested)
     add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in verdicts])
     _keep_current(connection, window, sources, {verdict.id for verdict in verdicts})
 
@@ -95,13 +96,7 @@ def replace_estimates(connection: Connection, window: Window, source: str, estim
     """Renew the trend of a window that was read once more; its verdicts stay."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
-    estimate_rows.replace(connection, window.schedule, window.start, [source], rows)
-
-
-def _replace(connection: Connection, table: Table, window: Window, sources: Sequence[str], rows: list[Row]) -> None:
-    connection.execute(delete(table).where(_in_sources(table, window, sources)))
-    if rows:
-        connection.execute(table.insert(), rows)
+    series_rows.replace(connection, series_rows.ESTIMATES, window.schedule, window.start, [source], rows)
 
 
 def _keep_current(connection: Connection, window: Window, sources: Sequence[str], ids: set[str]) -> None:
@@ -311,7 +306,7 @@ def _shift(row: RowMapping) -> ShiftResult:
     return ShiftResult(
         subject=Subject(row["source"], label_of(row["label"])), window=_window(row), test=row["test"],
         column=row["column"], statistic=row["statistic"], p_value=row["p_value"], n=row["n"],
-        n_baseline=row["n_baseline"], detail=row["detail"],
+        n_baseline=row["n_baseline"], detail=row["detail"] or {},
     )  # fmt: skip
 
 

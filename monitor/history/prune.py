@@ -23,7 +23,6 @@ from sqlalchemy import (
     Text,
     and_,
     cast,
-    delete,
     func,
     null,
     or_,
@@ -33,12 +32,12 @@ from sqlalchemy import (
 )
 
 from monitor.core.records import SCHEDULES, Note, Schedule, Window
-from monitor.history import estimate_rows, evaluations, notes, past_promises, tables
+from monitor.history import evaluations, notes, past_promises, series_rows, tables
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
 """The share of a SQLite file that must be free before it is written anew."""
-_BYTES_OF_ROW = {"estimates": 50, "shift_tests": 120}
+_BYTES_OF_ROW = {"estimates": 50, "shift_tests": 60}
 
 
 PRUNED_NOTE = "history pruned"
@@ -122,8 +121,10 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     gone = {name: null() for name in ("data", "segment_data", "segments")}
     connection.execute(_of_window(update(tables.counts), tables.counts, start, going[tables.counts]).values(gone))
     if start < keep.details_from:
-        estimate_rows.remove(connection, schedule, start, _further(tables.estimate_series, keep))
-    connection.execute(_of_window(delete(tables.shifts), tables.shifts, start, going[tables.shifts]))
+        further = _further(tables.estimate_series, keep)
+        series_rows.remove(connection, series_rows.ESTIMATES, schedule, start, further)
+        others = tables.shift_series.c.test.not_in(sorted(keep.tests))
+        series_rows.remove(connection, series_rows.SHIFTS, schedule, start, others)
     connection.execute(
         _of_window(update(tables.quality), tables.quality, start, going[tables.quality]).values(examples=[])
     )

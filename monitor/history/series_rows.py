@@ -1,38 +1,50 @@
-"""Writing estimates: a row holds numbers, what they are of is named once. They are read from the view ``estimates``."""
+"""Writing estimates and shift tests: a row holds numbers, what they are of is named once.
+
+They are read from the views ``estimates`` and ``shifts``.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, delete, select
 
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, insert
 
-_SERIES = ("source", "label", "segment", "metric", "population")
-_NUMBERS = ("value", "low", "high", "n", "positives")
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A table of numbers, that of what they are of, its columns (without the number), and a row of the first."""
+
+    values: Table
+    series: Table
+    names: tuple[str, ...]
+    stored: Callable[[Row], Row]
 
 
 def replace(
-    connection: Connection, schedule: str, start: datetime, sources: Sequence[str], rows: Sequence[Row]
+    connection: Connection, kind: Kind, schedule: str, start: datetime, sources: Sequence[str], rows: Sequence[Row]
 ) -> None:
     """Put these rows (of the view) in the place of what is stored of the sources in this window."""
-    remove(connection, schedule, start, tables.estimate_series.c.source.in_(list(sources)))
+    remove(connection, kind, schedule, start, kind.series.c.source.in_(list(sources)))
     if not rows:
         return
     window = _number_of(connection, schedule, start, rows[0]["window_name"])
-    known = _numbers_of(connection, rows)
-    connection.execute(tables.estimated.insert(), [_stored(row, window, known[_key_of(row)]) for row in rows])
+    known = _numbers_of(connection, kind, rows)
+    made = [{"window_id": window, "series_id": known[_key_of(kind, row)], **kind.stored(row)} for row in rows]
+    connection.execute(kind.values.insert(), made)
 
 
-def remove(connection: Connection, schedule: str, start: datetime, which: ColumnElement[bool]) -> None:
-    """Forget the estimates of one window whose series (of ``estimate_series``) fulfil the condition."""
-    estimated, series = tables.estimated, tables.estimate_series
-    mine = estimated.c.window_id == _window(schedule, start).scalar_subquery()
-    connection.execute(delete(estimated).where(mine, estimated.c.series_id.in_(select(series.c.id).where(which))))
+def remove(connection: Connection, kind: Kind, schedule: str, start: datetime, which: ColumnElement[bool]) -> None:
+    """Forget what is stored of one window whose series fulfil the condition."""
+    values, series = kind.values, kind.series
+    mine = values.c.window_id == _window(schedule, start).scalar_subquery()
+    connection.execute(delete(values).where(mine, values.c.series_id.in_(select(series.c.id).where(which))))
 
 
 def _number_of(connection: Connection, schedule: str, start: datetime, name: str) -> int:
@@ -48,27 +60,26 @@ def _window(schedule: str, start: datetime) -> Select[tuple[int]]:
     return select(table.c.id).where(table.c.schedule == schedule, table.c.window_start == start)
 
 
-def _numbers_of(connection: Connection, rows: Sequence[Row]) -> dict[tuple[Any, ...], int]:
-    """What is estimated -> its number; what was never estimated before gets one."""
-    table, keys = tables.estimate_series, dict.fromkeys(map(_key_of, rows))
-    wanted = select(*(table.c[name] for name in _SERIES), table.c.id)
+def _numbers_of(connection: Connection, kind: Kind, rows: Sequence[Row]) -> dict[tuple[Any, ...], int]:
+    """What is measured -> its number; what was never measured before gets one."""
+    table, keys = kind.series, dict.fromkeys(_key_of(kind, row) for row in rows)
+    wanted = select(*(table.c[name] for name in kind.names), table.c.id)
     wanted = wanted.where(table.c.source.in_(sorted({row["source"] for row in rows})))
     known = {tuple(found[:-1]): found[-1] for found in connection.execute(wanted)}
-    new = [dict(zip(_SERIES, key, strict=True)) for key in keys if key not in known]
+    new = [dict(zip(kind.names, key, strict=True)) for key in keys if key not in known]
     if new:
         add_missing(connection, table, new)
         known = {tuple(found[:-1]): found[-1] for found in connection.execute(wanted)}
     return known
 
 
-def _key_of(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _SERIES)
+def _key_of(kind: Kind, row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in kind.names)
 
 
-def _stored(row: Row, window: int, series: int) -> Row:
-    numbers = {name: row[name] for name in _NUMBERS}
-    kept = {"plug_in": _textbook(row["value"], row["plug_in"]), "detail": row["detail"] or None}
-    return {"window_id": window, "series_id": series, **numbers, **kept}
+def _estimated(row: Row) -> Row:
+    numbers = {name: row[name] for name in ("value", "low", "high", "n", "positives")}
+    return {**numbers, "plug_in": _textbook(row["value"], row["plug_in"]), "detail": row["detail"] or None}
 
 
 def _textbook(value: float | None, plug_in: float | None) -> float | None:
@@ -76,3 +87,14 @@ def _textbook(value: float | None, plug_in: float | None) -> float | None:
     if plug_in is None:
         return None if value is None else math.inf
     return None if plug_in == value else plug_in
+
+
+def _shifted(row: Row) -> Row:
+    numbers = {name: row[name] for name in ("statistic", "p_value", "n", "n_baseline")}
+    return {**numbers, "detail": row["detail"] or None}
+
+
+ESTIMATES = Kind(
+    tables.estimated, tables.estimate_series, ("source", "label", "segment", "metric", "population"), _estimated
+)
+SHIFTS = Kind(tables.shifted, tables.shift_series, ("source", "label", "test", "column"), _shifted)

@@ -163,7 +163,7 @@ estimated = Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-# A view of these three: it is read only (see monitor.history.estimate_rows).
+# A view of these three: it is read only (see monitor.history.series_rows).
 estimates = Table(
     "estimates", MetaData(),
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("segment"),
@@ -287,13 +287,28 @@ thresholds = Table(
     _key("source"), _key("label"), _required("automate_at", Float(53)), _required("published_at", _WHEN),
 )  # fmt: skip
 
-shifts = Table(
-    "shifts", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("test", String(32)),
-    _key("column"),
-    _required("window_name", String(32)), Column("statistic", Float(53)), Column("p_value", Float(53)),
-    _required("n", Integer), _required("n_baseline", Integer), _required("detail", PackedJson),
+shift_series = Table(
+    "shift_series", metadata,
+    Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
+    _required("test", String(32)), _required("column", Text), UniqueConstraint("source", "label", "test", "column"),
+)  # fmt: skip
+
+# As estimated is: window_id is of estimate_windows, detail is NULL where there is none.
+shifted = Table(
+    "shifted", metadata,
+    Column("window_id", Integer, primary_key=True, autoincrement=False),
+    Column("series_id", Integer, primary_key=True, autoincrement=False),
+    Column("statistic", Float(53)), Column("p_value", Float(53)), _required("n", Integer),
+    _required("n_baseline", Integer), Column("detail", PackedJson),
     sqlite_with_rowid=False,
+)  # fmt: skip
+
+# A view of them: it is read only (see monitor.history.series_rows).
+shifts = Table(
+    "shifts", MetaData(),
+    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("test", String(32)),
+    _key("column"), _required("window_name", String(32)), Column("statistic", Float(53)), Column("p_value", Float(53)),
+    _required("n", Integer), _required("n_baseline", Integer), Column("detail", PackedJson),
 )  # fmt: skip
 
 # Every set of thresholds that changed what is stored: `kind` is published (all scores of a file, none lower

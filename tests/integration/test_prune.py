@@ -41,7 +41,7 @@ NEWEST = week(WEEKS[10], ZONE)
 SOON = NEWEST.end + timedelta(days=2)
 LATER = SOON + timedelta(weeks=80)
 KEPT_FOR_GOOD = [each for each in tables.metadata.sorted_tables if each.name not in
-                 {"counts", "estimated", "shifts", "quality", "restatements", "notes", "history"}]  # fmt: skip
+                 {"counts", "estimated", "shifted", "quality", "restatements", "notes", "history"}]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

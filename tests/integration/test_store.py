@@ -449,6 +449,22 @@ def test_textbook_values_come_back_and_go_down_and_up_where_they_are_the_value_a
     assert all(each.detail == {"bins": 15} for each in store.estimates())
 
 
+def test_shift_tests_go_down_and_up_whether_estimates_are_beside_them_or_not(store: Store, url: str):
+    made = [ShiftResult(Subject("tickets", label), week(), test, "score", 0.2, None, 900, 8000, detail)
+            for label, test, detail in ((None, "psi", {"bins": 10}), ("billing", "ks", {}))]  # fmt: skip
+    store.save_evaluation(week(), ["tickets"], [], [], made, NOW)
+    assert store.shifts() == made
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0026")
+        connection.execute(text("DELETE FROM estimate_windows"))  # as where no estimate was ever made
+    engine.dispose()
+    store.upgrade()
+    assert store.shifts() == made
+    store.save_evaluation(week(), ["tickets"], [], [], made[:1], NOW)
+    assert store.shifts() == made[:1]
+
+
 def test_the_end_of_a_day_of_25_hours_comes_back(store: Store):
     start = datetime(2026, 10, 24, 22, tzinfo=UTC)
     day = Window(start, start + timedelta(hours=25), "2026-10-25", "daily")
