@@ -36,6 +36,7 @@ class ClickHouse(Dialect):
     """Doubles are compared as IEEE 754 has it: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
+    counts_bits: ClassVar[bool] = False
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:

@@ -30,6 +30,8 @@ Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
+BITS = 62
+"""Labels that are bits of one whole number of 64 bits with a sign."""
 DAY_S = 86_400
 DAY_MICROSECONDS = "86400000000.0e0"
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
@@ -49,6 +51,7 @@ class Dialect:
     date_remedy: ClassVar[str] = "cast it in a view: CAST(... AS TIMESTAMP WITH TIME ZONE)"
     reads_files: ClassVar[bool] = False
     grouping_sets: ClassVar[bool] = True
+    counts_bits: ClassVar[bool] = True
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
@@ -161,6 +164,16 @@ class Dialect:
         hashes = (_postgres_hash(self, column, kind, seed) for seed, (column, kind) in enumerate(columns, start=1))
         return reduce(lambda one, other: one.bitwise_xor(other), hashes)
 
+    def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
+        """Of the rows of one item: how many more they are than there are of ``labels`` among theirs, as an aggregate.
+
+        Each label is one bit (at most :data:`BITS`), so that an item takes a number and not a group for each label.
+        Only where :attr:`counts_bits`.
+        """
+        bits = ((label == sa.literal(name, sa.Text), _bit(place)) for place, name in enumerate(labels))
+        found = sa.cast(sa.func.bit_or(sa.case(*bits)), Named("BIT(64)"))
+        return sa.func.count() - sa.func.coalesce(sa.func.bit_count(found), sa.literal_column("0"))
+
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""
         return "public"
@@ -272,6 +285,12 @@ class DuckDB(Embedded):
         """DuckDB's own name for it."""
         return sa.func.strlen(text)
 
+    def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
+        """By the place in a list, which DuckDB looks up once for each value of a column kept as a dictionary."""
+        place = sa.func.list_position(sa.func.list_value(*(sa.literal(name, sa.Text) for name in labels)), label)
+        found = sa.func.bit_count(sa.func.bit_or(_bit(0).bitwise_lshift(place - sa.literal_column("1"))))
+        return sa.func.count() - sa.func.coalesce(found, sa.literal_column("0"))
+
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """DuckDB hashes values of any type, and NULL, without making text of them; 128 bits hold the sum."""
         return sa.func.hash(*(column for column, _ in columns), type_=sa.BigInteger)
@@ -286,6 +305,7 @@ class SQLite(Embedded):
 
     name = "sqlite"
     grouping_sets = False
+    counts_bits = False
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text", "number", "unknown", "other"})
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -398,6 +418,10 @@ def sqlite_kind(declared: str) -> Kind:
         return "text"
     numbers = ("INT", "REAL", "FLOA", "DOUB", "NUM", "DEC", "BOOL")
     return "number" if any(word in name for word in numbers) else "unknown"
+
+
+def _bit(place: int) -> Expression:
+    return sa.cast(sa.literal_column(str(1 << place)), sa.BigInteger)
 
 
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:

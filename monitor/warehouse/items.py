@@ -30,6 +30,7 @@ class RankedStatements(Statements):
     """Of a source of kind ``top_k``: labels are ranked within their item, the highest score first, then by name."""
 
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
+    items_of_all_rows: ClassVar[bool] = False
 
     def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
         """The counts per (rank, predicted, automated, cell), all labels together.

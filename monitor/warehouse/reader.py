@@ -43,7 +43,7 @@ from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.delays import DelayStatements, delays_of
-from monitor.warehouse.dialects import Arrays, Dialect
+from monitor.warehouse.dialects import BITS, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
@@ -495,7 +495,7 @@ class _Reader:
     def reading(self) -> Reading:
         """The whole reading: first what is wrong with the rows, then the sums."""
         source, window = self.statements.source, self.statements.window
-        repeated = self._number(self.statements.repeated())
+        sums, repeated = self._item_sums_and_repeated()
         latest = repeated > 0
         rejected = self._rejected(latest=latest)
         effects = self._label_effects(latest=latest)
@@ -503,7 +503,7 @@ class _Reader:
         segments = [segment for segment in source.segments if segment not in crowded]
         counted = self._counts(segments, effects, latest=latest)
         labels = counted.of.get(("", ""), {})
-        within_items, items = self._of_items(latest=latest)
+        within_items, items = self._of_items(sums, latest=latest)
         return Reading(
             source=self.name,
             window=window,
@@ -553,17 +553,37 @@ class _Reader:
                 found[rank] = within.with_design_effect(effect)
         return found
 
-    def _of_items(self, *, latest: bool) -> tuple[ClusterSums, dict[str, Counts]]:
+    def _item_sums_and_repeated(self) -> tuple[Arrays, int]:
+        """The sums of items over the rows that count, and how many rows repeat an (item, label).
+
+        Usually none does, which the sums themselves say where the labels are few: to group the rows by item and label
+        takes longer than all else, and most of the memory.
+        """
+        statements = self.statements
+        if statements.items_of_all_rows and statements.dialect.counts_bits:
+            labels = [str(label) for label in self._fetch(statements.some_labels(BITS + 1))["label"]]
+            if len(labels) <= BITS:
+                sums = self._item_sums(latest=False, labels=labels)
+                if not labels or not sums["again"][0]:
+                    return sums, 0
+        repeated = self._number(statements.repeated())
+        return self._item_sums(latest=repeated > 0), repeated
+
+    def _item_sums(self, *, latest: bool, labels: Sequence[str] = ()) -> Arrays:
+        """What :meth:`_of_items` takes; without ``whole`` only the dependence of rows within items."""
+        if self.whole:
+            return self._fetch(self.statements.of_items(latest=latest, labels=labels))
+        sums = self._fetch(self.statements.dependence("item", latest=latest, labels=labels))
+        return {name if name == "again" else f"rows_{name}": sum_ for name, sum_ in sums.items()}
+
+    def _of_items(self, sums: Arrays, *, latest: bool) -> tuple[ClusterSums, dict[str, Counts]]:
         """The dependence of rows within items, and the counts of items by metric, each with its value as the outcome.
 
         Items of one cluster are dependent.
         """
         statements = self.statements
-        if not self.whole:
-            return self._cluster_sums(statements.dependence("item", latest=latest)), {}
-        sums = self._fetch(statements.of_items(latest=latest))
         within = ClusterSums.of(_row(_part(sums, "rows"), 0))
-        if not sums["n"][0]:
+        if not self.whole or not sums["n"][0]:
             return within, {}
         nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
         has_cluster, found = statements.layout.has("cluster"), {}

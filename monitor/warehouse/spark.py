@@ -38,6 +38,7 @@ class Spark(Dialect):
     name: ClassVar[str] = "spark"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
+    counts_bits: ClassVar[bool] = False
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""

@@ -45,6 +45,7 @@ class Statements:
     """Every statement about one source in one window. ``now`` decides which dates lie in the future."""
 
     item_metrics: ClassVar[tuple[str, ...]] = ("review_rate", "hamming_loss", "subset_loss")
+    items_of_all_rows: ClassVar[bool] = True
 
     source: SourceConfig
     layout: Layout
@@ -118,6 +119,10 @@ class Statements:
         pairs = sa.select((sa.func.count() - ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
+
+    def some_labels(self, limit: int) -> sa.Select[Any]:
+        """(label): the labels of the sound rows, at most ``limit`` of them."""
+        return sa.select(self._kept(latest=False).c.label).distinct().limit(limit)
 
     def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
         """(reason, place, item, label, score, date) of at most 20 rows set aside for each of some reasons, as text.
@@ -223,13 +228,13 @@ class Statements:
         rows = self._sound(latest=latest)
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
-    def dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
+    def dependence(self, *within: str, latest: bool, labels: Sequence[str] = ()) -> sa.Select[Any]:
         """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
         ``within`` names what rows must share to be of one cluster: "item", "cluster", or both. A row without
-        a cluster (NULL, or the empty text) is a cluster of its own.
+        a cluster (NULL, or the empty text) is a cluster of its own. ``labels``: as in :meth:`of_items`.
         """
-        return self._dependence_of(self._facts(latest=latest), within)
+        return self._dependence_of(self._facts(latest=latest), within, labels)
 
     def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """The same per label within clusters, of all its rows, the predicted and the automated ones, in one scan.
@@ -244,33 +249,35 @@ class Statements:
             parts[f"{where}_"] = (sa.case((chosen, r)), sa.case((chosen, w)))
         return self._cluster_sums(facts, ("cluster",), parts, by_label=True)
 
-    def _dependence_of(self, facts: Subquery, within: Sequence[str]) -> sa.Select[Any]:
+    def _dependence_of(self, facts: Subquery, within: Sequence[str], labels: Sequence[str] = ()) -> sa.Select[Any]:
         r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
-        return self._cluster_sums(facts, within, {"": (r, w)})
+        return self._cluster_sums(facts, within, {"": (r, w)}, labels=labels)
 
-    def of_items(self, *, latest: bool) -> sa.Select[Any]:
+    def of_items(self, *, latest: bool, labels: Sequence[str] = ()) -> sa.Select[Any]:
         """One row: n, w, w2 and a sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
         Each item has a value y of each metric. The sums of :meth:`dependence` within items are called ``rows_r`` etc.
+        With ``labels``, which are all there are and few, ``again`` is 0 where no (item, label) repeats.
         """
         facts, bounded = self._item_facts(latest=latest), not self.layout.has("weight")
         parts = {"rows_": (facts.c.w * (facts.c.y - facts.c.s), facts.c.w)}
         own = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
-        items = self._clusters(facts, ("item",), parts, [value.label(name) for name, value in own.items()])
+        more = [*(value.label(name) for name, value in own.items()), *self._again(facts, labels)]
+        items = self._clusters(facts, ("item",), parts, more)
         exact = self.dialect.exact_sum
         sums = {"w": exact(items.c.w, bounded=bounded), "w2": exact(items.c.w * items.c.w, bounded=bounded)}
         sums |= {name: exact(items.c.w * items.c[name], bounded=bounded) for name in self.item_metrics}
-        sums |= self._cluster_totals(items, ("item",), parts)
+        sums |= self._cluster_totals(items, ("item",), parts) | _total_again(items)
         return sa.select(sa.func.count().label("n"), *(value.label(name) for name, value in sums.items()))
 
     def _cluster_sums(
         self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]], *,
-        by_label: bool = False,
+        by_label: bool = False, labels: Sequence[str] = (),
     ) -> sa.Select[Any]:  # fmt: skip
         """The sums of each part, by the beginning of their names: its weighted residual and its weight, by row."""
-        inner = self._clusters(facts, within, parts, by_label=by_label)
+        inner = self._clusters(facts, within, parts, self._again(facts, labels), by_label=by_label)
         keys = [inner.c.label] if by_label else []
-        totals = self._cluster_totals(inner, within, parts)
+        totals = self._cluster_totals(inner, within, parts) | _total_again(inner)
         return sa.select(*keys, *(value.label(name) for name, value in totals.items())).group_by(*keys)
 
     def _clusters(
@@ -288,6 +295,10 @@ class Statements:
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
         return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
+
+    def _again(self, facts: Subquery, labels: Sequence[str]) -> list[sa.Label[Any]]:
+        """Of the rows of an item, how many repeat one of its labels; nothing where no labels are given."""
+        return [self.dialect.repeats(facts.c.label, labels).label("again")] if labels else []
 
     def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Iterable[str]) -> dict[str, Expression]:
         """The sums over clusters, by their names; a row without a cluster is one of its own."""
@@ -685,6 +696,10 @@ class Statements:
             exact = {name: self.dialect.exact_sum(value, bounded=True) for name, value in products.items()}
             sums = {"w": count, "w2": count, **exact}
         return [count.label("n"), *(value.label(name) for name, value in sums.items())]
+
+
+def _total_again(items: Subquery) -> dict[str, Expression]:
+    return {"again": sa.func.sum(items.c.again)} if "again" in items.c else {}
 
 
 def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:

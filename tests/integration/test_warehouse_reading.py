@@ -12,11 +12,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import RejectReason, ScorePlace, Window
+from monitor.warehouse.dialects import BITS
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
 
@@ -291,6 +293,37 @@ def test_a_fingerprint_is_another_one_where_rows_have_changed(engine: str, load:
         others.append(found([rows[0] | {name: rows[1][name]}, rows[1] | {name: rows[0][name]}, rows[2]]))
     assert first not in others
     assert len(set(others)) == len(others)
+
+
+def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader) -> None:
+    weeks = [windows.week(name, ZoneInfo("UTC")) for name in ("2026-W43", "2026-W44", "2026-W45", "2026-W46")]
+    plain, repeated, many, many_repeated = weeks
+    rows = [
+        row(item, f"label {place}", resolved_at=week.start)
+        for week, labels in ((plain, BITS), (repeated, BITS), (many, BITS + 1), (many_repeated, BITS + 1))
+        for item, count in (("t1", labels), ("t2", 3))
+        for place in range(count)
+    ]
+    for week in (repeated, many_repeated):
+        again = week.start + timedelta(hours=1)
+        rows += [row("t1", f"label {BITS - 1}", 0.4, resolved_at=again), row("t2", "label 0", 0.4, resolved_at=again)]
+    for warehouse in load(rows).values():
+        for week, duplicates in ((plain, 0), (repeated, 2), (many, 0), (many_repeated, 2)):
+            for whole in (True, False):
+                reading = warehouse.read("tickets", source(), week, now=NOW, whole=whole)
+                assert {each.reason: each.rows for each in reading.quality} == (
+                    {"duplicate": duplicates} if duplicates else {}
+                )
+                assert reading.rows == (BITS if week in (plain, repeated) else BITS + 1) + 3
+                assert (reading.labels["label 0"].ws.sum() < 1.5) == bool(duplicates)
+
+
+def test_rows_are_not_grouped_by_label_to_find_that_none_repeats(load: Loader) -> None:
+    (warehouse,) = load([row("t1"), row("t1", "access"), row("t2")], engines=("duckdb",)).values()
+    asked: list[str] = []
+    sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
+    assert warehouse.read("tickets", source(), WEEK, now=NOW).rows == 3
+    assert not [statement for statement in asked if "GROUP BY sound.item, sound.label" in statement]
 
 
 def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None:

@@ -120,7 +120,9 @@ def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect
         for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
     ]
     sums = [built.groups(latest=True), built.groups(latest=False, segments=["label"]), built.feature_sample(5)]
-    return [built.rejected(), built.undated(), built.repeated(), *examples, *sums]
+    few = (built.some_labels(3), built.of_items(latest=False, labels=["'; DROP TABLE tickets; --", "b"]))
+    of_items = few if built.dialect.counts_bits else ()
+    return [built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums]
 
 
 @pytest.mark.parametrize("engine", sorted(DIALECTS))
