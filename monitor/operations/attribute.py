@@ -42,7 +42,8 @@ def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Ev
     if not breaches or source.reading is None:
         return evaluated
     try:
-        found = _Search(monitor, source, evaluated).of(breaches)
+        with monitor.warehouse.kept_open():
+            found = _Search(monitor, source, evaluated).of(breaches)
     except Exception:  # a warehouse that does not answer, or odd data: the switch and the alerts must not wait for it
         log.exception("the causes of the breaches of %s were not found: they are reported without", evaluated.source)
         return evaluated
