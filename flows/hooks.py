@@ -68,11 +68,23 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
             deliver(monitor, due_only=True)
     except (HistoryError, SQLAlchemyError) as failed:
         log.error("the history cannot be used: %s", failed)
+        if _is_reported(settings):
+            log.error("an open incident says so already")
+            return
         to = recipient(settings)
         if to is None:
             log.error("the monitor failed and no route says whom to notify: %s", error)
             return
         outage.report(settings, to, flow.name, f"{error}\n{failed}", utc_now())
+
+
+def _is_reported(settings: Settings) -> bool:
+    """Whether a history that can still be read, as on a full disk, has a message that the monitor does not work."""
+    try:
+        with open_store(settings, writes=True, creates=False) as store:
+            return watchdog.is_not_running_reported(store, load_config(settings.config), utc_now())
+    except (HistoryError, SQLAlchemyError, ConfigProblems):
+        return False
 
 
 def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:

@@ -143,8 +143,8 @@ def opened(*, creates: bool = True) -> Iterator[Monitor]:
         except HistoryLost as error:
             beat(settings.heartbeat_url, failed=str(error))
             raise
-        outage.end(settings, utc_now())
         with open_monitor(settings, creates=creates) as monitor:
+            outage.end(settings, monitor.store, utc_now())
             yield monitor
 
 

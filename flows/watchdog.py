@@ -14,7 +14,7 @@ from flows.hooks import report_monitor_failed
 from flows.stages import opened
 from flows.waiting import note_waiting_runs
 from monitor.alerting.health.heartbeat import beat
-from monitor.alerting.health.issues import WATCHDOG_NOTE
+from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.config.env_file import read_into
 from monitor.core.records import Note
@@ -36,6 +36,7 @@ def watchdog() -> list[str]:
         with opened(creates=False) as monitor:
             note_waiting_runs(monitor.store, monitor.clock())
             monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock()))
+            monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
             found = watch_monitor(monitor)
             deliver(monitor, due_only=True)
             beat(monitor.settings.watchdog_heartbeat_url)

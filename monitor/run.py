@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 from monitor.alerting.health import watchdog
 from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.issues import failed_note
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import ActMode, Monitor
 from monitor.core.records import Action, Delivery, Window
@@ -248,7 +249,8 @@ def record_and_act(
     if mode != "never":
         deliver(monitor)
     actions = acting.settled(monitor, pending)
-    monitor.store.finish_run(window, state="done", now=monitor.clock())
+    # also a failure noted under a clock that was ahead, whose time is still to come
+    monitor.store.finish_run(window, state="done", now=monitor.clock(), drops=failed_note(window.schedule))
     if mode != "never":
         watchdog.watch_data(monitor, sources, window)
         deliver(monitor)

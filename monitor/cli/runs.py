@@ -70,7 +70,8 @@ def _run(
         window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
     opening = open_monitor(cli.settings(), writes=not dry_run)
     with cli.plain_errors(), lost_reported(config, f"calmon run {schedule}"), opening as opened:
-        outage.end(opened.settings, opened.clock())
+        if not dry_run:
+            outage.end(opened.settings, opened.store, opened.clock())
         with status() as say:
             result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
         if json_output:

@@ -20,7 +20,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.history import series_rows, tables
+from monitor.history import notes, series_rows, tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
@@ -47,11 +47,18 @@ def begin_run(
     put(connection, tables.runs, row, {"attempts": again})
 
 
-def finish_run(connection: Connection, window: Window, *, state: str, now: datetime, error: str | None = None) -> None:
-    """Store how the evaluation of ``window`` ended. Raises NotFound where none was begun."""
+def finish_run(
+    connection: Connection, window: Window, *, state: str, now: datetime, error: str | None = None, drops: str = ""
+) -> None:
+    """Store how the evaluation of ``window`` ended; ``drops`` is a note that no longer holds.
+
+    Raises NotFound where none was begun.
+    """
     statement = update(tables.runs).where(_is_window(tables.runs, window.schedule, window.start))
     if connection.execute(statement.values(state=state, finished_at=now, error=error)).rowcount == 0:
         raise NotFound(f"no run of {window.name} ({window.schedule}) was begun")
+    if drops:
+        notes.drop(connection, drops)
 
 
 def run_of(connection: Connection, window: Window) -> Row | None:

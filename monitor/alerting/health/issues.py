@@ -49,6 +49,15 @@ WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
 
 
+def failed_note(schedule: Schedule) -> str:
+    """The key of the note that the flow of a schedule failed.
+
+    >>> failed_note("weekly")
+    'failed:calmon-weekly'
+    """
+    return f"{FAILED_NOTE}calmon-{schedule}"
+
+
 class WatchReason(StrEnum):
     """What can be wrong with the monitor; each has a page ``docs/runbook/<reason>.md``."""
 
@@ -282,7 +291,8 @@ def _flows(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         yield _waiting(waiting.detail["runs"])
     for key, note in sorted(seen.notes.items()):
         flow = key.removeprefix(FAILED_NOTE)
-        if key != flow and not _has_run_since(seen, flow, note.at):
+        # a note of the future: this clock is behind, or the flow's was ahead
+        if key != flow and note.at <= now and not _has_run_since(seen, flow, note.at):
             yield _flow_failed(flow, note)
 
 

@@ -6,6 +6,7 @@ Every sentence is computed from the findings and the switches of the time at whi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,6 +40,8 @@ from monitor.core.wording import clean, count_of, moment
 
 SHOWN, TO_DO = 8, 3
 CLOSED = "Every gate is closed until somebody confirms the history: no label acts alone now."
+_STATEMENT = re.compile(r"\n\[SQL: .*?(?:\n\(Background on this error at: [^)]*\)|\Z)", re.DOTALL)
+"""What SQLAlchemy adds to a driver's error: the statement, with messages and data in it."""
 _R = WatchReason
 _TITLES: Mapping[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
@@ -265,7 +268,7 @@ def history_down(
     ttl_s: int,
 ) -> Payload:
     """That the history cannot be used, and what follows: the message (``number`` 0), or a reminder in its thread."""
-    told = escape(cut(redacted(error), 1_500))
+    told = escape(cut(redacted(_STATEMENT.sub("", error)), 1_500))
     again = f"*Not over yet: the history cannot be used since {moment(since)}.*"
     what = f":red_circle: {escape(clean(flow))} failed at {moment(now)}: the history cannot be used."
     follows = (

@@ -1,7 +1,8 @@
 """While the history cannot be used nothing can be stored, so what was said of that is kept in a small file.
 
 One message an outage, reminders in its thread after the route's ``repeat``, and one end: as an incident has, though
-nobody can acknowledge it, since that could not be stored either.
+nobody can acknowledge it, since that could not be stored either. The file is there beforehand, with room for what is
+to be kept: a full disk takes no new file, and is a reason why a history cannot be used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from monitor.alerting.health import message
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.slack.client import SlackSender, TransportError, sender_of
@@ -20,10 +23,16 @@ from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.context import Sent, utc_now
-from monitor.core.records import Delivery
+from monitor.core.records import Delivery, Note
 from monitor.history.errors import HistoryLost
+from monitor.history.store import Store
 
 log = logging.getLogger(__name__)
+
+ROOM = 1_024
+"""Characters of the file, whatever it says."""
+TRIED_NOTE, TRIED = "tried", 65_536
+"""What is stored, of so many characters, and removed again to see that there is room."""
 
 
 class Recipient(NamedTuple):
@@ -80,15 +89,29 @@ def report_lost(settings: Settings, config: Config, what: str, error: HistoryLos
         report(settings, Recipient(route.channel, route.mention, route.repeat), what, str(error), utc_now())
 
 
-def end(settings: Settings, now: datetime) -> None:
-    """The history can be used again: the message turns green, one reply says so, the file goes."""
+def end(settings: Settings, store: Store, now: datetime) -> None:
+    """The history can be used: of an outage that was, the message turns green, and one reply says so."""
     outage = _read(settings)
     if outage is None:
+        _keep_room(settings)
+        return
+    if not _takes_more(store, now):
         return
     sender = sender_of(settings)
     if sender is not None and outage.ts and not _has_ended(sender, outage, now):
         return  # Slack did not take it: the next flow tries again
-    file_of(settings).unlink(missing_ok=True)
+    _put(file_of(settings), "")
+
+
+def _takes_more(store: Store, now: datetime) -> bool:
+    """Whether more can be stored: on a full disk a history can be read, and its rows be renewed."""
+    try:
+        store.put_note(Note(TRIED_NOTE, now, {"text": "." * TRIED}))
+        store.drop_note(TRIED_NOTE)
+    except SQLAlchemyError as error:
+        log.error("the history still takes nothing more: %s", error)
+        return False
+    return True
 
 
 def _has_ended(sender: SlackSender, outage: Outage, now: datetime) -> bool:
@@ -126,9 +149,20 @@ def _read(settings: Settings) -> Outage | None:
 
 
 def _write(settings: Settings, outage: Outage) -> None:
+    _put(file_of(settings), json.dumps(asdict(outage)))
+
+
+def _keep_room(settings: Settings) -> None:
     path = file_of(settings)
+    if not path.exists() or path.stat().st_size < ROOM:
+        _put(path, "")
+
+
+def _put(path: Path, text: str) -> None:
+    """Write over what is there, which needs no room on the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(outage)), "utf-8")
+        with path.open("r+" if path.exists() else "w", encoding="utf-8") as file:
+            file.write(text.ljust(ROOM))
     except OSError as error:
         log.error("what was said of the outage cannot be kept in %s: %s", path, error.strerror)

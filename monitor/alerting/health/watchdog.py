@@ -25,6 +25,7 @@ from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import CALLS, change_of, delivery_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
+from monitor.core import windows
 from monitor.core.records import (
     SCHEDULES,
     Delivery,
@@ -54,14 +55,17 @@ _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent"
 def observed(store: Store, config: Config, now: datetime, *, since: datetime | None = None) -> Observed:
     """What the history holds of the monitor's own work; of readings twelve weeks, or what began after ``since``."""
     begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
-    runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in store.runs(limit=RUNS, until=now)]
+    # a window that is not over was judged under a clock that was ahead: its own run is still to come
+    over = [row for row in store.runs(limit=RUNS, until=now) if row["window_end"] <= now]
+    runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in over]
+    readings = [ReadingSeen(**row) for row in store.readings_seen(begin, now)]
     scheduled = tuple(each for each in SCHEDULES if config.rules_for(each))
     return Observed(
         zone=config.zone,
         scheduled=scheduled,
         sources=tuple(config.sources),
         runs=runs,
-        readings=[ReadingSeen(**row) for row in store.readings_seen(begin, now)],
+        readings=[r for r in readings if windows.containing(r.schedule, r.window_start, config.zone).end <= now],
         switches=store.switches(),
         deliveries=store.undelivered(now - issues.RECENT),
         since=min((run.started_at for run in runs), default=None),
@@ -163,6 +167,18 @@ def is_reported(monitor: Monitor, sources: Collection[str]) -> bool:
     open_now = [i for i in monitor.store.unresolved_incidents(of_monitor=True) if i.root is not None]
     told = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
     return set(sources) <= told
+
+
+def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool:
+    """Whether a message says that the monitor does not work, and is no older than its route's ``repeat``."""
+    route = config.critical_route
+    repeat = (route.repeat if route is not None else None) or issues.RECENT
+    roots = [
+        each.root for each in store.unresolved_incidents(of_monitor=True)
+        if each.root is not None and troubles.is_trouble(each, troubles.Trouble.NOT_RUNNING)
+    ]  # fmt: skip
+    posts = [each for root in roots for each in store.thread(root) if each.id == root]
+    return any(post.sent_at is not None and now - post.sent_at < repeat for post in posts)
 
 
 def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
