@@ -1,0 +1,88 @@
+"""Which faults strike a year, and when: by seed. What each asks of people, and by when they are notified."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from monitor.core.records import Window
+
+
+class Kind(StrEnum):
+    """What goes wrong at the time of one run."""
+
+    LINE = "killed at a line, left 'running'"
+    STEP = "killed between stored steps"
+    WORKERS = "two workers at once"
+    READ = "connection dropped mid-read"
+    HISTORY = "history's connection dropped"
+    WAREHOUSE = "warehouse out of reach"
+    LOST = "one refusal or lost answer of Slack"
+    SLACK = "Slack out of reach"
+    CHANNEL = "a channel refuses the bot"
+    AHEAD = "clock weeks ahead"
+    DAYS_AHEAD = "clock days ahead"
+    BEHIND = "clock behind"
+    DISK = "disk full"
+    MIGRATION = "migration in the middle"
+    REPEATED = "operator's command repeated"
+
+
+QUARTER = timedelta(minutes=15)
+PROMISED = {
+    Kind.LINE: timedelta(hours=3) + QUARTER, Kind.WAREHOUSE: timedelta(), Kind.AHEAD: timedelta(),
+    Kind.DISK: timedelta(), Kind.MIGRATION: timedelta(),
+}  # fmt: skip
+"""Kinds that always ask for a person -> within which time of the fault the message is in Slack."""
+STUCK_FOR = timedelta(hours=1) + QUARTER
+"""Within which time a message that a channel does not take is reported in the other channel."""
+IN_SLACK = (Kind.LOST, Kind.SLACK, Kind.CHANNEL)
+LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.MIGRATION, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
+"""Kinds that last for hours in which no other run may be due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: ``place`` (0 to 1) says where in the run it strikes, ``lasts`` how long until it is put right."""
+
+    kind: Kind
+    place: float
+    lasts: timedelta
+
+
+def planned(
+    seed: int, runs: Sequence[tuple[Window, datetime]], count: int, sending: Collection[int], commanded: Collection[int]
+) -> dict[int, Fault]:
+    """Number of a run -> its fault. ``sending`` are runs that send messages, ``commanded`` have a command before them.
+
+    Each fault has a part of the year of its own, and ends two days before the next.
+    """
+    rng, days = random.Random(seed), 1 + (runs[-1][1] - runs[0][1]).days  # noqa: S311 - a plan, not a secret
+    size, found = days / count, dict[int, Fault]()
+    parts = [_runs_of(runs, round(n * size), max(round(n * size) + 1, round((n + 1) * size) - 2)) for n in range(count)]
+    kinds = [list(Kind)[n % len(Kind)] for n in range(count)]
+    for kind in sorted(rng.sample(kinds, count), key=lambda k: (k != Kind.REPEATED, k not in IN_SLACK)):
+        wanted = commanded if kind is Kind.REPEATED else sending if kind in IN_SLACK else ()
+        fitting = [part for part in parts if set(part) & set(wanted)]
+        part = rng.choice(fitting or parts)
+        parts.remove(part)
+        if kind is Kind.WAREHOUSE:  # a command while it is out of reach would come before runs that it came after
+            part = [each for each in part if not set(range(each, each + 4)) & set(commanded)] or part
+        run = _chosen(rng, runs, [each for each in part if each in wanted] or part, kind)
+        found[run] = Fault(kind, rng.random(), timedelta(hours=rng.randint(2, 30 if kind is Kind.WAREHOUSE else 6)))
+    return found
+
+
+def _runs_of(runs: Sequence[tuple[Window, datetime]], first: int, until: int) -> list[int]:
+    begin = runs[0][1]
+    return [number for number, (_, at) in enumerate(runs) if first <= (at - begin).days < until]
+
+
+def _chosen(rng: random.Random, runs: Sequence[tuple[Window, datetime]], of: Sequence[int], kind: Kind) -> int:
+    """One of these runs, weekly ones more often. What lasts begins with the last run of its day."""
+    number = rng.choice([each for each in of for _ in range(4 if runs[each][0].schedule == "weekly" else 1)])
+    follows = number + 1 < len(runs) and runs[number + 1][1] - runs[number][1] < timedelta(hours=2)
+    return number + 1 if kind in LASTING and follows else number

@@ -1,0 +1,522 @@
+"""A year of runs on one history, each struck by its fault and then put right as the documentation says.
+
+A flow is what Prefect would run: the stages, each tried again where something outside did not answer, and the hook of
+``flows.hooks`` where it fails. A process that is killed is one: a fork of this, ended by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, chdir, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
+from unittest import mock
+
+import duckdb
+import pandas as pd
+import psycopg
+import sqlalchemy as sa
+from alembic import command
+from slack_sdk import WebClient
+
+from benchmarks.fault_plan import PROMISED, QUARTER, STUCK_FOR, Fault, Kind
+from benchmarks.fault_world import BASELINE, FIRST, START, ZONE, Remembered, backend_of, commands, schedule
+from flows import hooks, stages
+from monitor.alerting.health import outage, watchdog
+from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE
+from monitor.alerting.slack import outbox
+from monitor.config.load import load_config
+from monitor.context import Monitor
+from monitor.core.records import Note, Window
+from monitor.core.windows import last_ready, week
+from monitor.history import schema
+from monitor.history.store import Store
+from monitor.operations import open as opening
+from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
+from monitor.run import Stage, deliver, perform
+from monitor.run import stages as stages_of
+from monitor.warehouse.reader import Warehouse
+from tests.fakes import slack
+from tests.fakes.world import World, write_duckdb
+
+LINES, STEPS, STATEMENTS = 105_000, 18, 200
+"""Lines of ``monitor``, stored steps and statements of a run, about: what is beyond its end strikes at its end."""
+OLDER = ("0022", "0021", "0020")
+SLACK_METHODS = (
+    "chat.postMessage", "chat.update", "conversations.list", "conversations.history", "conversations.replies",
+    "files.getUploadURLExternal", "files.completeUploadExternal", slack.UPLOAD,
+)  # fmt: skip
+SETTLING = timedelta(hours=1) + QUARTER
+"""What was kept for Slack is tried again within an hour."""
+WRITES = ("INSERT", "UPDATE", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A fault that struck: from when to when, and by when one message was promised (None: nothing asks for anybody)."""
+
+    kind: Kind
+    begun: datetime
+    ended: datetime
+    promised: datetime | None
+
+
+@dataclass
+class Year:
+    """One history on its way through the year; ``now`` is the time, ``ahead`` what the machine's clock adds to it."""
+
+    world: World
+    server: slack.FakeSlack
+    kept: dict[Any, Any]
+    frame: pd.DataFrame
+    now: datetime = START
+    ahead: timedelta = timedelta()
+    met: list[Met] = field(default_factory=list)
+    sending: set[int] = field(default_factory=set)
+
+    @property
+    def more(self) -> dict[str, str]:
+        """The settings beside those of the world."""
+        return {"slack_bot_token": slack.TOKEN, "slack_api_url": self.server.url}
+
+    def clock(self) -> datetime:
+        """What the clock of the machine says."""
+        return self.now + self.ahead
+
+    @contextmanager
+    def opened(self, *, plain: bool = False, fails: bool = False) -> Iterator[Monitor]:
+        """The monitor; ``plain`` reads the warehouse itself, which ``fails`` or is asked for the same only once."""
+        with self.world.opened(self.clock, **self.more) as monitor:
+            reads = cast("Warehouse", Remembered(monitor.warehouse, self.kept, fails=fails))
+            yield monitor if plain else replace(monitor, reads=reads)
+
+    # --- flows
+
+    def flow(
+        self, window: Window, strike: Callable[[Monitor], object] = lambda _: None, *, plain: bool = False,
+        fails: bool = False,
+    ) -> bool:  # fmt: skip
+        """The flow of one window, begun by ``strike``; whether it completed."""
+        tries = _Tries()
+        try:
+            with self.opened(plain=plain, fails=fails) as monitor:
+                outage.end(monitor.settings, monitor.store, self.clock())
+                strike(monitor)
+                names = list(monitor.config.sources)
+                due = stages_of(monitor, window, names, "auto", try_again=lambda: tries.left > 0)
+                result = perform(due, tries.do)
+                reported = watchdog.is_reported(monitor, [p.source for p in result.evaluated if p.problem])
+            stages.refuse_empty(result, reported=reported)
+        except Exception as error:  # noqa: BLE001 - whatever it is, Prefect calls the hook
+            self.failed(f"calmon-{window.schedule}", error)
+            return False
+        return True
+
+    def look(self) -> None:
+        """The flow of the watchdog, which sends what is due as well."""
+        try:
+            with self.opened() as monitor:
+                outage.end(monitor.settings, monitor.store, self.clock())
+                monitor.store.put_note(Note(WATCHDOG_NOTE, self.clock()))
+                monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
+                watchdog.watch_monitor(monitor)
+                deliver(monitor, due_only=True)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.failed("calmon-watchdog", error)
+
+    def failed(self, flow: str, error: Exception) -> None:
+        """What the hook does about a flow that failed."""
+        text = f"Flow run encountered an exception: {type(error).__name__}: {error}"
+        with mock.patch.object(hooks, "utc_now", self.clock):
+            hooks.report_monitor_failed(SimpleNamespace(name=flow), None, SimpleNamespace(message=text))
+
+    def wait(self, lasts: timedelta) -> None:
+        """So much time passes, with a look every quarter of an hour."""
+        until = self.now + lasts
+        while self.now < until:
+            self.now += QUARTER
+            self.look()
+
+
+@dataclass(slots=True)
+class _Tries:
+    """Stages as ``flows.stages`` has them as tasks, without the waiting between the tries."""
+
+    left: int = stages.RETRIES
+
+    def do(self, stage: Stage) -> Any:
+        self.left = stages.RETRIES
+        while True:
+            try:
+                return stage.work()
+            except stages.OUTSIDE as error:
+                if not self.left or isinstance(error, TimeoutError):
+                    raise
+                self.left -= 1
+
+
+def forked(*works: Callable[[], bool]) -> list[int]:
+    """Each of these in a process of its own, all at once; how they ended (0, or minus the signal)."""
+    children = [_fork(work) for work in works]
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def _fork(work: Callable[[], bool]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    ended = 1
+    try:
+        ended = 0 if work() else 1
+    except BaseException:  # noqa: BLE001 - this process ends here
+        traceback.print_exc()
+    os._exit(ended)
+
+
+# --- what strikes: each is told the run, and leaves the year as people have put it right
+
+
+def strike(year: Year, window: Window, fault: Fault) -> None:
+    """The run of ``window`` with its fault, and what people or time then do about it."""
+    begun, by = year.now, _STRIKES[fault.kind](year, window, fault)
+    ended = year.now
+    year.wait(QUARTER)
+    year.met.append(Met(fault.kind, begun, ended, None if by is None else begun + by))
+
+
+def _line(year: Year, window: Window, fault: Fault) -> timedelta | None:
+    fatal = 1 + int(fault.place * LINES)
+    forked(lambda: _until_line(fatal, lambda: year.flow(window)))
+    with year.opened() as monitor:
+        mine = [r for r in monitor.store.runs(window.schedule, limit=3) if r["window_start"] == window.start]
+    is_left = any(each["state"] == "running" for each in mine)
+    lasts = max(fault.lasts, timedelta(hours=4))
+    year.wait(lasts)
+    assert year.flow(window)
+    return PROMISED[Kind.LINE] if is_left else None
+
+
+def _until_line(fatal: int, work: Callable[[], bool]) -> bool:
+    """Do it until so many lines of ``monitor`` were run; then, or at its end, this process is killed."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if "/monitor/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            seen += 1
+            if seen >= fatal:
+                _die()
+        return trace
+
+    sys.settrace(trace)
+    work()
+    _die()
+    return False
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _step(year: Year, window: Window, fault: Fault) -> timedelta | None:
+    fatal = 1 + int(fault.place * STEPS)
+
+    def killed() -> bool:
+        done = [0]
+
+        def step() -> None:
+            done[0] += 1
+            if done[0] >= fatal:
+                _die()
+
+        plain = WebClient.chat_postMessage
+
+        def post(client: WebClient, **arguments: Any) -> Any:
+            answer = plain(client, **arguments)
+            step()
+            return answer
+
+        WebClient.chat_postMessage = post  # type: ignore[method-assign, assignment]
+        return year.flow(window, lambda monitor: _at_commits(monitor.store._engine, step))
+
+    forked(killed)
+    year.now += timedelta(minutes=10)
+    assert year.flow(window)
+    return None
+
+
+def _at_commits(engine: sa.Engine, step: Callable[[], None]) -> None:
+    """Call before each commit that changes something."""
+
+    def statement(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
+        connection.info["writes"] = _changes(text) or connection.info.get("writes", False)
+
+    def commit(connection: sa.Connection) -> None:
+        if connection.info.pop("writes", False):
+            step()
+
+    sa.event.listen(engine, "before_cursor_execute", statement)
+    sa.event.listen(engine, "commit", commit)
+
+
+def _changes(statement: str) -> bool:
+    return statement.lstrip().upper().startswith(WRITES)
+
+
+def _workers(year: Year, window: Window, _: Fault) -> None:
+    ended = forked(lambda: year.flow(window), lambda: year.flow(window))
+    assert ended == [0, 0], ended
+
+
+def _read(year: Year, window: Window, fault: Fault) -> None:
+    assert year.flow(window, lambda m: _drop(m.warehouse._engine, 1 + int(fault.place * 20)), plain=True)
+
+
+def _history(year: Year, window: Window, fault: Fault) -> None:
+    assert year.flow(window, lambda monitor: _drop(monitor.store._engine, 1 + int(fault.place * STATEMENTS)))
+
+
+def _drop(engine: sa.Engine, at: int) -> None:
+    """Lose the connection at the n-th statement: of PostgreSQL its process is ended, of a file the driver says so."""
+    seen = [0]
+
+    def statement(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
+        seen[0] += 1
+        if seen[0] != at:
+            return
+        if connection.dialect.name == "postgresql":
+            with psycopg.connect(engine.url.set(drivername="postgresql").render_as_string(False)) as other:
+                other.execute("SELECT pg_terminate_backend(%s, 5000)", (backend_of(connection),))
+        elif connection.dialect.name == "duckdb":
+            raise duckdb.IOException("the connection was lost")
+        else:
+            raise sa.exc.OperationalError(text, {}, Exception("disk I/O error"))
+
+    sa.event.listen(engine, "before_cursor_execute", statement)
+
+
+def _warehouse(year: Year, window: Window, fault: Fault) -> timedelta:
+    """Runs that fall due meanwhile fail as well: see :func:`play`."""
+    assert not year.flow(window, fails=True)
+    year.wait(min(fault.lasts, timedelta(hours=5)))
+    return PROMISED[Kind.WAREHOUSE]
+
+
+def _lost(year: Year, window: Window, fault: Fault) -> None:
+    refusals = (
+        slack.Fault.server_error(), slack.Fault.rate_limited(1), slack.Fault.reset(accept=True),
+        slack.Fault.server_error(accept=True), slack.Fault.slack_error("channel_not_found"),
+    )  # fmt: skip
+    year.server.fail("chat.postMessage", refusals[int(fault.place * len(refusals))])
+    assert year.flow(window)
+    year.wait(SETTLING)
+    year.server.heal()
+
+
+def _slack(year: Year, window: Window, fault: Fault) -> None:
+    """Nobody can be notified in Slack that Slack is down; afterwards all that was kept arrives once."""
+    down = slack.Fault.server_error(503, accept=fault.place < 0.5)
+    for method in SLACK_METHODS:
+        year.server.fail_always(method, down)
+    assert year.flow(window)
+    year.wait(fault.lasts)
+    year.server.heal()
+    year.wait(SETTLING)
+
+
+def _channel(year: Year, window: Window, fault: Fault) -> timedelta | None:
+    name = "ml-oncall" if fault.place < 0.5 else "ml-monitoring"
+    year.server.not_member.add(name)
+    assert year.flow(window)
+    with year.opened() as monitor:
+        kept = monitor.store.deliveries(["pending", "failed"])
+    year.wait(fault.lasts)
+    year.server.not_member.discard(name)
+    year.wait(SETTLING)
+    return STUCK_FOR if kept else None
+
+
+def _ahead(year: Year, window: Window, fault: Fault) -> timedelta:
+    assert not _under_clock(year, window, timedelta(weeks=2 + int(fault.place * 8)), fault.lasts)
+    return PROMISED[Kind.AHEAD]
+
+
+def _days_ahead(year: Year, window: Window, fault: Fault) -> None:
+    _under_clock(year, window, timedelta(days=2 + int(fault.place * 5)), fault.lasts)
+
+
+def _behind(year: Year, window: Window, fault: Fault) -> None:
+    _under_clock(year, window, -timedelta(days=1 + int(fault.place * 20)), fault.lasts)
+
+
+def _under_clock(year: Year, window: Window, ahead: timedelta, lasts: timedelta) -> bool:
+    """The schedule goes on under a wrong clock, over the rows that there are; then the clock is put right."""
+    real, path = year.world, year.world.folder / "until_now.duckdb"
+    year.world = replace(real, warehouse_url=write_duckdb(path, year.frame[year.frame["resolved_at"] < year.now]))
+    year.ahead = ahead
+    done = year.flow(last_ready(window.schedule, year.clock(), ZONE), plain=True)
+    year.wait(lasts)
+    year.world, year.ahead = real, timedelta()
+    assert year.flow(window)
+    return done
+
+
+def _disk(year: Year, window: Window, fault: Fault) -> timedelta | None:
+    with _full_disk(year, fault):
+        done = year.flow(window)
+        year.wait(fault.lasts)
+    assert year.flow(window)
+    return None if done else PROMISED[Kind.DISK]
+
+
+@contextmanager
+def _full_disk(year: Year, fault: Fault) -> Iterator[None]:
+    """SQLite may add no page; PostgreSQL answers as it does then; no file of the monitor can be written."""
+    left = [int(fault.place * STEPS)]
+
+    def connected(connection: Any, _record: object) -> None:
+        if hasattr(connection, "total_changes"):  # SQLite's
+            connection.execute("PRAGMA max_page_count = 1")  # which means: as many as there are
+
+    def statement(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
+        if connection.dialect.name == "postgresql" and _changes(text):
+            left[0] -= 1
+            if left[0] < 0:
+                full = psycopg.errors.DiskFull("could not extend file: No space left on device")
+                raise sa.exc.OperationalError(text, {}, full)
+
+    plain = Path.open
+
+    def opened(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
+        if mode[0] in "wxa":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return plain(path, mode, *more, **named)
+
+    sa.event.listen(sa.Engine, "connect", connected)
+    sa.event.listen(sa.Engine, "before_cursor_execute", statement)
+    try:
+        with mock.patch.object(Path, "open", opened):
+            yield
+    finally:
+        sa.event.remove(sa.Engine, "connect", connected)
+        sa.event.remove(sa.Engine, "before_cursor_execute", statement)
+
+
+def _migration(year: Year, window: Window, fault: Fault) -> timedelta:
+    """The program is newer than the history; its upgrade is killed, and then done by two at once."""
+    url, place = year.world.store_url, fault.place * len(OLDER)
+    with Store.from_url(url) as store, store._writer.begin() as connection:
+        command.downgrade(schema.alembic_config(connection), OLDER[int(place)])
+    assert not year.flow(window)
+    year.wait(fault.lasts)
+    forked(lambda: _until_line(1 + int((place % 1) * 1_000), lambda: _upgrade(url)))
+    ended = forked(lambda: _upgrade(url), lambda: _upgrade(url))
+    assert ended == [0, 0], ended
+    assert year.flow(window)
+    return PROMISED[Kind.MIGRATION]
+
+
+def _upgrade(url: str) -> bool:
+    """``calmon db upgrade``."""
+    with Store.from_url(url, create=False, check=False) as store:
+        store.upgrade()
+    return True
+
+
+def _repeated(year: Year, window: Window, _: Fault) -> None:
+    """The command before this run was given twice: see :func:`play`."""
+    assert year.flow(window)
+
+
+_STRIKES: dict[Kind, Callable[[Year, Window, Fault], timedelta | None]] = {
+    Kind.LINE: _line, Kind.STEP: _step, Kind.WORKERS: _workers, Kind.READ: _read, Kind.HISTORY: _history,
+    Kind.WAREHOUSE: _warehouse, Kind.LOST: _lost, Kind.SLACK: _slack, Kind.CHANNEL: _channel, Kind.AHEAD: _ahead,
+    Kind.DAYS_AHEAD: _days_ahead, Kind.BEHIND: _behind, Kind.DISK: _disk, Kind.MIGRATION: _migration,
+    Kind.REPEATED: _repeated,
+}  # fmt: skip
+
+
+# --- the year
+
+
+@contextmanager
+def surroundings(year: Year) -> Iterator[None]:
+    """The folder, environment and clocks in which the year is played; Slack's clock is right."""
+    plain = outbox.drain.__kwdefaults__
+    with ExitStack() as stack:
+        stack.enter_context(chdir(year.world.folder))
+        settings = {f"CALMON_{name.upper()}": value for name, value in year.more.items()}
+        stack.enter_context(mock.patch.dict(os.environ, year.world.environment | settings))
+        stack.enter_context(mock.patch.dict(plain, {"sleep": lambda _: None}))  # a minute here takes no time
+        config = load_config(year.world.folder / "alerts.yaml")  # read once: it took a tenth of the time
+        stack.enter_context(mock.patch.object(opening, "load_config", return_value=config))
+        year.server.clock = lambda: year.now.timestamp()  # noqa: PLW0108 - of the time that is then
+        yield
+
+
+def play(year: Year, weeks: int, plan: dict[int, Fault]) -> None:
+    """The whole year."""
+    with surroundings(year):
+        with year.opened() as monitor:
+            first, last = (week(f"{FIRST + timedelta(weeks=n):%G-W%V}", ZONE) for n in (0, BASELINE - 1))
+            pin(monitor, first, last, by="bench", reason="the year begins")
+        down: _Outage | None = None
+        for number, (window, at) in enumerate(schedule(weeks)):
+            if down is not None and down.until <= at:
+                down.over(year)
+                down = None
+            year.now, fault, sent = max(year.now, at), plan.get(number), len(year.server.messages)
+            _command(year, number, weeks, 2 if fault is not None and fault.kind is Kind.REPEATED else 1)
+            if down is not None:
+                assert not year.flow(window, fails=True)
+                down.missed.append(window)
+            elif fault is not None:
+                strike(year, window, fault)
+                if fault.kind is Kind.WAREHOUSE:
+                    down = _Outage(at + fault.lasts, [window])
+            else:
+                assert year.flow(window)
+                if window.schedule == "weekly":
+                    year.look()
+            if len(year.server.messages) > sent:
+                year.sending.add(number)
+        if down is not None:
+            down.over(year)
+        year.now += timedelta(hours=2)
+        year.look()
+
+
+@dataclass
+class _Outage:
+    """The warehouse is out of reach until then; what was missed is made up for afterwards, the oldest first."""
+
+    until: datetime
+    missed: list[Window]
+
+    def over(self, year: Year) -> None:
+        """The end of it: a person runs each window again."""
+        year.now = max(year.now, self.until)
+        for window in self.missed:
+            assert year.flow(window)
+        year.look()
+        struck = year.met[-1]
+        year.met[-1] = replace(struck, ended=year.now)
+
+
+def _command(year: Year, number: int, weeks: int, times: int) -> None:
+    given = commands(weeks).get(number)
+    for _ in range(times if given else 0):
+        label, enable = cast("tuple[str, bool]", given)
+        with year.opened() as monitor:
+            change_switch(monitor, "tickets", label, enable=enable, by="ann", reason="looked", key=f"command {number}")
