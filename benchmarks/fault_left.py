@@ -174,8 +174,9 @@ def notified(quiet: Left, faulty: Left) -> Notified:
         also[notice[2]] -= 1
         own += [notice] if also[notice[2]] < 0 else []
     asked, once, late, more = 0, 0, [], []
-    for met in faulty.met:
-        mine = [each for each in own if met.begun <= each[0] <= met.ended + AFTERWARDS]
+    begins = [*(met.begun for met in faulty.met[1:]), datetime.max.replace(tzinfo=UTC)]
+    for met, following in zip(faulty.met, begins, strict=True):
+        mine = [each for each in own if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
         own = [each for each in own if each not in mine]
         extra = mine
         if met.promised is not None and met.promised <= met.ended:
