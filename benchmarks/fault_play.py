@@ -114,7 +114,8 @@ class Year:
                 names = list(monitor.config.sources)
                 due = stages_of(monitor, window, names, "auto", try_again=lambda: tries.left > 0)
                 result = perform(due, tries.do)
-                reported = watchdog.is_reported(monitor, [p.source for p in result.evaluated if p.problem])
+                failed = stages.unread(result)
+                reported = bool(failed) and tries.ask(lambda: watchdog.is_reported(monitor, failed))
             stages.refuse_empty(result, reported=reported)
         except Exception as error:  # noqa: BLE001 - whatever it is, Prefect calls the hook
             self.failed(f"calmon-{window.schedule}", error)
@@ -154,10 +155,13 @@ class _Tries:
     left: int = stages.RETRIES
 
     def do(self, stage: Stage) -> Any:
+        return self.ask(stage.work)
+
+    def ask(self, question: Callable[[], Any]) -> Any:
         self.left = stages.RETRIES
         while True:
             try:
-                return stage.work()
+                return question()
             except stages.OUTSIDE as error:
                 if not self.left or isinstance(error, TimeoutError):
                     raise
@@ -348,7 +352,8 @@ def _channel(year: Year, window: Window, fault: Fault) -> timedelta | None:
 
 
 def _ahead(year: Year, window: Window, fault: Fault) -> timedelta:
-    assert not _under_clock(year, window, timedelta(weeks=2 + int(fault.place * 8)), fault.lasts)
+    # of two weeks ahead the weekly window begins within a week of the newest row, and is judged
+    assert not _under_clock(year, window, timedelta(weeks=3 + int(fault.place * 7)), fault.lasts)
     return PROMISED[Kind.AHEAD]
 
 
@@ -357,7 +362,9 @@ def _days_ahead(year: Year, window: Window, fault: Fault) -> None:
 
 
 def _behind(year: Year, window: Window, fault: Fault) -> None:
-    _under_clock(year, window, -timedelta(days=1 + int(fault.place * 20)), fault.lasts)
+    """Not behind the first run of the year, whose window is the oldest that the year without faults has."""
+    most = min(20, (window.start - START).days - 1)
+    _under_clock(year, window, -timedelta(days=1 + int(fault.place * most)), fault.lasts)
 
 
 def _under_clock(year: Year, window: Window, ahead: timedelta, lasts: timedelta) -> bool:

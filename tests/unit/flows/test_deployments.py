@@ -85,7 +85,7 @@ def test_every_task_has_a_time_out_and_retries_only_what_is_outside() -> None:
 
     tasks = {t for module in (stages, rebaseline, prune) for t in vars(module).values() if isinstance(t, Task)}
     tasks = {*tasks, *stages.TASKS.values()} - {stages.work}  # from which the tasks of the stages are made
-    assert len(tasks) == 8
+    assert len(tasks) == 9
     for task in tasks:
         assert task.timeout_seconds, task.name
         assert (task.retries, task.retry_condition_fn) == (stages.RETRIES, stages.only_io), task.name

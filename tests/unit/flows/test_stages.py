@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from flows import stages
-from monitor.run import StageName
+from monitor.core.records import Reason
+from monitor.core.windows import week
+from monitor.evaluation.evaluate import Evaluated
+from monitor.run import RunResult, StageName
 from monitor.warehouse.reader import WarehouseFailed
 
 
@@ -23,6 +27,19 @@ def test_every_stage_but_the_heartbeat_is_a_task_with_its_name_time_out_and_retr
     assert {task.retry_condition_fn for task in stages.TASKS.values()} == {stages.only_io}
     assert {*StageName} - {*stages.TASKS} == {StageName.HEARTBEAT}
     assert (stages.reach.timeout_seconds, stages.reach.retries) == (120, 3)
+    assert (stages.ask.timeout_seconds, stages.ask.retries, stages.ask.retry_condition_fn) == (120, 3, stages.only_io)
+
+
+@pytest.mark.parametrize(
+    ("problems", "failed"),
+    [((None, None), []), ((Reason.WAREHOUSE_FAILED, None), []), ((Reason.RELATION_ERROR,) * 2, ["a", "b"])],
+)
+def test_the_history_is_asked_no_more_after_a_run_that_has_judged_a_source(
+    problems: tuple[Reason | None, ...], failed: list[str]
+) -> None:
+    window = week("2026-W02", ZoneInfo("UTC"))
+    parts = [Evaluated(name, window, (), (), (), (), problem=each) for name, each in zip("ab", problems, strict=True)]
+    assert stages.unread(RunResult({}, tuple(parts), ())) == failed
 
 
 @pytest.mark.parametrize(
