@@ -127,6 +127,7 @@ class Year:
         try:
             with self.opened() as monitor:
                 outage.end(monitor.settings, monitor.store, self.clock())
+                outage.refuse_full_still(monitor.settings, monitor.store, self.clock())
                 monitor.store.put_note(Note(WATCHDOG_NOTE, self.clock()))
                 monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
                 watchdog.watch_monitor(monitor)

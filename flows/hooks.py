@@ -62,6 +62,7 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
         beat(settings.watchdog_heartbeat_url, failed=error)
     try:
         with open_store(settings, writes=True, creates=False) as store:
+            outage.refuse_full(store, utc_now())
             watchdog.note_failure(store, flow.name, error, utc_now())
             monitor = _monitor(settings, store)
             watchdog.watch_runs(monitor)  # of data and leases nothing, since rules may be missing
@@ -101,6 +102,7 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
     )  # fmt: skip
     try:
         with open_store(settings, writes=True, creates=False) as store:
+            outage.refuse_full(store, utc_now())
             store.add_delivery(delivery_of(payload, kind="monitor", now=utc_now()))
             drain(store, sender_of(settings), now=utc_now, worker=worker_id())
     except (HistoryError, SQLAlchemyError) as failed:

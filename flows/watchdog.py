@@ -13,6 +13,7 @@ from prefect import flow, get_run_logger
 from flows.hooks import report_monitor_failed
 from flows.stages import opened
 from flows.waiting import note_waiting_runs
+from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE
 from monitor.alerting.health.watchdog import watch_monitor
@@ -34,6 +35,7 @@ def watchdog() -> list[str]:
     logger = get_run_logger()
     try:
         with opened(creates=False) as monitor:
+            outage.refuse_full_still(monitor.settings, monitor.store, monitor.clock())
             note_waiting_runs(monitor.store, monitor.clock())
             monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock()))
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")

@@ -95,7 +95,10 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
     if outage is None:
         _keep_room(settings)
         return
-    if not _takes_more(store, now):
+    try:
+        refuse_full(store, now)
+    except SQLAlchemyError as error:
+        log.error("the history still takes nothing more: %s", error)
         return
     sender = sender_of(settings)
     if sender is not None and outage.ts and not _has_ended(sender, outage, now):
@@ -103,15 +106,23 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
     _put(file_of(settings), "")
 
 
-def _takes_more(store: Store, now: datetime) -> bool:
-    """Whether more can be stored: on a full disk a history can be read, and its rows be renewed."""
-    try:
-        store.put_note(Note(TRIED_NOTE, now, {"text": "." * TRIED}))
-        store.drop_note(TRIED_NOTE)
-    except SQLAlchemyError as error:
-        log.error("the history still takes nothing more: %s", error)
-        return False
-    return True
+def refuse_full(store: Store, now: datetime) -> None:
+    """Raise SQLAlchemyError where nothing more can be stored: a history on a full disk can be read, and rows renewed.
+
+    Asked before a message about the monitor is stored: one that is stored, but cannot be sent before there is room,
+    would arrive after the message of the outage, and say the same.
+    """
+    store.put_note(Note(TRIED_NOTE, now, {"text": "." * TRIED}))
+    store.drop_note(TRIED_NOTE)
+
+
+def refuse_full_still(settings: Settings, store: Store, now: datetime) -> None:
+    """The same while an outage is reported and not over: what the history would say of it is said already.
+
+    Raises SQLAlchemyError.
+    """
+    if _read(settings) is not None:
+        refuse_full(store, now)
 
 
 def _has_ended(sender: SlackSender, outage: Outage, now: datetime) -> bool:

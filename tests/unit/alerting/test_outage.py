@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from monitor.alerting.health import message, outage
@@ -80,6 +82,41 @@ def test_a_full_disk_is_one_message_until_more_is_taken(
 
 def _full(_store: Store, _note: Note) -> None:
     raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+
+def test_a_flow_that_fails_on_a_full_disk_is_one_message_and_none_that_was_stored_comes_later(
+    tmp_path: Path, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import hooks
+
+    at, world = [NOW], make_world(tmp_path, config=CONFIG.replace('"}', '", repeat: 24h}'))
+    told = {"slack_bot_token": slack.TOKEN, "slack_api_url": workspace.url}
+    for name, value in (world.environment | {f"CALMON_{name.upper()}": each for name, each in told.items()}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(hooks, "utc_now", lambda: at[0])
+    with world.opened(lambda: NOW, **told) as monitor:
+        outage.end(monitor.settings, monitor.store, NOW)
+    sa.event.listen(sa.Engine, "before_cursor_execute", _nearly_full)
+    try:
+        for quarter in range(3):
+            at[0] = NOW + quarter * HOUR / 4
+            failed = SimpleNamespace(message="OperationalError: database or disk is full")
+            hooks.report_monitor_failed(SimpleNamespace(name="calmon-weekly"), None, failed)
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", _nearly_full)
+    with world.opened(lambda: NOW + 2 * HOUR, **told) as monitor:
+        outage.end(monitor.settings, monitor.store, NOW + 2 * HOUR)
+        monitor.store.drop_note(failed_note("weekly"))
+        watch_runs(monitor)
+        deliver(monitor)
+    roots = {message.get("thread_ts", message["ts"]) for message in workspace.messages}
+    assert len(roots) == 1
+
+
+def _nearly_full(_connection: sa.Connection, _cursor: object, text: str, given: object, *_: object) -> None:
+    """A disk with room for a message, though not for the row that grows when it is sent: no page is left for it."""
+    if text.startswith("UPDATE deliveries") or len(str(given)) > outage.TRIED:
+        raise OperationalError(text, {}, Exception("database or disk is full"))
 
 
 def test_a_history_that_can_be_read_on_a_full_disk_says_for_how_long_its_message_counts(
