@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol, cast
@@ -149,8 +149,11 @@ def stages(
     answer raises WarehouseFailed from the stage that reads; else it becomes a verdict.
     """
     acts = mode != "never" and not dry_run
-    run: str = yield Stage(StageName.BEGIN, lambda: begin(monitor, window, names, mode, dry_run=dry_run))
-    with nullcontext() if dry_run else failure_noted(monitor, window, beats=acts):
+    with ExitStack() as held:
+        warehouse = held.enter_context(ExitStack())  # until there is something to do, which may take long
+        warehouse.enter_context(monitor.warehouse.kept_open())
+        run: str = yield Stage(StageName.BEGIN, lambda: begin(monitor, window, names, mode, dry_run=dry_run))
+        held.enter_context(nullcontext() if dry_run else failure_noted(monitor, window, beats=acts))
         data = yield Stage(
             StageName.READ,
             lambda: elsewhere.read(window) if elsewhere else collect.collect(
@@ -160,6 +163,7 @@ def stages(
         )  # fmt: skip
         judged = elsewhere.judge(window, data) if elsewhere else lambda: judge(monitor, data, progress, keep=acts)
         evaluated: tuple[Evaluated, ...] = yield Stage(StageName.JUDGE, judged)
+        warehouse.close()
         actions: Sequence[Action]
         if dry_run:
             actions = acting.refused(evaluated, "not done: dry run")

@@ -5,8 +5,10 @@ For tests of what a process does or leaves behind; how one starts is tested with
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -14,10 +16,18 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-LIBRARIES = ("duckdb", "matplotlib.backends.backend_agg", "pandas", "scipy.stats", "uvicorn")
-ROOMS = ("monitor.evaluation.shift.drift_report", "monitor.run", "monitor.service.app", "tests.fakes.slack_killed")
+import monitor
+
+LIBRARIES = (
+    "duckdb", "matplotlib.backends.backend_agg", "matplotlib.figure", "pandas", "rich.console", "rich.progress",
+    "scipy.stats", "sqlalchemy.dialects.sqlite", "typer.main", "uvicorn",
+)  # fmt: skip
+#: All of calmon but its migrations, which run when they are imported.
+ROOMS = [
+    module.name for module in pkgutil.walk_packages(monitor.__path__, "monitor.") if ".migrations" not in module.name
+]
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload([__name__, *LIBRARIES, *ROOMS])
+processes.set_forkserver_preload([__name__, *LIBRARIES, *ROOMS, "tests.fakes.slack_killed"])
 PATIENCE_S = 400
 
 
@@ -53,7 +63,8 @@ def _become(
     folder: Path, environment: Mapping[str, str], words: tuple[str, ...], output: Path, errors: Path,
     main: Callable[[], None] | None,
 ) -> None:  # fmt: skip
-    """Be that process: its streams, folder, environment and arguments."""
+    """Be that process: its streams, folder, environment and arguments. What was imported is no garbage."""
+    gc.freeze()
     for number, file in ((1, output), (2, errors)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     os.chdir(folder)

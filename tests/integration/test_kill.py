@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
+from monitor.cli import app
 from monitor.core.windows import week
 from monitor.run import run_window
 from tests.fakes import forked, slack
@@ -51,10 +53,14 @@ def copied(prepared: World, folder: Path) -> World:
     return replace(prepared, folder=folder, store_url=f"sqlite:///{folder / 'history.sqlite'}")
 
 
-def run(world: World, server: slack.FakeSlack, step: int | None) -> subprocess.CompletedProcess[str]:
-    slack_settings = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
-    main = None if step is None else partial(killed_at, step)
-    return forked.calmon(world.folder, os.environ | world.environment | slack_settings, *COMMAND, main=main)
+def environment(world: World, server: slack.FakeSlack) -> dict[str, str]:
+    return world.environment | {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
+
+
+def run(world: World, server: slack.FakeSlack, step: int) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, killed at that step."""
+    variables = os.environ | environment(world, server)
+    return forked.calmon(world.folder, variables, *COMMAND, main=partial(killed_at, step))
 
 
 def left_behind(world: World) -> dict[str, list[dict[str, Any]]]:
@@ -87,14 +93,19 @@ def test_the_steps_are_all_tried(undisturbed: tuple[dict[str, Any], int]) -> Non
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_a_run_killed_at_any_step_and_run_again_leaves_what_an_undisturbed_one_leaves(
-    step: int, prepared: World, undisturbed: tuple[dict[str, Any], int], tmp_path: Path
+    step: int,
+    prepared: World,
+    undisturbed: tuple[dict[str, Any], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = copied(prepared, tmp_path)
+    monkeypatch.chdir(tmp_path)
     with slack.running() as server:
         killed = run(world, server, step)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-        again = run(world, server, None)
-        assert again.returncode == 0, again.stderr
+        again = CliRunner(env=environment(world, server)).invoke(app, COMMAND)
+        assert again.exit_code == 0, again.output
         assert ["thread_ts" in message for message in server.messages] == [False, True, True]  # numbers, picture
     found = left_behind(world)
     for table, rows in undisturbed[0].items():
