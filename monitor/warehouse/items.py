@@ -17,7 +17,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.statements import ONE, ZERO, Statements, false_or_null, identified
+from monitor.warehouse.statements import ONE, ZERO, Statements, built_once, false_or_null, identified
 
 RANKS = (1, 3, 5)
 """The ranks up to which an item's labels are looked at."""
@@ -52,6 +52,7 @@ class RankedStatements(Statements):
         facts = sa.select(placed).where(self._within(placed, rank)).subquery("facts")
         return self._dependence_of(facts, within)
 
+    @built_once
     def _item_facts(self, *, latest: bool) -> Subquery:
         """The rows with their place, and with the place that they would have if the true labels came first."""
         facts = self._facts(latest=latest)
@@ -144,6 +145,7 @@ class WholeStatements(RankedStatements):
         joined = rows.join(chosen, rows.c.item == chosen.c.item)
         return sa.select(*told, chosen.c.truth, chosen.c.frequency).select_from(joined)
 
+    @built_once
     def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows of the items of which exactly one label is true.
 

@@ -12,10 +12,11 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
@@ -40,6 +41,24 @@ _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infin
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
 
 
+Options = ParamSpec("Options")
+Level = TypeVar("Level")
+
+
+def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
+    """A method of :class:`Statements` whose result is kept: several statements of one reading have the same levels."""
+
+    @wraps(build)
+    def built(*about: Options.args, **options: Options.kwargs) -> Level:
+        statements = cast("Statements", about[0])
+        key = (build.__qualname__, *sorted(options.items()))
+        if key not in statements.levels:
+            statements.levels[key] = build(*about, **options)
+        return cast("Level", statements.levels[key])
+
+    return built
+
+
 @dataclass(frozen=True, slots=True)
 class Statements:
     """Every statement about one source in one window. ``now`` decides which dates lie in the future."""
@@ -52,6 +71,7 @@ class Statements:
     dialect: Dialect
     window: Window
     now: datetime
+    levels: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # --- rows set aside
 
@@ -463,6 +483,7 @@ class Statements:
         truth = sa.case((usable, ONE), (actual == sa.literal_column("-1"), sa.literal_column("-1")))
         return sa.case(*outside, *tenths, else_=ZERO), truth, sa.case((usable, self._outcome(rows)))
 
+    @built_once
     def _judged(self, *, features: bool = False) -> Subquery:
         """The rows of the window with the reason to set one aside, in the order of :class:`RejectReason`."""
         columns = [*self._identity(), *self._values(), *self._extras()]
@@ -471,6 +492,7 @@ class Statements:
         reason = _first_reason(self._window_reasons())
         return self._select(*columns, reason).where(self._in_window()).subquery("judged")
 
+    @built_once
     def _undated(self) -> Subquery:
         """The rows outside the window that no window can ever take, or not yet."""
         dates = self._date_reasons(in_window=False)
@@ -483,6 +505,7 @@ class Statements:
         """The rows that count."""
         return self._kept(latest=latest, features=features)
 
+    @built_once
     def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows without a fault of their own; where duplicates exist, the latest of each (item, label)."""
         if latest:
@@ -507,6 +530,7 @@ class Statements:
         order = [value.desc().nulls_last() for value in (*values, *map(self.dialect.ordered, texts))]
         return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
 
+    @built_once
     def _facts(self, *, latest: bool) -> Subquery:
         """The values that are summed (y, w, s), and the columns by which."""
         return self._facts_of(latest=latest).subquery("facts")
@@ -531,6 +555,7 @@ class Statements:
         computed = [column.label(name) for name, column in columns.items()]
         return sa.select(*kept, *computed)
 
+    @built_once
     def _items(self, *, latest: bool) -> Subquery:
         """One row an item with its value of each metric of items, and the largest weight and cluster of its rows."""
         facts = self._item_facts(latest=latest)

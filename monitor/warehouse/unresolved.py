@@ -19,7 +19,7 @@ from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.relation import is_files
-from monitor.warehouse.statements import ONE, ZERO, Statements
+from monitor.warehouse.statements import ONE, ZERO, Statements, built_once
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
 
@@ -88,6 +88,7 @@ class UnresolvedStatements(Statements):
         unusable = sa.select(rows.c.reason, sa.func.count().label("n")).where(rows.c.reason.is_not(None))
         return unusable.group_by(rows.c.reason)
 
+    @built_once
     def _judged(self, *, features: bool = False) -> Subquery:
         """The rows of the window of both relations, with the reason to set one aside."""
         if self.more is None:

@@ -22,9 +22,11 @@ LIBRARIES = (
     "duckdb", "matplotlib.backends.backend_agg", "matplotlib.figure", "pandas", "rich.console", "rich.progress",
     "scipy.stats", "sqlalchemy.dialects.sqlite", "typer.main", "uvicorn",
 )  # fmt: skip
-#: All of calmon but its migrations, which run when they are imported.
+#: All of calmon but what looks at its process when it is imported: the migrations, and the commands with their console.
 ROOMS = [
-    module.name for module in pkgutil.walk_packages(monitor.__path__, "monitor.") if ".migrations" not in module.name
+    module.name
+    for module in pkgutil.walk_packages(monitor.__path__, "monitor.")
+    if not module.name.startswith(("monitor.history.migrations", "monitor.cli", "monitor.__main__"))
 ]
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload([__name__, *LIBRARIES, *ROOMS, "tests.fakes.slack_killed"])
