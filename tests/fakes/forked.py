@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -22,11 +21,12 @@ LIBRARIES = (
     "duckdb", "matplotlib.backends.backend_agg", "matplotlib.figure", "pandas", "rich.console", "rich.progress",
     "scipy.stats", "sqlalchemy.dialects.sqlite", "typer.main", "uvicorn",
 )  # fmt: skip
+CALMON = Path(monitor.__file__).parent
 #: All of calmon but what looks at its process when it is imported: the migrations, and the commands with their console.
 ROOMS = [
-    module.name
-    for module in pkgutil.walk_packages(monitor.__path__, "monitor.")
-    if not module.name.startswith(("monitor.history.migrations", "monitor.cli", "monitor.__main__"))
+    ".".join(path.relative_to(CALMON.parent).with_suffix("").parts)
+    for path in sorted(CALMON.rglob("*.py"))
+    if "migrations" not in path.parts and "cli" not in path.parts and path.name not in ("__init__.py", "__main__.py")
 ]
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload([__name__, *LIBRARIES, *ROOMS, "tests.fakes.slack_killed"])
