@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only w
 
 from __future__ import annotations
 
+import gc
 import getpass
 import logging
 import os
@@ -41,6 +42,8 @@ from monitor.warehouse.relation import RelationError, WarehouseFailed, WrongWare
 
 FAILED, USAGE, BREACH = 1, 2, 3
 CELL_LENGTH = 400
+GARBAGE_AFTER = (50_000, 20, 100)
+"""Objects, and rounds, until Python looks for circles: what a command imports is none, and looking took a twentieth."""
 
 
 out = console()
@@ -322,6 +325,7 @@ def program() -> Any:
 
 def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
+    gc.set_threshold(*GARBAGE_AFTER)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     with plain_errors():
