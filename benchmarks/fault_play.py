@@ -82,6 +82,8 @@ class Year:
     ahead: timedelta = timedelta()
     met: list[Met] = field(default_factory=list)
     sending: set[int] = field(default_factory=set)
+    early: set[str] = field(default_factory=set)
+    """Windows that a run met when they could not be judged yet: no warehouse answered, or they were not over."""
 
     @property
     def more(self) -> dict[str, str]:
@@ -107,6 +109,8 @@ class Year:
     ) -> bool:  # fmt: skip
         """The flow of one window, begun by ``strike``; whether it completed."""
         tries = _Tries()
+        if fails or window.end > self.now:
+            self.early.add(window.name)
         try:
             with self.opened(plain=plain, fails=fails) as monitor:
                 outage.end(monitor.settings, monitor.store, self.clock())

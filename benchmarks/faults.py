@@ -23,7 +23,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.fault_left import Left, differences, left_behind, notified
+from benchmarks.fault_left import Left, differences, left_behind, notified, said_early
 from benchmarks.fault_plan import Fault, Kind, planned
 from benchmarks.fault_play import Year, play
 from benchmarks.fault_world import CONFIG, WEEKS, commands, judged_once, rows, schedule, write_warehouse
@@ -81,7 +81,8 @@ def line(seed: int, quiet: Left, faulty: Left, seconds: float) -> tuple[str, boo
     of_kind = ", ".join(f"{kinds[kind]} {kind}" for kind in Kind if kinds[kind])
     text = (
         f"seed {seed}: {len(faulty.met)} faults ({of_kind}); "
-        f"{len(found)} differences; {told.once} of {told.asked} faults that ask for somebody notified once, "
+        f"{len(found)} differences; {len(said_early(quiet, faulty))} replies about windows not judged in time; "
+        f"{told.once} of {told.asked} faults that ask for somebody notified once, "
         f"{len(told.late)} late, {len(told.more)} notices too many; {len(faulty.too_soon)} reminders too soon; "
         f"{seconds:.0f} s of processor"
     )

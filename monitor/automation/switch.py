@@ -49,6 +49,7 @@ class Evidence:
     ``key`` names the evaluation: together with the state it meets it makes a change happen once.
     ``requested``: a person wants this window to act although it is older than the newest one (``--act``).
     ``known`` is what each acting rule of the label found last, in both schedules and with these verdicts.
+    ``again``: the window was evaluated before.
     """
 
     window_end: datetime
@@ -57,6 +58,7 @@ class Evidence:
     key: str
     requested: bool = False
     known: Sequence[RuleEvidence] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def _decide(change: _Change) -> SwitchDecision:
 
 
 def _after_no_breach(change: _Change) -> SwitchDecision:
-    if change.is_behind:
+    if change.is_behind or change.is_again_under_a_clock_behind:
         return change.nothing("older window: nothing is renewed")
     outcomes = {verdict.outcome for verdict in change.evidence.verdicts}
     if outcomes == {"not_evaluated"}:
@@ -283,6 +285,16 @@ class _Change:
         """Whether a newer window has been evaluated, whoever wants this one to act."""
         newest = self.newest
         return newest is not None and self.evidence.window_end < newest - _LATE[self.evidence.schedule]
+
+    @property
+    def is_again_under_a_clock_behind(self) -> bool:
+        """Whether this window was evaluated before, and a newer one ends in the future of this clock.
+
+        Either the clock is behind, and the window is an older one that has been counted; or it was ahead when the newer
+        one was evaluated: then the next window, which is evaluated for the first time, goes on from there.
+        """
+        newest = self.before.last_window_end
+        return self.evidence.again and newest is not None and self.now < newest
 
     @property
     def newest(self) -> datetime | None:

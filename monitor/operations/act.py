@@ -113,10 +113,11 @@ def switch_source(
     which no label is known has one verdict a rule, which is about no label.
     """
     by_label = _by_label(monitor, part)
-    known = _take_evidence(monitor, part.source, by_label)
+    known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window)
+    again = begun is not None and begun["attempts"] > 1
     return {
         (part.source, label): _switch_label(
-            monitor, evidence_of(window, verdicts, requested, known[label]), part.source, label
+            monitor, replace(evidence_of(window, verdicts, requested, known[label]), again=again), part.source, label
         )
         for label, verdicts in by_label.items()
     }

@@ -521,6 +521,18 @@ def test_the_same_window_counts_once_whatever_its_data():
     assert (again.after, again.event) == (first, None)
 
 
+def test_a_window_that_comes_again_under_a_clock_behind_neither_counts_nor_renews():
+    off = run(ON, BREACH, automation=AFTER_TWO).after
+    first = run(off, OK, end=END + WEEK, automation=AFTER_TWO).after
+    behind, key = END + timedelta(days=2), "weekly:2026-11-16"
+    for state in (first, replace(ON, lease_until=END + LEASE, last_window_end=END + WEEK)):
+        evidence = Evidence(END, "weekly", [OK], key, again=True)
+        again = after_run(state, evidence, AFTER_TWO, critical=False, now=behind)
+        assert (again.after, again.event) == (state, None)
+    new = after_run(first, Evidence(END, "weekly", [OK], key), AFTER_TWO, critical=False, now=behind)
+    assert new.after.state == "on"  # never evaluated before: the clock was ahead, and is right now
+
+
 def test_a_breach_starts_the_count_again():
     first = run(run(ON, BREACH).after, OK, end=END + WEEK, automation=AFTER_TWO).after
     breached = run(first, BREACH, end=END + 2 * WEEK, automation=AFTER_TWO).after
