@@ -22,6 +22,7 @@ import sqlalchemy as sa
 import typer.testing
 from duckdb_engine import Dialect as DuckDB
 from hypothesis import HealthCheck, settings
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from monitor.history import schema
@@ -70,7 +71,7 @@ def pytest_unconfigure() -> None:
 
 
 # Each test opens a history and a warehouse of its own, and compiled the same statements again: a tenth of all time.
-# So those of files count as one database, with one memory of what was compiled.
+# So those of one kind count as one database, with one memory of what was compiled: there is one server of PostgreSQL.
 COMPILED = sa.util.LRUCache[Any, Any](5_000)
 
 
@@ -81,6 +82,7 @@ def _compile_once(kind: type[Any]) -> None:
 
 _compile_once(SQLiteDialect_pysqlite)
 _compile_once(DuckDB)
+_compile_once(PGDialect_psycopg)
 
 
 # A process of calmon runs one command; here hundreds run in one, and each made all forty commands anew (30 ms).
@@ -93,7 +95,7 @@ schema.upgrade = new_history.upgrade
 
 @sa.event.listens_for(sa.Engine, "engine_connect")
 def _share_what_was_compiled(connection: sa.Connection) -> None:
-    if isinstance(connection.dialect, (SQLiteDialect_pysqlite, DuckDB)):
+    if isinstance(connection.dialect, (SQLiteDialect_pysqlite, DuckDB, PGDialect_psycopg)):
         connection.engine._compiled_cache = COMPILED
 
 

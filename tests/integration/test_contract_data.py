@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
+from typer.testing import CliRunner
 
+from monitor.cli import app
 from tests.fakes.world import write_duckdb, write_postgresql, write_sqlite
 
-pytestmark = pytest.mark.postgres
+SECONDS = 60  # a run of a few hundred rows takes two
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS, func_only=True)]
 
 CONFIG = """\
 version: 1
@@ -26,7 +26,12 @@ sources: {tickets: {relation: tickets, score_is: probability_of_label}}
 rules: [{id: level, metric: ece, condition: above, threshold: 0.5}]
 automation: {when_not_evaluated: keep}
 """
-SECONDS = 60  # a run of a few hundred rows takes three
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # reports are written below the working directory
+    return tmp_path
 
 
 def run_week(folder: Path, warehouse_url: str) -> dict[str, Any]:
@@ -36,10 +41,8 @@ def run_week(folder: Path, warehouse_url: str) -> dict[str, Any]:
         "CALMON_STORE_URL": f"sqlite:///{folder / 'history.sqlite'}",
         "CALMON_CONFIG": str(folder / "alerts.yaml"),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor", "run", "weekly", "--week", "2026-W46", "--json"],
-        capture_output=True, text=True, timeout=SECONDS, check=True, cwd=folder, env=os.environ | environment,
-    )  # fmt: skip
+    done = CliRunner(env=environment).invoke(app, ["run", "weekly", "--week", "2026-W46", "--json"])
+    assert done.exit_code == 0, done.output
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 
@@ -56,17 +59,19 @@ def thin_labels() -> pd.DataFrame:
     return named[["item", "label", "score", "actual", "predicted", "resolved_at", "channel"]]
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
-def test_two_hits_at_one_score_are_one_step_of_the_precision_recall_curve(
-    engine: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.fixture(params=["duckdb", "sqlite", "postgresql"])
+def warehouse_url(folder: Path, request: pytest.FixtureRequest) -> str:
     write: dict[str, Callable[[pd.DataFrame], str]] = {
-        "duckdb": lambda rows: write_duckdb(tmp_path / "warehouse.duckdb", rows),
-        "sqlite": lambda rows: write_sqlite(tmp_path / "warehouse.sqlite", rows),
+        "duckdb": lambda rows: write_duckdb(folder / "warehouse.duckdb", rows),
+        "sqlite": lambda rows: write_sqlite(folder / "warehouse.sqlite", rows),
         "postgresql": lambda rows: write_postgresql(request.getfixturevalue("fresh_postgres_url"), rows),
     }
+    return write[request.param](thin_labels())
+
+
+def test_two_hits_at_one_score_are_one_step_of_the_precision_recall_curve(folder: Path, warehouse_url: str) -> None:
     rows = thin_labels()
-    document = run_week(tmp_path, write[engine](rows))
+    document = run_week(folder, warehouse_url)
     found = {
         e["label"]: e["plug_in"] for e in document["estimates"]
         if e["metric"] == "pr_auc" and e["where"] == "all" and e["label"]
@@ -76,15 +81,15 @@ def test_two_hits_at_one_score_are_one_step_of_the_precision_recall_curve(
         assert found[label] == pytest.approx(average_precision_score(own["actual"], own["score"]), abs=1e-9), label
 
 
-def test_weights_whose_squares_would_be_lost_are_set_aside_and_the_run_ends(tmp_path: Path) -> None:
-    path = tmp_path / "warehouse.duckdb"
+def test_weights_whose_squares_would_be_lost_are_set_aside_and_the_run_ends(folder: Path) -> None:
+    path = folder / "warehouse.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute(
             "CREATE TABLE tickets AS SELECT 't' || i AS item, label, (i % 9 + .5) / 9 AS score, i % 2 AS actual, "
             "weight, TIMESTAMP '2026-11-10' AS resolved_at FROM range(900) AS r(i), "
             "(VALUES ('smallest', 1e-5), ('one', 1.0), ('too small', 5e-7)) AS l(label, weight)"
         )
-    document = run_week(tmp_path, f"duckdb:///{path}")
+    document = run_week(folder, f"duckdb:///{path}")
     assert document["quality"] == [{"source": "tickets", "reason": "weight_invalid", "rows": 900}]
     of_label = {
         label: {e["metric"]: e for e in document["estimates"] if e["label"] == label and e["where"] == "all"}
