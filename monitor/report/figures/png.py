@@ -119,7 +119,7 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
 
 def _plain(axes: Any, title: str) -> None:
     """No frame, a faint grid; no place is searched for what has one, which took a quarter of the time."""
-    axes.set_title(title, y=1.0)
+    axes.set_title(printable(title), y=1.0, parse_math=False)
     for inside in (axes.get_legend(), *axes.spines.values()):
         inside.set_in_layout(False)
     for axis, place in ((axes.xaxis, (0.5, 0.0)), (axes.yaxis, (0.0, 0.5))):

@@ -61,9 +61,17 @@ def test_nothing_in_the_file_says_when_or_by_what_it_was_drawn() -> None:
     assert b"tIME" not in drawn
 
 
-@pytest.mark.parametrize("title", ["billing, 2026-W46", "$x$ \N{CJK UNIFIED IDEOGRAPH-8CB8}\N{FIRE} _^{", "x" * 900])
+TITLES = ["billing, 2026-W46", "$x$ \N{CJK UNIFIED IDEOGRAPH-8CB8}\N{FIRE} _^{", "$x_$", "x" * 900]
+
+
+@pytest.mark.parametrize("title", TITLES)
 def test_any_title_is_drawn_without_a_warning_and_makes_another_picture(title: str) -> None:
     assert incident_png(reliability(), trend(8), title) != incident_png(reliability(), trend(8))
+
+
+@pytest.mark.parametrize("where", TITLES)
+def test_any_segment_is_named_without_a_warning(where: str) -> None:
+    assert incident_png(None, Trend("ece", where, trend(3).points)) != incident_png(None, trend(3))
 
 
 def test_axes_show_the_range_of_the_data() -> None:
