@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from monitor.report.markdown import report_markdown
 from monitor.report.words import metric_name
 from monitor.run import RunResult, run_window
 from tests.conftest import new_postgres_database
-from tests.fakes.world import make_world
+from tests.fakes.world import World, make_world
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
@@ -54,6 +55,7 @@ RELATIONS = {
 PAIRS = [(kind, name) for kind in KINDS for name in METRICS if can_give(kind, name) and name not in EXPECTED]
 
 
+@cache
 def scored() -> pd.DataFrame:
     """Items of which one label is true, with probabilities that are a little too sure."""
     rng = np.random.default_rng(11)
@@ -73,6 +75,7 @@ def scored() -> pd.DataFrame:
     )
 
 
+@cache
 def hours() -> pd.DataFrame:
     """Predicted hours with their standard deviations, which are a little too small."""
     rng = np.random.default_rng(12)
@@ -131,20 +134,32 @@ def write_postgresql(url: str) -> str:
     return url
 
 
+@pytest.fixture(scope="module")
+def judged(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[World, RunResult]]:
+    """By engine: a weekly run over a source of each kind, with one rule for every metric that it can give."""
+
+    @cache
+    def made(engine: str) -> tuple[World, RunResult]:
+        folder = tmp_path_factory.mktemp(engine)
+        if engine == "duckdb":
+            url = write_duckdb(folder / "warehouse.duckdb")
+        else:
+            url = write_postgresql(new_postgres_database(request.getfixturevalue("postgres_url")))
+        world = make_world(folder, config=config(), warehouse_url=url)
+        with world.opened(clock=lambda: NOW) as monitor:
+            result = run_window(monitor, week(WEEK, monitor.config.zone))
+            kept = monitor.store.estimates(schedule="weekly")
+            assert len(kept) == sum(len(part.estimates) for part in result.evaluated)
+        return world, result
+
+    return made
+
+
 @pytest.fixture(scope="module", params=ENGINES)
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunResult]:
-    """A weekly run over a source of each kind, with one rule for every metric that it can give."""
-    folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "duckdb":
-        url = write_duckdb(folder / "warehouse.duckdb")
-    else:
-        url = write_postgresql(new_postgres_database(request.getfixturevalue("postgres_url")))
-    world = make_world(folder, config=config(), warehouse_url=url)
-    with world.opened(clock=lambda: NOW) as monitor:
-        result = run_window(monitor, week(WEEK, monitor.config.zone))
-        kept = monitor.store.estimates(schedule="weekly")
-        assert len(kept) == sum(len(part.estimates) for part in result.evaluated)
-        yield result
+def run(request: pytest.FixtureRequest, judged: Callable[[str], tuple[World, RunResult]]) -> RunResult:
+    return judged(request.param)[1]
 
 
 def estimates(run: RunResult, kind: str, metric: str) -> list[Estimate]:
@@ -177,10 +192,11 @@ def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_nam
         assert verdict.p_value is not None
 
 
-def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(tmp_path: Path) -> None:
-    world = make_world(tmp_path, config=config(), warehouse_url=write_duckdb(tmp_path / "warehouse.duckdb"))
+def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
+    judged: Callable[[str], tuple[World, RunResult]],
+) -> None:
+    world, _ = judged("duckdb")
     with world.opened(clock=lambda: NOW) as monitor:
-        run_window(monitor, week(WEEK, monitor.config.zone))
         data = report_of(monitor, week(WEEK, monitor.config.zone))
     lines = {cells[1].strip() for line in report_markdown(data).splitlines() if len(cells := line.split("|")) > 2}
     page = unescape(html_report(data))
