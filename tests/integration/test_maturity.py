@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -65,9 +66,8 @@ class Judged:
 
     def run(self, number: int) -> RunResult:
         self.world.at(self.world.weeks[number].end + SETTLE)
+        begin(self.world, self.way)
         with self.opened() as monitor:
-            if not self.results:
-                pin(monitor, self.world.weeks[0], self.world.weeks[7], by="test", reason="test")
             self.results[number] = run_window(monitor, self.world.weeks[number])
         return self.results[number]
 
@@ -81,6 +81,18 @@ class Judged:
         with self.opened() as monitor:
             found = monitor.store.deliveries()
         return [str(each.payload) for each in found if each.operation == "reply"]
+
+
+def begin(world: LateTruths, way: str) -> bool:
+    """Whether the way had no history: then one with nothing but the baseline, whose truths had all come long before."""
+    if (world.folder / f"{way}.sqlite").exists():
+        return False
+    if not (world.folder / "pinned.sqlite").exists():
+        with world.judged_by("pinned", mature=None) as monitor:
+            pin(monitor, world.weeks[0], world.weeks[7], by="test", reason="test")
+    for file in list(world.folder.glob("pinned.sqlite*")):
+        copyfile(file, world.folder / file.name.replace("pinned", way))
+    return True
 
 
 def ece_of(estimates: Iterable[Estimate]) -> dict[str | None, float | None]:
@@ -178,9 +190,8 @@ def test_final_estimates_are_those_of_a_run_with_all_truths(
     judged: Judged = request.getfixturevalue(way)
     late = Judged(world, "late", None, {})
     world.at(world.weeks[LAST].end + SETTLE)
-    with late.opened() as monitor:
-        if not monitor.store.baselines():
-            pin(monitor, world.weeks[0], world.weeks[7], by="test", reason="test")
+    if begin(world, "late"):
+        with late.opened() as monitor:
             for number in (YOUNG, NEXT):
                 run_window(monitor, world.weeks[number], act="never")
     assert judged.estimates() == late.estimates()
