@@ -309,13 +309,9 @@ def free_databases() -> list[str]:
     return []
 
 
-@pytest.fixture
-def load(tmp_path: Path, request: pytest.FixtureRequest, free_databases: list[str]) -> Iterator[Loader]:
-    """``load(rows, types=..., table=..., then=..., engines=...)``: the same rows behind one Warehouse an engine.
-
-    ``types`` gives SQL types by column (else :data:`TYPES`, else TEXT), ``then`` statements to run
-    afterwards (views), ``table`` is SQL text, so quoted where it must be.
-    """
+@contextmanager
+def _loading(folder: Path, request: pytest.FixtureRequest, free_databases: list[str]) -> Iterator[Loader]:
+    """A loader into a folder; its databases of PostgreSQL are free afterwards."""
     taken: list[str] = []
     with ExitStack() as stack:
 
@@ -334,15 +330,43 @@ def load(tmp_path: Path, request: pytest.FixtureRequest, free_databases: list[st
                     taken.append(free_databases.pop() if free_databases else new_postgres_database(server))
                     url = fill_postgresql(taken[-1], rows, types or {}, table, then)
                 elif engine == "duckdb":
-                    url = fill_duckdb(tmp_path / f"{number}.duckdb", rows, types or {}, table, then)
+                    url = fill_duckdb(folder / f"{number}.duckdb", rows, types or {}, table, then)
                 elif engine != "sqlite":
                     from tests.engines.filled import FILLED
 
                     url = FILLED[engine](rows, types or {}, table, then)
                 else:
-                    url = fill_sqlite(tmp_path / f"{number}.sqlite", rows, types or {}, table, then)
+                    url = fill_sqlite(folder / f"{number}.sqlite", rows, types or {}, table, then)
                 found[engine] = stack.enter_context(Warehouse.from_url(url))
             return found
 
         yield _load
     free_databases += taken
+
+
+@pytest.fixture
+def load(tmp_path: Path, request: pytest.FixtureRequest, free_databases: list[str]) -> Iterator[Loader]:
+    """``load(rows, types=..., table=..., then=..., engines=...)``: the same rows behind one Warehouse an engine.
+
+    ``types`` gives SQL types by column (else :data:`TYPES`, else TEXT), ``then`` statements to run
+    afterwards (views), ``table`` is SQL text, so quoted where it must be.
+    """
+    with _loading(tmp_path, request, free_databases) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def load_once(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, free_databases: list[str]
+) -> Iterator[Loader]:
+    """:func:`load`, for rows that several tests of a module read and none changes: the same rows are loaded once."""
+    known: dict[str, dict[str, Warehouse]] = {}
+    with _loading(tmp_path_factory.mktemp("loaded"), request, free_databases) as found:
+
+        def _once(rows: Rows, **how: Any) -> dict[str, Warehouse]:
+            same = repr((rows, how))  # 1, 1.0 and True are equal, but not the same rows
+            if same not in known:
+                known[same] = found(rows, **how)
+            return known[same]
+
+        yield _once

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from hashlib import md5
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -123,6 +124,7 @@ def expected(
     return counts, {reason: n for reason, n in found.items() if n}
 
 
+@cache
 def random_rows(size: int = 1500) -> list[dict[str, Any]]:
     rng = np.random.default_rng(20261109)
 
@@ -149,14 +151,14 @@ def random_rows(size: int = 1500) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("score_is", ["probability_of_label", "confidence_in_prediction"])
 @pytest.mark.parametrize("now", [NOW, WEEK.start + timedelta(days=3)], ids=["after the window", "within the window"])
 def test_three_engines_count_the_same_as_plain_python_whatever_the_rows(
-    load: Loader, score_is: str, now: datetime
+    load_once: Loader, score_is: str, now: datetime
 ) -> None:
     rows = random_rows()
     config = source(score_is=score_is, segments=("channel",), labels={"label 1": {"automate_at": 0.9}})
     counts, reasons = expected(rows, config, WEEK, now)
     unseen = {"score_not_a_number", "date_malformed", *OF_OTHER_KINDS}
     assert set(reasons) == {reason.value for reason in RejectReason} - unseen
-    for engine, reading in read_all(load(rows), config, WEEK, now).items():
+    for engine, reading in read_all(load_once(rows), config, WEEK, now).items():
         assert bad(reading) == reasons, engine
         assert list(reading.labels) == sorted(counts), engine
         for label, found in reading.labels.items():
@@ -708,13 +710,13 @@ def expected_cells(rows: Sequence[Mapping[str, Any]], config: SourceConfig) -> d
 
 
 @pytest.mark.parametrize("score_is", ["probability_of_label", "confidence_in_prediction"])
-def test_three_engines_reject_the_same_rows_as_plain_python(load: Loader, score_is: str) -> None:
+def test_three_engines_reject_the_same_rows_as_plain_python(load_once: Loader, score_is: str) -> None:
     rows = random_rows()
     config = source(score_is=score_is)
     cells = expected_cells(rows, config)
     assert {truth for _, _, _, truth in cells} == {None, 1, -1}
     assert {place for _, _, place, _ in cells} >= {None, 0, 9, ScorePlace.ABOVE_1, ScorePlace.BELOW_0}
-    for engine, reading in read_all(load(rows), config).items():
+    for engine, reading in read_all(load_once(rows), config).items():
         found = {(c.label, c.reason, c.place, c.truth): [c.rows, c.hits] for c in reading.rejected}
         assert set(found) == set(cells), engine
         for key, (n, hits) in cells.items():

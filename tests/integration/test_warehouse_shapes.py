@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,6 +25,7 @@ INSIDE = WEEK.start + timedelta(days=1)
 LABELS = ("access", "billing", "Other", "phishing")
 TYPES = {"confidence": "DOUBLE PRECISION", "pct": "DOUBLE PRECISION", "updated_at": "TIMESTAMP WITH TIME ZONE"}
 Row = dict[str, Any]
+LongForm = Callable[[list[Row], SourceConfig], dict[str, Reading]]
 
 
 def november(day: int) -> datetime:
@@ -127,22 +128,36 @@ def same(found: Reading, expected: Reading, where: object) -> None:
     assert found.rejected == expected.rejected, where
 
 
-def each(
-    shaped: Mapping[str, Warehouse], config: SourceConfig, long: Mapping[str, Warehouse], like: SourceConfig
-) -> None:
+@pytest.fixture(scope="module")
+def long_form(load_once: Loader) -> LongForm:
+    """Readings of rows in the long form by engine, each made once: many tests compare with the same."""
+    known: dict[str, dict[str, Reading]] = {}
+
+    def _read(rows: list[Row], config: SourceConfig) -> dict[str, Reading]:
+        same_as = repr((rows, config))
+        if same_as not in known:
+            known[same_as] = {engine: read(each, config) for engine, each in load_once(rows).items()}
+        return known[same_as]
+
+    return _read
+
+
+def same_readings(shaped: Mapping[str, Warehouse], config: SourceConfig, long: Mapping[str, Reading]) -> None:
     """The shaped data give what the long form gives, engine by engine."""
+    assert list(shaped) == list(long)
     for engine, warehouse in shaped.items():
-        expected = read(long[engine], like)
-        assert expected.rows > 0
-        same(read(warehouse, config), expected, engine)
+        assert long[engine].rows > 0
+        same(read(warehouse, config), long[engine], engine)
 
 
 # --- one row an item
 
 
-def test_single_labels_give_the_estimates_of_their_long_form(load: Loader) -> None:
+def test_single_labels_give_the_estimates_of_their_long_form(load: Loader, long_form: LongForm) -> None:
     rows = items()
-    each(load(rows, types=TYPES), single(), load(long_of_single(rows)), source(score_is="confidence_in_prediction"))
+    same_readings(
+        load(rows, types=TYPES), single(), long_form(long_of_single(rows), source(score_is="confidence_in_prediction"))
+    )
 
 
 def test_single_labels_below_one_half_are_predicted_all_the_same(load: Loader) -> None:
@@ -152,7 +167,9 @@ def test_single_labels_below_one_half_are_predicted_all_the_same(load: Loader) -
         assert all(counts.predicted.all() for counts in reading.labels.values()), engine
 
 
-def test_bad_rows_of_single_labels_are_set_aside_for_the_reasons_of_the_long_form(load: Loader) -> None:
+def test_bad_rows_of_single_labels_are_set_aside_for_the_reasons_of_the_long_form(
+    load: Loader, long_form: LongForm
+) -> None:
     rows = items(60)
     bad = [
         {"confidence": None}, {"confidence": 1.5}, {"confidence": -0.1}, {"confidence": 87.0}, {"true_label": None},
@@ -162,7 +179,9 @@ def test_bad_rows_of_single_labels_are_set_aside_for_the_reasons_of_the_long_for
     for number, wrong in enumerate(bad):
         rows[number] |= wrong
     rows += [rows[20] | {"resolved_at": INSIDE + timedelta(hours=20), "confidence": 0.35}]
-    each(load(rows, types=TYPES), single(), load(long_of_single(rows)), source(score_is="confidence_in_prediction"))
+    same_readings(
+        load(rows, types=TYPES), single(), long_form(long_of_single(rows), source(score_is="confidence_in_prediction"))
+    )
 
 
 def test_a_true_label_of_no_characters_is_no_truth(load: Loader) -> None:
@@ -183,33 +202,35 @@ def test_labels_that_are_numbers_agree_whatever_their_types(load: Loader) -> Non
         assert right["0"] == right["2"] == 0, engine
 
 
-def test_a_single_label_may_say_whether_it_was_right(load: Loader) -> None:
+def test_a_single_label_may_say_whether_it_was_right(load: Loader, long_form: LongForm) -> None:
     rows = items()
     said = [row | {"was_right": "Yes" if row["true_label"] == row["predicted_label"] else "no"} for row in rows]
     config = single(columns={"actual": "was_right"}, positive=["yes"], negative=["no"])
-    each(load(said, types=TYPES), config, load(long_of_single(rows)), source(score_is="confidence_in_prediction"))
+    same_readings(
+        load(said, types=TYPES), config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction"))
+    )
 
 
-def test_scores_of_single_labels_may_be_made_from_log_probabilities(load: Loader) -> None:
+def test_scores_of_single_labels_may_be_made_from_log_probabilities(load: Loader, long_form: LongForm) -> None:
     rows = [row | {"token_logprobs": str([float(np.log(row["confidence"]))])} for row in items(50)]
     made = {"score": {"from": "token_logprobs", "method": "sequence_probability"}}
     long = [
         new | {"token_logprobs": row["token_logprobs"]} for new, row in zip(long_of_single(rows), rows, strict=True)
     ]
     like = source(score_is="confidence_in_prediction", **made)
-    each(load(rows, types=TYPES), single(**made), load(long), like)
+    same_readings(load(rows, types=TYPES), single(**made), long_form(long, like))
 
 
 # --- scores in percent, truths in words
 
 
 @pytest.mark.parametrize("wrong", [{}, {"pct": None}, {"pct": 101.0}, {"pct": -1.0}])
-def test_scores_in_percent_give_the_estimates_of_those_in_shares(load: Loader, wrong: Row) -> None:
+def test_scores_in_percent_give_the_estimates_of_those_in_shares(load: Loader, long_form: LongForm, wrong: Row) -> None:
     rows = probabilities(60)
     rows[3] |= {name: value if value is None else value / 100 for value in wrong.values() for name in ("score",)}
     percents = [row | {"pct": None if row["score"] is None else round(row["score"] * 100)} for row in rows]
     config = source(score_scale=100, columns={"score": "pct"})
-    each(load(percents, types=TYPES), config, load(rows), source())
+    same_readings(load(percents, types=TYPES), config, long_form(rows, source()))
 
 
 def test_text_among_percents_is_set_aside_as_no_number(load: Loader) -> None:
@@ -224,7 +245,7 @@ def test_text_among_percents_is_set_aside_as_no_number(load: Loader) -> None:
 
 
 @pytest.mark.parametrize("negative", [[], ["no", "n"]])
-def test_truths_in_words_give_the_estimates_of_numbers(load: Loader, negative: list[str]) -> None:
+def test_truths_in_words_give_the_estimates_of_numbers(load: Loader, long_form: LongForm, negative: list[str]) -> None:
     rows = probabilities(60)
     rows[5] |= {"actual": None}
     words = ({1: "Yes", 0: "no"}, {1: " TRUE ", 0: "N"})
@@ -232,7 +253,7 @@ def test_truths_in_words_give_the_estimates_of_numbers(load: Loader, negative: l
     said[6] |= {"actual": ""}
     rows[6] |= {"actual": None}
     config = source(positive=["yes", "true"], negative=negative)
-    each(load(said, types={"actual": "TEXT"}), config, load(rows), source())
+    same_readings(load(said, types={"actual": "TEXT"}), config, long_form(rows, source()))
 
 
 def test_a_word_that_is_neither_is_out_of_range_where_the_words_for_no_are_given(load: Loader) -> None:
@@ -243,25 +264,26 @@ def test_a_word_that_is_neither_is_out_of_range_where_the_words_for_no_are_given
         assert read(warehouse, source(positive=["yes"])).quality == (), engine
 
 
-def test_true_is_also_how_engines_keep_a_boolean(load: Loader) -> None:
+def test_true_is_also_how_engines_keep_a_boolean(load: Loader, long_form: LongForm) -> None:
     rows = probabilities(30)
     said = [row | {"actual": bool(row["actual"])} for row in rows]
-    each(load(said, types={"actual": "BOOLEAN"}), source(positive=["yes", "true"]), load(rows), source())
+    same_readings(load(said, types={"actual": "BOOLEAN"}), source(positive=["yes", "true"]), long_form(rows, source()))
 
 
-def test_decisions_in_words_are_read_like_truths(load: Loader) -> None:
+def test_decisions_in_words_are_read_like_truths(load: Loader, long_form: LongForm) -> None:
     rows = [row | {"predicted": int(row["score"] > 0.7)} for row in probabilities(40)]
     said = [row | {name: ("no", "yes")[row[name]] for name in ("actual", "predicted")} for row in rows]
     config = source(positive=["yes"], score_is="confidence_in_prediction")
-    each(
+    same_readings(
         load(said, types={"actual": "TEXT", "predicted": "TEXT"}),
         config,
-        load(rows),
-        source(score_is="confidence_in_prediction"),
+        long_form(rows, source(score_is="confidence_in_prediction")),
     )
 
 
-def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given(load: Loader) -> None:
+def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given(
+    load: Loader, long_form: LongForm
+) -> None:
     rows = probabilities(40)
     rng = np.random.default_rng(3)
     truth = {row["item"]: (str(rng.choice(LABELS)), str(rng.choice(LABELS))) for row in rows}
@@ -275,7 +297,7 @@ def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given
         for row in rows
     ]
     config = source(kind="multiclass", columns={"true_label": "category", "predicted_label": "given"})
-    each(load(named), config, load(plain), source(kind="multiclass"))
+    same_readings(load(named), config, long_form(plain, source(kind="multiclass")))
 
 
 # --- one column a label
@@ -283,13 +305,17 @@ def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given
 
 @pytest.mark.parametrize("scale", [1, 100])
 @pytest.mark.parametrize("kind", ["multilabel", "top_k"])
-def test_wide_tables_give_the_estimates_of_their_long_form(load: Loader, scale: int, kind: str) -> None:
+def test_wide_tables_give_the_estimates_of_their_long_form(
+    load: Loader, long_form: LongForm, scale: int, kind: str
+) -> None:
     rows = probabilities()
     config = source(wide=WIDE, score_scale=scale, kind=kind)
-    each(load(wide_of(rows, scale=scale), types=WIDE_TYPES), config, load(rows), source(kind=kind))
+    same_readings(load(wide_of(rows, scale=scale), types=WIDE_TYPES), config, long_form(rows, source(kind=kind)))
 
 
-def test_bad_rows_of_wide_tables_are_set_aside_for_the_reasons_of_the_long_form(load: Loader) -> None:
+def test_bad_rows_of_wide_tables_are_set_aside_for_the_reasons_of_the_long_form(
+    load: Loader, long_form: LongForm
+) -> None:
     rows = probabilities(30)
     for place, wrong in enumerate([{"score": None}, {"score": 1.2}, {"score": -0.2}, {"actual": None}, {"actual": 3}]):
         rows[place * 5] |= wrong
@@ -298,10 +324,10 @@ def test_bad_rows_of_wide_tables_are_set_aside_for_the_reasons_of_the_long_form(
     for row in rows[44:48]:
         row |= {"item": None}
     wide = wide_of(rows[:44] + rows[48:]) + wide_of(rows[44:48])
-    each(load(wide, types=WIDE_TYPES), source(wide=WIDE), load(rows), source())
+    same_readings(load(wide, types=WIDE_TYPES), source(wide=WIDE), long_form(rows, source()))
 
 
-def test_wide_scores_may_have_one_column_with_the_true_label(load: Loader) -> None:
+def test_wide_scores_may_have_one_column_with_the_true_label(load: Loader, long_form: LongForm) -> None:
     rng = np.random.default_rng(5)
     rows = probabilities(60)
     truth = {row["item"]: str(rng.choice(LABELS)) for row in rows}
@@ -311,23 +337,25 @@ def test_wide_scores_may_have_one_column_with_the_true_label(load: Loader) -> No
     ]
     long = [row | {"actual": int(truth[row["item"]] == row["label"])} for row in rows]
     config = source(kind="multiclass", wide={"score": "p_{label}"}, columns={"true_label": "category"})
-    each(load(wide, types=WIDE_TYPES), config, load(long), source(kind="multiclass"))
+    same_readings(load(wide, types=WIDE_TYPES), config, long_form(long, source(kind="multiclass")))
 
 
-def test_wide_tables_may_have_a_decision_a_label(load: Loader) -> None:
+def test_wide_tables_may_have_a_decision_a_label(load: Loader, long_form: LongForm) -> None:
     rows = [row | {"predicted": int(row["score"] > 0.6)} for row in probabilities(40)]
     by_item = {row["item"]: row for row in wide_of(rows)}
     for row in rows:
         by_item[row["item"]][f"did_{row['label']}"] = row["predicted"]
     types = WIDE_TYPES | {f"did_{label}": "INTEGER" for label in LABELS}
     config = source(wide=WIDE | {"predicted": "did_{label}"}, score_is="confidence_in_prediction")
-    each(load(list(by_item.values()), types=types), config, load(rows), source(score_is="confidence_in_prediction"))
+    same_readings(
+        load(list(by_item.values()), types=types), config, long_form(rows, source(score_is="confidence_in_prediction"))
+    )
 
 
-def test_labels_of_a_wide_table_may_be_named(load: Loader) -> None:
+def test_labels_of_a_wide_table_may_be_named(load: Loader, long_form: LongForm) -> None:
     rows = [row for row in probabilities(30) if row["label"] in LABELS[:2]]
     config = source(wide=WIDE | {"labels": list(LABELS[:2])})
-    each(load(wide_of(probabilities(30)), types=WIDE_TYPES), config, load(rows), source())
+    same_readings(load(wide_of(probabilities(30)), types=WIDE_TYPES), config, long_form(rows, source()))
 
 
 def test_many_labels_of_a_wide_table_are_read(load: Loader) -> None:
@@ -383,16 +411,16 @@ def apart(rows: list[Row], truth: tuple[str, ...]) -> tuple[list[Row], list[str]
     return predictions, [f"CREATE TABLE resolutions ({columns})", f"INSERT INTO resolutions VALUES {values}"]
 
 
-def test_predictions_and_resolutions_apart_give_the_estimates_of_one_table(load: Loader) -> None:
+def test_predictions_and_resolutions_apart_give_the_estimates_of_one_table(load: Loader, long_form: LongForm) -> None:
     rows = items()
     predictions, then = apart(rows, ("true_label", "resolved_at"))
     waiting = [row | {"item": f"open{place}"} for place, row in enumerate(predictions[:20])]
     config = single(truth={"relation": "resolutions", "on": {"item": "item"}})
     shaped = load([*predictions, *waiting], types=TYPES, then=then)
-    each(shaped, config, load(long_of_single(rows)), source(score_is="confidence_in_prediction"))
+    same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
 
 
-def test_what_both_tables_have_is_the_truths_where_it_says_what_came_true(load: Loader) -> None:
+def test_what_both_tables_have_is_the_truths_where_it_says_what_came_true(load: Loader, long_form: LongForm) -> None:
     rows = items(50)
     predictions, then = apart(rows, ("true_label", "resolved_at"))
     wrong = [
@@ -401,15 +429,14 @@ def test_what_both_tables_have_is_the_truths_where_it_says_what_came_true(load: 
     ]
     then.append('ALTER TABLE resolutions ADD COLUMN "channel" TEXT')
     config = single(truth={"relation": "select * from resolutions", "on": {"item": "item"}})
-    each(
+    same_readings(
         load(wrong, types=TYPES, then=then),
         config,
-        load(long_of_single(rows)),
-        source(score_is="confidence_in_prediction"),
+        long_form(long_of_single(rows), source(score_is="confidence_in_prediction")),
     )
 
 
-def test_keys_of_two_types_are_compared_as_texts(load: Loader) -> None:
+def test_keys_of_two_types_are_compared_as_texts(load: Loader, long_form: LongForm) -> None:
     rows = [row | {"item": str(place)} for place, row in enumerate(items(30))]
     predictions, then = apart(rows, ("true_label", "resolved_at"))
     numbered = [{("number" if name == "item" else name): value for name, value in row.items()} for row in predictions]
@@ -417,7 +444,7 @@ def test_keys_of_two_types_are_compared_as_texts(load: Loader) -> None:
     shaped = load(
         [row | {"number": int(row["number"])} for row in numbered], types=TYPES | {"number": "INTEGER"}, then=then
     )
-    each(shaped, config, load(long_of_single(rows)), source(score_is="confidence_in_prediction"))
+    same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
 
 
 def test_a_key_that_a_table_lacks_is_named(load: Loader) -> None:
@@ -430,17 +457,17 @@ def test_a_key_that_a_table_lacks_is_named(load: Loader) -> None:
         assert "nothing_here" in missing.message, engine
 
 
-def test_of_several_rows_an_item_the_latest_counts_in_its_own_window_only(load: Loader) -> None:
+def test_of_several_rows_an_item_the_latest_counts_in_its_own_window_only(load: Loader, long_form: LongForm) -> None:
     rows = items(60)
     now = [row | {"updated_at": row["resolved_at"]} for row in rows]
     before = [row | {"true_label": "x", "updated_at": november(1)} for row in now[:30]]
     moved = [row | {"resolved_at": WEEK.end + timedelta(hours=1), "updated_at": november(16)} for row in now[50:]]
     shaped = load([*before, *now, *moved], types=TYPES)
     config = single(latest_by=["updated_at"])
-    each(shaped, config, load(long_of_single(rows[:50])), source(score_is="confidence_in_prediction"))
+    same_readings(shaped, config, long_form(long_of_single(rows[:50]), source(score_is="confidence_in_prediction")))
 
 
-def test_a_truth_that_was_corrected_in_its_own_table_is_the_latest(load: Loader) -> None:
+def test_a_truth_that_was_corrected_in_its_own_table_is_the_latest(load: Loader, long_form: LongForm) -> None:
     rows = [row | {"updated_at": row["resolved_at"]} for row in items(60)]
     predictions, then = apart(
         [*rows, *(row | {"true_label": "x", "updated_at": row["updated_at"] - timedelta(days=2)} for row in rows[:30])],
@@ -448,22 +475,23 @@ def test_a_truth_that_was_corrected_in_its_own_table_is_the_latest(load: Loader)
     )
     config = single(truth={"relation": "resolutions", "on": {"item": "item"}}, latest_by=["updated_at"])
     shaped = load(predictions[:60], types=TYPES, then=then)
-    each(shaped, config, load(long_of_single(rows)), source(score_is="confidence_in_prediction"))
+    same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
 
 
-def test_the_latest_of_a_long_table_is_of_each_label_and_of_a_wide_one_of_the_item(load: Loader) -> None:
+def test_the_latest_of_a_long_table_is_of_each_label_and_of_a_wide_one_of_the_item(
+    load: Loader, long_form: LongForm
+) -> None:
     rows = probabilities(30)
     dated = [row | {"updated_at": november(12)} for row in rows]
     old = [row | {"updated_at": november(11), "score": 0.5} for row in dated[:17]]
     config = source(latest_by=["updated_at"])
-    each(load([*dated, *old], types=TYPES), config, load(rows), source())
+    same_readings(load([*dated, *old], types=TYPES), config, long_form(rows, source()))
     wide = [row | {"updated_at": november(12)} for row in wide_of(rows)]
     older = [row | {"updated_at": november(11), "p_Other": 0.5} for row in wide[:9]]
-    each(
+    same_readings(
         load([*older, *wide], types=TYPES | WIDE_TYPES),
         source(latest_by=["updated_at"], wide=WIDE),
-        load(rows),
-        source(),
+        long_form(rows, source()),
     )
 
 
