@@ -6,21 +6,70 @@ The real ones run once a process. A test whose subject they are calls :data:`REA
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 
 from monitor.history import identity, schema
-from monitor.history.connect import for_writing, open_engine, store_url
+from monitor.history.connect import for_writing, one_at_a_time, open_engine, store_url
 
 REAL = schema.upgrade
+#: What the migrations executed in the first empty PostgreSQL schema of this process.
+RECORDED: list[str] = []
+RELATIONS = "SELECT 1 FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
 
 
 def upgrade(engine: sa.Engine, *, by_operator: bool = False) -> None:
-    """As :func:`monitor.history.schema.upgrade` does; an empty SQLite database gets what it made of another one."""
+    """As :func:`monitor.history.schema.upgrade` does; an empty database gets what it made of another one."""
     if engine.dialect.name == "sqlite" and _from_made(engine, by_operator):
         return
-    REAL(engine, by_operator=by_operator)
+    if engine.dialect.name == "postgresql" and RECORDED and _from_recorded(engine, by_operator):
+        return
+    with _recording(engine):
+        REAL(engine, by_operator=by_operator)
+
+
+def _from_recorded(engine: sa.Engine, by_operator: bool) -> bool:
+    """Whether the schema was empty; it then has its tables, from one call of the server, and an id of its own."""
+    with for_writing(engine).begin() as connection:
+        one_at_a_time(connection, "schema")
+        if connection.exec_driver_sql(RELATIONS).first() is not None:
+            return False
+        connection.exec_driver_sql(";\n".join(RECORDED).replace("%", "%%"))
+        connection.exec_driver_sql("UPDATE history SET history_id = %s", (str(uuid.uuid4()),))
+        if by_operator:
+            identity.vouch(connection)
+        return True
+
+
+def _is_empty(engine: sa.Engine) -> bool:
+    with engine.connect() as connection:
+        return connection.exec_driver_sql(RELATIONS).first() is None
+
+
+@contextmanager
+def _recording(engine: sa.Engine) -> Iterator[None]:
+    """What the migrations change in an empty schema goes to :data:`RECORDED`, once all is done."""
+    if RECORDED or engine.dialect.name != "postgresql" or not _is_empty(engine):
+        yield
+        return
+    found: list[str] = []
+
+    def note(connection: sa.Connection, _cursor: Any, statement: str, values: Any, _context: Any, many: bool) -> None:
+        if not statement.lstrip().upper().startswith("SELECT"):
+            driver = psycopg.ClientCursor(connection.connection.driver_connection)
+            found.extend(driver.mogrify(statement, each) for each in (values if many else [values]))
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield
+        RECORDED[:] = found
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)
 
 
 def _from_made(engine: sa.Engine, by_operator: bool) -> bool:

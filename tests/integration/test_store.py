@@ -56,6 +56,7 @@ from monitor.history.errors import (
 )
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
+from tests.fakes import new_history
 
 START = datetime(2026, 11, 9, tzinfo=UTC)
 NOW = datetime(2026, 11, 16, 7, 30, 15, 250_000, tzinfo=UTC)
@@ -166,7 +167,9 @@ def test_a_store_that_nobody_made_is_missing_and_is_not_made_by_looking(url: str
     assert "postgresql" in url or not Path(str(file)).exists()
 
 
-def test_the_migrations_make_exactly_the_tables(url: str):
+@pytest.mark.parametrize("made", [new_history.REAL, new_history.upgrade])
+def test_the_migrations_make_exactly_the_tables(url: str, made: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schema, "upgrade", made)
     Store.from_url(url).close()
     engine = open_engine(store_url(url))
     with engine.connect() as connection:
