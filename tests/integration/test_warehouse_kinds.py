@@ -163,12 +163,14 @@ def test_sums_by_pair_of_labels_are_those_of_the_rows_in_every_engine(load: Load
     for row in rows:
         truth[row["label"]] += row["actual"]
     kept = sorted(truth, key=lambda label: (-truth[label], label))[:3]
+    of = {(row["item"], row["label"]): row for row in rows}
+    assert len(of) == len(rows)
     for engine, warehouse in load([*rows, *repeated]).items():
         found = warehouse.label_pairs("tickets", source(), WEEK, 3, now=NOW)
         by_pair = {(str(a), str(b)): k for k, (a, b) in enumerate(zip(found["a"], found["b"], strict=True))}
         assert {label for pair in by_pair for label in pair} == set(kept), engine
         for (a, b), k in by_pair.items():
-            both = [(x, y) for x in rows for y in rows if (x["item"], x["label"], y["label"]) == (y["item"], a, b)]
+            both = [(x, of[x["item"], b]) for x in rows if x["label"] == a and (x["item"], b) in of]
             w = np.array([y.get("weight", 1.0) for _, y in both])
             of_a, of_b = (np.array([pair[side]["actual"] for pair in both]) for side in (0, 1))
             told_a, told_b = (np.array([pair[side]["score"] >= 0.5 for pair in both]) for side in (0, 1))
@@ -368,10 +370,11 @@ def test_scores_are_made_from_votes_by_configuration(load: Loader) -> None:
         common | {"item": f"t{k}", "votes": json.dumps(each), "actual": float(k % 3 == 0)}
         for k, each in enumerate(votes)
     ]
+    warehouses = load(rows)
     for method, of in (("vote_share", np.mean), ("vote_consistency", lambda each: 1 - 4 * np.var(each))):
         config = source(score={"from": "votes", "method": method})
         expected = counts_from_rows([of(each) for each in votes], [row["actual"] for row in rows], automate_at=0.8)
-        for engine, reading in read_all(load(rows), config).items():
+        for engine, reading in read_all(warehouses, config).items():
             assert np.array_equal(reading.labels["billing"].by_cell().cell, expected.by_cell().cell), (engine, method)
             assert np.allclose(reading.labels["billing"].by_cell().wy, expected.by_cell().wy), (engine, method)
 

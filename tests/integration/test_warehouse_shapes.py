@@ -129,15 +129,20 @@ def same(found: Reading, expected: Reading, where: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def long_form(load_once: Loader) -> LongForm:
+def known_readings() -> dict[str, dict[str, Reading]]:
+    """Readings that tests of this module have made, by their rows and configuration."""
+    return {}
+
+
+@pytest.fixture
+def long_form(load: Loader, known_readings: dict[str, dict[str, Reading]]) -> LongForm:
     """Readings of rows in the long form by engine, each made once: many tests compare with the same."""
-    known: dict[str, dict[str, Reading]] = {}
 
     def _read(rows: list[Row], config: SourceConfig) -> dict[str, Reading]:
         same_as = repr((rows, config))
-        if same_as not in known:
-            known[same_as] = {engine: read(each, config) for engine, each in load_once(rows).items()}
-        return known[same_as]
+        if same_as not in known_readings:
+            known_readings[same_as] = {engine: read(each, config) for engine, each in load(rows).items()}
+        return known_readings[same_as]
 
     return _read
 
