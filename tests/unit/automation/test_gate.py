@@ -420,7 +420,7 @@ from tests.unit.automation.test_gate import *
 
 source = Written(board())
 gate = Gate(source, ttl_s=0.6)
-assert asked(gate) == (True, "on")
+until(lambda: asked(gate) == (True, "on"))  # on a busy machine its first answer may be too old already
 source.answer = board(SwitchState("tickets", "billing", "off", version=2))
 children = []
 for _ in range(4):
