@@ -401,14 +401,14 @@ SLOW = """\
 
 def test_a_source_that_takes_too_long_is_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:
     world = make_world(tmp_path, config=worlds.CONFIG.replace("evaluation:", SLOW + "evaluation:"))
-    with world.opened(warehouse_timeout_s="2") as monitor:
+    with world.opened(warehouse_timeout_s="4") as monitor:
         result = run_window(monitor, window(monitor, WEEKS[-1]))
         kept = monitor.store.load_reading("weekly", window(monitor, WEEKS[-1]).start, "mail")
     assert {v["reason"] for v in result.document["verdicts"] if v["source"] == "mail"} == {"warehouse_failed"}
     assert {e["source"] for e in result.document["estimates"]} == {"tickets"}
     assert kept is not None
     assert kept.error is not None
-    assert kept.error.startswith("no answer within 2 s: the warehouse duckdb:///")
+    assert kept.error.startswith("no answer within 4 s: the warehouse duckdb:///")
 
 
 def test_a_run_that_fails_says_so_in_the_history_and_the_next_one_renews_it(
