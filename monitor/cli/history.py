@@ -17,6 +17,7 @@ from monitor.context import Monitor
 from monitor.core.records import Estimate, Schedule, Verdict, Where
 from monitor.core.windows import WindowError, first_day, nominal
 from monitor.history.store import Store
+from monitor.metrics.names import CONTRACT
 from monitor.metrics.registry import METRICS
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
@@ -76,6 +77,9 @@ def history(
         found = found if at is None else known_at(store, found, at)
         found = within([e for e in found if label is None or e.subject.label == label], span)
         verdicts = store.verdicts(schedule=schedule, source=source)
+        until = store.removed_until()
+    if until is not None and metric not in CONTRACT and span.reaches(until):
+        _say_what_may_be_removed(metric, found, until)
     if format == "parquet":
         if output is not None:
             cli.write(output, history_parquet(found))
@@ -94,6 +98,11 @@ def history(
         typer.echo(text, nl=not text.endswith("\n"))
 
 
+def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
+    if not any(estimate.window.start <= until for estimate in found):
+        cli.err.print(f"No estimate of {metric} of {until:%Y-%m-%d} and before: `calmon db prune` may have removed it.")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Which windows were asked for: from and to these first days (both included), and of those the newest."""
@@ -106,6 +115,10 @@ class Span:
     def asked(self) -> bool:
         """Whether anything was asked for."""
         return self != Span()
+
+    def reaches(self, until: datetime) -> bool:
+        """Whether windows that begin then or before were asked for, or nothing was."""
+        return self.newest is None and (self.first is None or self.first <= until.date())
 
 
 def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> Span:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from alembic import command
 from typer.testing import CliRunner
 
-from monitor.cli import database
+from monitor.cli import app, database
 from monitor.config.load import parse_config
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
@@ -268,6 +268,27 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
     assert f"\nremoved, of {counts}" in said
     assert "its file was written anew" in said
     assert json.loads(calmon("--json"))["windows"] == 0
+
+
+def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/history.sqlite"
+    archive.restore(url, judged.folder / "copy.sqlite", by="test", reason="test", now=SOON)
+    environment = judged.environment | {"CALMON_STORE_URL": url}
+
+    def said(*options: str) -> str:
+        done = CliRunner().invoke(app, ["history", *options], env=environment, catch_exceptions=False)
+        assert done.exit_code == 0
+        return " ".join(done.stderr.split())
+
+    assert said("--metric", "precision") == ""
+    with opened(judged, url, LATER) as monitor:
+        prune(monitor.store, RULES, LATER)
+        until = monitor.store.removed_until()
+    assert until is not None
+    words = f"No estimate of precision of {until:%Y-%m-%d} and before: `calmon db prune` may have removed it."
+    assert said("--metric", "precision") == words
+    assert said("--metric", "precision", "--last", "1") == ""
+    assert said("--metric", "ece") == ""
 
 
 def test_a_time_that_is_too_short_for_evidence_is_refused() -> None:
