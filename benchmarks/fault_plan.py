@@ -73,6 +73,8 @@ def planned(
             part = [each for each in part if not set(range(each, each + 4)) & set(commanded)] or part
         if kind is Kind.BEHIND:  # a clock before the year has windows that the year without faults has not
             part = [each for each in part if runs[each][0].start >= runs[0][0].start + timedelta(weeks=1)]
+        if kind is Kind.DAYS_AHEAD:  # nor has it those of a clock that is past the year
+            part = [each for each in part if runs[each][0].start <= runs[-1][0].start - timedelta(weeks=1)] or part
         run = _chosen(rng, runs, [each for each in part if each in wanted] or part, kind)
         found[run] = Fault(kind, rng.random(), timedelta(hours=rng.randint(2, 30 if kind is Kind.WAREHOUSE else 6)))
     return found
