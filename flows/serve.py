@@ -17,8 +17,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -36,6 +36,9 @@ from monitor.core.shipped import SCHEDULES_FILE, shipped
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
 """Who holds a slot is kept in files: kept in memory, the slot of a killed run would be taken for ever."""
+SECONDS_BETWEEN_LOOKS = 0.3
+SECONDS_TO_END = 30
+"""An orderly end that takes longer is ended where it is."""
 _asked_to_end = threading.Event()
 
 
@@ -47,8 +50,8 @@ def main() -> int:
     except (ConfigProblems, SettingsError) as error:
         print(error, file=sys.stderr)
         return 2
-    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _interrupt)
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(ending, _ask_to_end)
     try:
         if os.environ.get("PREFECT_API_URL"):
             serve_schedules(config.timezone)
@@ -56,22 +59,38 @@ def main() -> int:
             with local_server() as url:
                 print(f"Every run can be seen at {url.removesuffix('/api')}", flush=True)
                 serve_schedules(config.timezone)
-    except KeyboardInterrupt:
+    except (AskedToEnd, KeyboardInterrupt):
         pass
     except ServerFailed as error:
         print(error, file=sys.stderr)
         return 1
-    except Exception:  # an interruption in the middle of an import comes out as whatever that makes of it
+    except Exception:  # a second request in the middle of an import comes out as whatever that makes of it
         if not _asked_to_end.is_set():
             raise
     print("Stopped. Runs that fall due now are made up for when this is started again.", flush=True)
     return 0
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Any request to end is an orderly end: the server must not be left behind."""
+class AskedToEnd(Exception):
+    """Somebody has asked this process to end, and nothing is left half done where it is raised."""
+
+
+def _ask_to_end(_number: int, _frame: FrameType | None) -> None:
+    """Any request to end is an orderly end: the server must not be left behind.
+
+    The first one is only noted, and seen where nothing is half done: raised anywhere, code of others may swallow it.
+    The second one, or the first when its time is over, is raised.
+    """
+    if _asked_to_end.is_set():
+        raise KeyboardInterrupt
     _asked_to_end.set()
-    raise KeyboardInterrupt
+    signal.alarm(SECONDS_TO_END)
+
+
+def go_on_unless_asked_to_end() -> None:
+    """Raise AskedToEnd where somebody has asked."""
+    if _asked_to_end.is_set():
+        raise AskedToEnd
 
 
 def serve_schedules(timezone: str) -> None:
@@ -107,10 +126,22 @@ def serve_schedules(timezone: str) -> None:
     # Pausing at the end would delete the runs that fall due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
     for deployment in (*scheduled, *on_demand):
+        go_on_unless_asked_to_end()
         runner.add_deployment(deployment)  # type: ignore[arg-type]  # outside a loop, Prefect gives it at once
     # The runner's own answer to SIGTERM leaves its work unfinished and warns of it.
-    runner.handle_sigterm = _interrupt  # type: ignore[method-assign]
-    asyncio.run(runner.start())
+    runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
+    asyncio.run(run_until_asked_to_end(runner.start()))
+
+
+async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await ``work``, and cancel it where somebody asks this process to end."""
+    running = asyncio.create_task(work)
+    while not running.done() and not _asked_to_end.is_set():
+        await asyncio.wait([running], timeout=SECONDS_BETWEEN_LOOKS)
+    if _asked_to_end.is_set():
+        running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
 
 
 def schedules() -> dict[str, str]:
@@ -162,13 +193,14 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, sec
     """Return once the server answers; raise ServerFailed where it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
+        go_on_unless_asked_to_end()
         if server.poll() is not None:
             raise ServerFailed(f"the Prefect server ended with {server.returncode}; {log} says why")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=30):  # noqa: S310 - an address of our own
+            with urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - an address of our own
                 return
         except (urllib.error.URLError, OSError):
-            time.sleep(0.3)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
     raise ServerFailed(f"the Prefect server did not answer within {seconds:.0f} s; {log} may say why")
 
 

@@ -150,7 +150,7 @@ def stages(
     """
     acts = mode != "never" and not dry_run
     with ExitStack() as held:
-        warehouse = held.enter_context(ExitStack())  # until there is something to do, which may take long
+        warehouse = held.enter_context(ExitStack())  # a file of DuckDB that is open keeps its writer out
         warehouse.enter_context(monitor.warehouse.kept_open())
         run: str = yield Stage(StageName.BEGIN, lambda: begin(monitor, window, names, mode, dry_run=dry_run))
         held.enter_context(nullcontext() if dry_run else failure_noted(monitor, window, beats=acts))
@@ -161,9 +161,9 @@ def stages(
                 progress=progress,
             ),
         )  # fmt: skip
+        warehouse.close()
         judged = elsewhere.judge(window, data) if elsewhere else lambda: judge(monitor, data, progress, keep=acts)
         evaluated: tuple[Evaluated, ...] = yield Stage(StageName.JUDGE, judged)
-        warehouse.close()
         actions: Sequence[Action]
         if dry_run:
             actions = acting.refused(evaluated, "not done: dry run")

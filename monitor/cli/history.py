@@ -100,7 +100,8 @@ def history(
 
 def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
     if not any(estimate.window.start <= until for estimate in found):
-        cli.err.print(f"No estimate of {metric} of {until:%Y-%m-%d} and before: `calmon db prune` may have removed it.")
+        began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
+        cli.err.print(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -677,7 +677,8 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
         children = Path(f"/proc/{serving.pid}/task/{serving.pid}/children")
         servers = children.read_text().split() if children.exists() else []
         serving.send_signal(signal.SIGINT)
-        assert serving.wait(timeout=PATIENCE) == 0, log.read_text("utf-8")
+        code = until(lambda: None if serving.poll() is None else [serving.poll()], log)
+        assert code == [0], log.read_text("utf-8")
     assert not healthy(f"{url}/api")
     assert not [pid for pid in servers if Path(f"/proc/{pid}").exists()]
     assert "Stopped" in log.read_text("utf-8")
@@ -693,17 +694,28 @@ def address(log: Path) -> str | None:
 
 
 SERVE_AND_FAIL = """
-import os, signal, sys, time
+import asyncio, os, signal, sys
 from flows import serve
 
 def schedules(timezone):
+    ask = lambda: os.kill(os.getpid(), signal.SIGTERM)
     try:
-        if sys.argv[1] == "interrupted":
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(60)
+        if sys.argv[1] != "a mistake":
+            ask()
+        if sys.argv[1] == "asked twice in an import":
+            ask()
     except KeyboardInterrupt:
         pass
+    if sys.argv[1] == "asked where all is swallowed":
+        asyncio.run(serve.run_until_asked_to_end(asyncio.sleep(3600)))
+    elif sys.argv[1] == "asked before the server answers":
+        with serve.local_server():
+            print("it was waited for")
+    elif sys.argv[1] == "asked and not heard":
+        serve.threading.Event().wait()
     raise ValueError("what pydantic makes of it")
+
+serve.SECONDS_TO_END = 2
 
 serve.serve_schedules = schedules
 sys.exit(serve.main())
@@ -845,18 +857,27 @@ def test_the_drain_sends_what_was_kept_once_it_is_due_and_stays_quiet_while_aler
     assert len(workspace.texts("ml-monitoring")) == 1
 
 
-@pytest.mark.parametrize(("why", "code", "says"), [("interrupted", 0, "Stopped"), ("a mistake", 1, "ValueError")])
-def test_serve_that_is_interrupted_in_the_middle_of_an_import_ends_in_order_and_mistakes_are_shown(
-    why: str, code: int, says: str, world: World
+ASKED = ("where all is swallowed", "twice in an import", "before the server answers", "and not heard")
+
+
+@pytest.mark.parametrize(
+    ("why", "code", "says"),
+    [*((f"asked {where}", 0, "Stopped") for where in ASKED), ("a mistake", 1, "ValueError")],
+)
+def test_serve_ends_in_order_wherever_it_is_asked_to_and_mistakes_are_shown(
+    why: str, code: int, says: str, world: World, tmp_path: Path
 ) -> None:
-    # seen once: Ctrl-C while fastapi was imported came out as a SchemaError, with a traceback and exit code 1
-    environment = clean_environment() | world.environment | {"PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    # seen once: Ctrl-C while fastapi was imported came out as a SchemaError, with a traceback and exit code 1;
+    # and twice: raised in the callback of a weak reference it was ignored, and nothing ended
+    mine = {"PREFECT_API_URL": "http://127.0.0.1:1/api", "PREFECT_HOME": str(tmp_path / "home")}
+    environment = clean_environment() | world.environment | mine
     done = subprocess.run(
         [sys.executable, "-c", SERVE_AND_FAIL, why], cwd=ROOT, env=environment, capture_output=True, text=True,
         timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done.stderr
     assert ("Traceback" in done.stderr) is (code == 1)
+    assert "it was waited for" not in done.stdout
 
 
 def test_serve_starts_nothing_with_a_broken_configuration(world: World, tmp_path: Path) -> None:

@@ -285,7 +285,8 @@ def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_pa
         prune(monitor.store, RULES, LATER)
         until = monitor.store.removed_until()
     assert until is not None
-    words = f"No estimate of precision of {until:%Y-%m-%d} and before: `calmon db prune` may have removed it."
+    began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
+    words = f"No estimate of precision {began}: `calmon db prune` may have removed it."
     assert said("--metric", "precision") == words
     assert said("--metric", "precision", "--last", "1") == ""
     assert said("--metric", "ece") == ""

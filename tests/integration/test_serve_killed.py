@@ -59,7 +59,7 @@ def schedules(timezone):  # Prefect reads its settings when it is imported: not 
     runner = Runner(name="calmon", pause_on_shutdown=False)
     one = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     runner.add_deployment(sleeper.to_deployment(name="sleeper", concurrency_limit=one))
-    asyncio.run(runner.start())
+    asyncio.run(serve.run_until_asked_to_end(runner.start()))
 
 serve.serve_schedules = schedules
 sys.exit(serve.main())

@@ -15,7 +15,7 @@ from monitor.core import windows
 from monitor.core.counts import Counts
 from monitor.warehouse.checks import labels_of
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
-from tests.conftest import Loader
+from tests.conftest import ENGINES, Loader
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
@@ -147,12 +147,16 @@ def long_form(load: Loader, known_readings: dict[str, dict[str, Reading]]) -> Lo
     return _read
 
 
-def same_readings(shaped: Mapping[str, Warehouse], config: SourceConfig, long: Mapping[str, Reading]) -> None:
-    """The shaped data give what the long form gives, engine by engine."""
+EVERY = list(ENGINES)
+
+
+def same_readings(shaped: Mapping[str, Warehouse], config: SourceConfig, long: Mapping[str, Reading]) -> list[str]:
+    """The engines in which it was seen that the shaped data give what the long form gives."""
     assert list(shaped) == list(long)
     for engine, warehouse in shaped.items():
         assert long[engine].rows > 0
         same(read(warehouse, config), long[engine], engine)
+    return list(shaped)
 
 
 # --- one row an item
@@ -160,8 +164,13 @@ def same_readings(shaped: Mapping[str, Warehouse], config: SourceConfig, long: M
 
 def test_single_labels_give_the_estimates_of_their_long_form(load: Loader, long_form: LongForm) -> None:
     rows = items()
-    same_readings(
-        load(rows, types=TYPES), single(), long_form(long_of_single(rows), source(score_is="confidence_in_prediction"))
+    assert (
+        same_readings(
+            load(rows, types=TYPES),
+            single(),
+            long_form(long_of_single(rows), source(score_is="confidence_in_prediction")),
+        )
+        == EVERY
     )
 
 
@@ -184,8 +193,13 @@ def test_bad_rows_of_single_labels_are_set_aside_for_the_reasons_of_the_long_for
     for number, wrong in enumerate(bad):
         rows[number] |= wrong
     rows += [rows[20] | {"resolved_at": INSIDE + timedelta(hours=20), "confidence": 0.35}]
-    same_readings(
-        load(rows, types=TYPES), single(), long_form(long_of_single(rows), source(score_is="confidence_in_prediction"))
+    assert (
+        same_readings(
+            load(rows, types=TYPES),
+            single(),
+            long_form(long_of_single(rows), source(score_is="confidence_in_prediction")),
+        )
+        == EVERY
     )
 
 
@@ -211,8 +225,13 @@ def test_a_single_label_may_say_whether_it_was_right(load: Loader, long_form: Lo
     rows = items()
     said = [row | {"was_right": "Yes" if row["true_label"] == row["predicted_label"] else "no"} for row in rows]
     config = single(columns={"actual": "was_right"}, positive=["yes"], negative=["no"])
-    same_readings(
-        load(said, types=TYPES), config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction"))
+    assert (
+        same_readings(
+            load(said, types=TYPES),
+            config,
+            long_form(long_of_single(rows), source(score_is="confidence_in_prediction")),
+        )
+        == EVERY
     )
 
 
@@ -223,7 +242,7 @@ def test_scores_of_single_labels_may_be_made_from_log_probabilities(load: Loader
         new | {"token_logprobs": row["token_logprobs"]} for new, row in zip(long_of_single(rows), rows, strict=True)
     ]
     like = source(score_is="confidence_in_prediction", **made)
-    same_readings(load(rows, types=TYPES), single(**made), long_form(long, like))
+    assert same_readings(load(rows, types=TYPES), single(**made), long_form(long, like)) == EVERY
 
 
 # --- scores in percent, truths in words
@@ -235,7 +254,7 @@ def test_scores_in_percent_give_the_estimates_of_those_in_shares(load: Loader, l
     rows[3] |= {name: value if value is None else value / 100 for value in wrong.values() for name in ("score",)}
     percents = [row | {"pct": None if row["score"] is None else round(row["score"] * 100)} for row in rows]
     config = source(score_scale=100, columns={"score": "pct"})
-    same_readings(load(percents, types=TYPES), config, long_form(rows, source()))
+    assert same_readings(load(percents, types=TYPES), config, long_form(rows, source())) == EVERY
 
 
 def test_text_among_percents_is_set_aside_as_no_number(load: Loader) -> None:
@@ -258,7 +277,7 @@ def test_truths_in_words_give_the_estimates_of_numbers(load: Loader, long_form: 
     said[6] |= {"actual": ""}
     rows[6] |= {"actual": None}
     config = source(positive=["yes", "true"], negative=negative)
-    same_readings(load(said, types={"actual": "TEXT"}), config, long_form(rows, source()))
+    assert same_readings(load(said, types={"actual": "TEXT"}), config, long_form(rows, source())) == EVERY
 
 
 def test_a_word_that_is_neither_is_out_of_range_where_the_words_for_no_are_given(load: Loader) -> None:
@@ -272,17 +291,25 @@ def test_a_word_that_is_neither_is_out_of_range_where_the_words_for_no_are_given
 def test_true_is_also_how_engines_keep_a_boolean(load: Loader, long_form: LongForm) -> None:
     rows = probabilities(30)
     said = [row | {"actual": bool(row["actual"])} for row in rows]
-    same_readings(load(said, types={"actual": "BOOLEAN"}), source(positive=["yes", "true"]), long_form(rows, source()))
+    assert (
+        same_readings(
+            load(said, types={"actual": "BOOLEAN"}), source(positive=["yes", "true"]), long_form(rows, source())
+        )
+        == EVERY
+    )
 
 
 def test_decisions_in_words_are_read_like_truths(load: Loader, long_form: LongForm) -> None:
     rows = [row | {"predicted": int(row["score"] > 0.7)} for row in probabilities(40)]
     said = [row | {name: ("no", "yes")[row[name]] for name in ("actual", "predicted")} for row in rows]
     config = source(positive=["yes"], score_is="confidence_in_prediction")
-    same_readings(
-        load(said, types={"actual": "TEXT", "predicted": "TEXT"}),
-        config,
-        long_form(rows, source(score_is="confidence_in_prediction")),
+    assert (
+        same_readings(
+            load(said, types={"actual": "TEXT", "predicted": "TEXT"}),
+            config,
+            long_form(rows, source(score_is="confidence_in_prediction")),
+        )
+        == EVERY
     )
 
 
@@ -302,7 +329,7 @@ def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given
         for row in rows
     ]
     config = source(kind="multiclass", columns={"true_label": "category", "predicted_label": "given"})
-    same_readings(load(named), config, long_form(plain, source(kind="multiclass")))
+    assert same_readings(load(named), config, long_form(plain, source(kind="multiclass"))) == EVERY
 
 
 # --- one column a label
@@ -315,7 +342,10 @@ def test_wide_tables_give_the_estimates_of_their_long_form(
 ) -> None:
     rows = probabilities()
     config = source(wide=WIDE, score_scale=scale, kind=kind)
-    same_readings(load(wide_of(rows, scale=scale), types=WIDE_TYPES), config, long_form(rows, source(kind=kind)))
+    assert (
+        same_readings(load(wide_of(rows, scale=scale), types=WIDE_TYPES), config, long_form(rows, source(kind=kind)))
+        == EVERY
+    )
 
 
 def test_bad_rows_of_wide_tables_are_set_aside_for_the_reasons_of_the_long_form(
@@ -329,7 +359,7 @@ def test_bad_rows_of_wide_tables_are_set_aside_for_the_reasons_of_the_long_form(
     for row in rows[44:48]:
         row |= {"item": None}
     wide = wide_of(rows[:44] + rows[48:]) + wide_of(rows[44:48])
-    same_readings(load(wide, types=WIDE_TYPES), source(wide=WIDE), long_form(rows, source()))
+    assert same_readings(load(wide, types=WIDE_TYPES), source(wide=WIDE), long_form(rows, source())) == EVERY
 
 
 def test_wide_scores_may_have_one_column_with_the_true_label(load: Loader, long_form: LongForm) -> None:
@@ -342,7 +372,7 @@ def test_wide_scores_may_have_one_column_with_the_true_label(load: Loader, long_
     ]
     long = [row | {"actual": int(truth[row["item"]] == row["label"])} for row in rows]
     config = source(kind="multiclass", wide={"score": "p_{label}"}, columns={"true_label": "category"})
-    same_readings(load(wide, types=WIDE_TYPES), config, long_form(long, source(kind="multiclass")))
+    assert same_readings(load(wide, types=WIDE_TYPES), config, long_form(long, source(kind="multiclass"))) == EVERY
 
 
 def test_wide_tables_may_have_a_decision_a_label(load: Loader, long_form: LongForm) -> None:
@@ -352,15 +382,20 @@ def test_wide_tables_may_have_a_decision_a_label(load: Loader, long_form: LongFo
         by_item[row["item"]][f"did_{row['label']}"] = row["predicted"]
     types = WIDE_TYPES | {f"did_{label}": "INTEGER" for label in LABELS}
     config = source(wide=WIDE | {"predicted": "did_{label}"}, score_is="confidence_in_prediction")
-    same_readings(
-        load(list(by_item.values()), types=types), config, long_form(rows, source(score_is="confidence_in_prediction"))
+    assert (
+        same_readings(
+            load(list(by_item.values()), types=types),
+            config,
+            long_form(rows, source(score_is="confidence_in_prediction")),
+        )
+        == EVERY
     )
 
 
 def test_labels_of_a_wide_table_may_be_named(load: Loader, long_form: LongForm) -> None:
     rows = [row for row in probabilities(30) if row["label"] in LABELS[:2]]
     config = source(wide=WIDE | {"labels": list(LABELS[:2])})
-    same_readings(load(wide_of(probabilities(30)), types=WIDE_TYPES), config, long_form(rows, source()))
+    assert same_readings(load(wide_of(probabilities(30)), types=WIDE_TYPES), config, long_form(rows, source())) == EVERY
 
 
 def test_many_labels_of_a_wide_table_are_read(load: Loader) -> None:
@@ -422,7 +457,10 @@ def test_predictions_and_resolutions_apart_give_the_estimates_of_one_table(load:
     waiting = [row | {"item": f"open{place}"} for place, row in enumerate(predictions[:20])]
     config = single(truth={"relation": "resolutions", "on": {"item": "item"}})
     shaped = load([*predictions, *waiting], types=TYPES, then=then)
-    same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
+    assert (
+        same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
+        == EVERY
+    )
 
 
 def test_what_both_tables_have_is_the_truths_where_it_says_what_came_true(load: Loader, long_form: LongForm) -> None:
@@ -434,10 +472,13 @@ def test_what_both_tables_have_is_the_truths_where_it_says_what_came_true(load: 
     ]
     then.append('ALTER TABLE resolutions ADD COLUMN "channel" TEXT')
     config = single(truth={"relation": "select * from resolutions", "on": {"item": "item"}})
-    same_readings(
-        load(wrong, types=TYPES, then=then),
-        config,
-        long_form(long_of_single(rows), source(score_is="confidence_in_prediction")),
+    assert (
+        same_readings(
+            load(wrong, types=TYPES, then=then),
+            config,
+            long_form(long_of_single(rows), source(score_is="confidence_in_prediction")),
+        )
+        == EVERY
     )
 
 
@@ -449,7 +490,10 @@ def test_keys_of_two_types_are_compared_as_texts(load: Loader, long_form: LongFo
     shaped = load(
         [row | {"number": int(row["number"])} for row in numbered], types=TYPES | {"number": "INTEGER"}, then=then
     )
-    same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
+    assert (
+        same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
+        == EVERY
+    )
 
 
 def test_a_key_that_a_table_lacks_is_named(load: Loader) -> None:
@@ -469,7 +513,10 @@ def test_of_several_rows_an_item_the_latest_counts_in_its_own_window_only(load: 
     moved = [row | {"resolved_at": WEEK.end + timedelta(hours=1), "updated_at": november(16)} for row in now[50:]]
     shaped = load([*before, *now, *moved], types=TYPES)
     config = single(latest_by=["updated_at"])
-    same_readings(shaped, config, long_form(long_of_single(rows[:50]), source(score_is="confidence_in_prediction")))
+    assert (
+        same_readings(shaped, config, long_form(long_of_single(rows[:50]), source(score_is="confidence_in_prediction")))
+        == EVERY
+    )
 
 
 def test_a_truth_that_was_corrected_in_its_own_table_is_the_latest(load: Loader, long_form: LongForm) -> None:
@@ -480,7 +527,10 @@ def test_a_truth_that_was_corrected_in_its_own_table_is_the_latest(load: Loader,
     )
     config = single(truth={"relation": "resolutions", "on": {"item": "item"}}, latest_by=["updated_at"])
     shaped = load(predictions[:60], types=TYPES, then=then)
-    same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
+    assert (
+        same_readings(shaped, config, long_form(long_of_single(rows), source(score_is="confidence_in_prediction")))
+        == EVERY
+    )
 
 
 def test_the_latest_of_a_long_table_is_of_each_label_and_of_a_wide_one_of_the_item(
@@ -490,13 +540,16 @@ def test_the_latest_of_a_long_table_is_of_each_label_and_of_a_wide_one_of_the_it
     dated = [row | {"updated_at": november(12)} for row in rows]
     old = [row | {"updated_at": november(11), "score": 0.5} for row in dated[:17]]
     config = source(latest_by=["updated_at"])
-    same_readings(load([*dated, *old], types=TYPES), config, long_form(rows, source()))
+    assert same_readings(load([*dated, *old], types=TYPES), config, long_form(rows, source())) == EVERY
     wide = [row | {"updated_at": november(12)} for row in wide_of(rows)]
     older = [row | {"updated_at": november(11), "p_Other": 0.5} for row in wide[:9]]
-    same_readings(
-        load([*older, *wide], types=TYPES | WIDE_TYPES),
-        source(latest_by=["updated_at"], wide=WIDE),
-        long_form(rows, source()),
+    assert (
+        same_readings(
+            load([*older, *wide], types=TYPES | WIDE_TYPES),
+            source(latest_by=["updated_at"], wide=WIDE),
+            long_form(rows, source()),
+        )
+        == EVERY
     )
 
 
