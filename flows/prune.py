@@ -28,7 +28,7 @@ def remove_old(monitor: Monitor) -> Pruned:
     timeout_seconds=3600,
     on_failure=[report_monitor_failed],
     on_crashed=[report_monitor_failed],
-    description="Remove counts and further estimates that are older than keep_details; give free space back.",
+    description="Remove counts and further estimates that are too old (history in alerts.yaml); give free space back.",
 )
 def prune_history() -> dict[str, int]:
     """Returns how much was removed."""

@@ -127,8 +127,9 @@ def prune_command(
 ) -> None:
     """Remove what is old and only describes: counts, further estimates, examples of rejected rows.
 
-    How old says `keep_details` under `history` in alerts.yaml. Verdicts, switches, incidents, messages, baselines and
-    the estimates that rules judge stay for good. Where much of a SQLite file is free then, it is written anew.
+    How old say `keep_details` and `keep_day_counts` under `history` in alerts.yaml. Verdicts, switches, incidents,
+    messages, baselines and the estimates that rules judge stay for good. Where much of a SQLite file is free then, it
+    is written anew.
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 

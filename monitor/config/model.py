@@ -218,12 +218,14 @@ class BaselineConfig(Strict):
 
 
 class HistoryConfig(Strict):
-    """For how many weeks the history keeps what only describes a window (`calmon db prune`).
+    """For how many weeks the history keeps what only describes a window (`calmon db prune`), and counts of days.
 
-    Sixteen at least: evidence of daily rules looks at 52 days, of windows up to 28 days old that late truths restate.
+    Twelve of these at least: evidence of daily rules looks at 52 days, of windows up to 28 days old that late truths
+    restate.
     """
 
     keep_details: Annotated[int, Field(ge=16, le=520)] = 26
+    keep_day_counts: Annotated[int, Field(ge=12, le=520)] = 12
 
 
 class RuleMatch(Strict):

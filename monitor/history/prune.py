@@ -108,7 +108,7 @@ def due_of(connection: Connection, schedule: Schedule, start: datetime, keep: Re
 
 
 def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Retention, now: datetime) -> Removed:
-    """Remove what is due of one window, and note that nothing of it or of one before is left; oldest windows first."""
+    """Remove what is due of one window, and note up to which one its details are gone; oldest windows first."""
     one_at_a_time(connection, f"evaluation {schedule} {start.isoformat()}")
     sources = select(tables.readings.c.source).where(
         tables.readings.c.schedule == schedule, tables.readings.c.window_start == start
@@ -128,9 +128,10 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     connection.execute(
         _of_window(update(tables.quality), tables.quality, start, going[tables.quality]).values(examples=[])
     )
+    until = removed_until(connection)
     if start < keep.details_from:
         _shorten_former(connection, schedule, start, keep)
-    until = max(start, removed_until(connection) or start)
+        until = max(start, until or start)
     loose = loose_bytes(connection) + found.bytes
     notes.put(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
     return found
@@ -150,9 +151,10 @@ def note_shrunk(connection: Connection) -> None:
 
 
 def removed_until(connection: Connection) -> datetime | None:
-    """The start of the newest window of which details were removed; None where none were."""
+    """The start of the newest window of which details (not only counts) were removed; None where none were."""
     note = notes.read(connection).get(PRUNED_NOTE)
-    return None if note is None else datetime.fromisoformat(note.detail["until"])
+    until = None if note is None else note.detail["until"]
+    return None if until is None else datetime.fromisoformat(until)
 
 
 def is_removed(connection: Connection, window: Window) -> bool:

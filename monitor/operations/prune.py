@@ -44,11 +44,11 @@ def retention(store: Store, config: Config, now: datetime) -> Retention:
     Weeks are counted back from the last one that is ready.
     """
     named = {rule.measure for rule in config.rules} | store.judged_measures()
-    details = config.history.keep_details
+    details, days = config.history.keep_details, config.history.keep_day_counts
     weeks = max(details, WEEKS_OF_COUNTS, config.baseline.weeks + AROUND)
     return Retention(
         details_from=_before(config, now, details).start,
-        counts_from={"weekly": _before(config, now, weeks).start, "daily": _before(config, now, details).start},
+        counts_from={"weekly": _before(config, now, weeks).start, "daily": _before(config, now, days).start},
         metrics=frozenset({*CONTRACT, *named}),
         of_segments=frozenset(rule.measure for rule in config.rules if rule.scope == "segments"),
         tests=frozenset(named),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import app, database
 from monitor.config.load import parse_config
+from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
 from monitor.core.records import Subject, Window
@@ -136,6 +137,22 @@ def test_weeks_keep_their_counts_for_a_replay_of_a_year(judged: World, url: str)
         states = {w.schedule: reading.state for w, reading in kept.items() if reading is not None}
         assert states == {"weekly": "ok", "daily": COUNTS_REMOVED}
         assert store.is_removed(JUDGED[0])
+
+
+def test_counts_of_days_go_before_details_do_and_nothing_else_counts_as_removed(judged: World, url: str) -> None:
+    between = SOON + timedelta(weeks=14)  # older than keep_day_counts, younger than keep_details
+    with Store.from_url(url) as store:
+        estimates = store.estimates(segments=True)
+        removed = prune(store, RULES, between).removed
+        assert removed.counts > 0
+        assert (removed.estimates, removed.shift_tests, removed.examples) == (0, 0, 0)
+        reading = store.load_reading("daily", JUDGED[2].start, "tickets")
+        assert reading is not None
+        assert reading.state == COUNTS_REMOVED
+        assert store.estimates(segments=True) == estimates
+        assert (store.removed_until(), any(store.is_removed(window) for window in JUDGED)) == (None, False)
+        longer = RULES.model_copy(update={"history": HistoryConfig(keep_day_counts=26)})
+        assert retention(store, longer, between).counts_from["daily"] < JUDGED[2].start
 
 
 class _Killed(Exception):
@@ -295,4 +312,6 @@ def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_pa
 def test_a_time_that_is_too_short_for_evidence_is_refused() -> None:
     with pytest.raises(ConfigProblems, match="keep_details must be at least 16, not 8"):
         parse_config(CONFIG + "history: {keep_details: 8}\n")
+    with pytest.raises(ConfigProblems, match="keep_day_counts must be at least 12, not 8"):
+        parse_config(CONFIG + "history: {keep_day_counts: 8}\n")
     assert parse_config(CONFIG + "history: {keep_details: 52}\n").revision == RULES.revision
