@@ -2,9 +2,12 @@
 
 Most sums follow from the columns before them (a cell has nearly its score, w = n without weights), so each column is
 kept as the difference from what the others predict, in whole units: rows, or 2^-40, of which the warehouse's sums are
-multiples. Differences are small, their bytes are sorted by place, and all of it is compressed. A column that is in no
-such units is kept by the bits of its numbers. Predictions are made of sums, products and quotients of float64 alone,
-which every processor rounds alike.
+multiples. A column that is in no such units is kept by the bits of its numbers. Predictions are made of sums, products
+and quotients of float64 alone, which every processor rounds alike.
+
+Differences are small. Their bytes are sorted by place, and each place is compressed by itself: scores of all decimals
+leave noise in some and next to nothing in others, and what shortens the one lengthens the other. Groups of one row,
+whose sums follow from one another, come before the others. Older versions compressed all places together.
 """
 
 from __future__ import annotations
@@ -12,14 +15,18 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-VERSION = b"\x01"
-"""The first byte. What older versions of this program wrote begins with another one: that of a zlib stream."""
+TOGETHER = b"\x01"
+APART = b"\x03"
+"""The first byte: all places in one zlib stream, or a head and then each place, as it is or deflated.
+
+Others are of older versions, or mean other things (:mod:`monitor.history.label_counts`).
+"""
 
 Column = npt.NDArray[Any]
 Columns = Mapping[str, Column]
@@ -30,11 +37,17 @@ _BITS = len(_UNITS)
 _HEAD = struct.Struct("<II")
 _PLACES = 8
 _LARGEST = 2.0**62
+_RAW = -15  # a stream of deflate without head and checksum
+_STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
+_COMMON = (
+    b'{"score_is":"confidence_in_prediction","effects":[1.0,{"score_is":"probability_of_label","effects":[1.0,1.0,1.0]}'
+)
+"""What a head has in it. Stored bytes need it for good."""
 
 
 def is_compact(data: bytes) -> bool:
     """Whether these bytes are of :func:`to_bytes`."""
-    return data[:1] == VERSION
+    return data[:1] in (TOGETHER, APART)
 
 
 def to_bytes(columns: Columns, about: Any) -> bytes:
@@ -42,41 +55,85 @@ def to_bytes(columns: Columns, about: Any) -> bytes:
 
     Groups may be in any order: those of several subjects can follow each other.
     """
-    keys = columns["cell"].astype(np.int64) * 4 + columns["predicted"] * 2 + columns["automated"]
+    head, places = [_head(columns, about)], []
+    orders = [None, None, *(_order(name, columns) for name in _SUMS)]
+    for (unit, values), order in zip(_differences(columns), orders, strict=True):
+        held, kept = _places(values if order is None else values[order])
+        packed = [min(place, _deflated(place), key=len) for place in kept]
+        plain = sum(1 << at for at, (place, each) in enumerate(zip(kept, packed, strict=True)) if place is each)
+        head += [b"" if unit is None else bytes([unit]), bytes([held, plain])]
+        places += packed
+    return APART + _deflated(b"".join(head), _COMMON) + b"".join(places)
+
+
+def together(columns: Columns, about: Any) -> bytes:
+    """The form of revisions 0021 to 0027 of the history: a migration that goes back writes it."""
+    parts = [_head(columns, about)]
+    for unit, values in _differences(columns):
+        held, places = _places(values)
+        parts += [b"" if unit is None else bytes([unit]), bytes([held]), *places]
+    return TOGETHER + zlib.compress(b"".join(parts), 9)
+
+
+def _head(columns: Columns, about: Any) -> bytes:
     said = json.dumps(about, separators=(",", ":")).encode()
-    parts = [_HEAD.pack(len(keys), len(said)), said]
-    parts += [_placed(_folded(np.diff(keys, prepend=np.int64(0)))), _placed(_folded(columns["n"].astype(np.int64)))]
+    return _HEAD.pack(len(columns["cell"]), len(said)) + said
+
+
+def _differences(columns: Columns) -> Iterator[tuple[int | None, npt.NDArray[np.uint64]]]:
+    """Of keys, rows and each sum: the unit, and by how much each group differs from what is predicted of it."""
+    keys = columns["cell"].astype(np.int64) * 4 + columns["predicted"] * 2 + columns["automated"]
+    yield None, _folded(np.diff(keys, prepend=np.int64(0)))
+    yield None, _folded(columns["n"].astype(np.int64))
     for name in _SUMS:
         values = np.ascontiguousarray(columns[name], dtype=np.float64)
         unit = _unit_of(values)
-        difference = _whole(values, unit) - _whole(_predicted(name, columns), unit)
-        parts += [bytes([unit]), _placed(_folded(difference))]
-    return VERSION + zlib.compress(b"".join(parts), 9)
+        yield unit, _folded(_whole(values, unit) - _whole(_predicted(name, columns), unit))
+
+
+def _order(name: str, known: Columns) -> npt.NDArray[np.intp]:
+    """The groups of which a sum says least first: those of one row, of w s y those that are all of one outcome."""
+    if name == "wsy":
+        with np.errstate(all="ignore"):
+            return np.argsort((known["wy"] > 0) & (known["wy"] < known["w"]), kind="stable")
+    return np.argsort(known["n"] > 1, kind="stable")
+
+
+def _deflated(place: bytes, common: bytes = b"") -> bytes:
+    """The shortest of a few ways to compress bytes."""
+    found = []
+    for strategy in _STRATEGIES:
+        packing = zlib.compressobj(9, zlib.DEFLATED, _RAW, 9, strategy, common)
+        found.append(packing.compress(place) + packing.flush())
+    return min(found, key=len)
 
 
 def from_bytes(data: bytes) -> tuple[dict[str, Column], Any]:
     """The columns and what was said of them. Raises ValueError for bytes of another form."""
     if not is_compact(data):
         raise ValueError(f"counts begin with the byte {data[:1]!r}: they were written by another version")
-    kept = _Kept(zlib.decompress(data[1:]))
-    groups, length = _HEAD.unpack(kept.take(_HEAD.size))
-    about = json.loads(kept.take(length))
-    keys = np.cumsum(_unfolded(kept.column(groups)))
+    kept = _Apart(data[1:]) if data[:1] == APART else _Together(data[1:])
+    keys = np.cumsum(_unfolded(kept.column()))
     columns: dict[str, Column] = {"cell": keys // 4, "predicted": keys % 4 >= 2, "automated": keys % 2 == 1}
-    columns["n"] = _unfolded(kept.column(groups))
+    columns["n"] = _unfolded(kept.column())
     for name in _SUMS:
-        (unit,) = kept.take(1)
-        whole = _unfolded(kept.column(groups)) + _whole(_predicted(name, columns), unit)
+        unit = kept.unit()
+        whole = _unfolded(kept.column(_order(name, columns))) + _whole(_predicted(name, columns), unit)
         columns[name] = whole.view(np.float64) if unit == _BITS else whole / _UNITS[unit]
-    return columns, about
+    return columns, kept.about
 
 
-class _Kept:
+class _Together:
     """Bytes that are read from the front."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
+        self._data = self._inflated(data)
         self._at = 0
+        self.groups, length = _HEAD.unpack(self.take(_HEAD.size))
+        self.about = json.loads(self.take(length))
+
+    def _inflated(self, data: bytes) -> bytes:
+        return zlib.decompress(data)
 
     def take(self, length: int) -> bytes:
         """The next ``length`` bytes."""
@@ -84,21 +141,59 @@ class _Kept:
         self._at += length
         return part
 
-    def column(self, groups: int) -> npt.NDArray[np.uint64]:
-        """The next column, as :func:`_placed` wrote it."""
+    def unit(self) -> int:
+        """The unit of the next column."""
+        (unit,) = self.take(1)
+        return unit
+
+    def column(self, order: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.uint64]:
+        """The next column; the groups are in their own order, whatever ``order`` is."""
         (held,) = self.take(1)
-        places = np.zeros((groups, _PLACES), dtype=np.uint8)
-        for place in range(_PLACES):
-            if held >> place & 1:
-                places[:, place] = np.frombuffer(self.take(groups), dtype=np.uint8)
-        return places.view("<u8").reshape(groups).astype(np.uint64)
+        return _column(self.groups, held, lambda _: self.take(self.groups))
 
 
-def _placed(values: npt.NDArray[np.uint64]) -> bytes:
-    """All lowest bytes, then all second ones, and so on; places at which every byte is 0 are left out."""
+class _Apart(_Together):
+    """A head that is read from the front, and the places behind it."""
+
+    def _inflated(self, data: bytes) -> bytes:
+        unpacking = zlib.decompressobj(_RAW, _COMMON)
+        head = unpacking.decompress(data)
+        self._places = unpacking.unused_data
+        return head
+
+    def column(self, order: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.uint64]:
+        """The next column; where an order is given its groups were put in that, and are put back."""
+        held, plain = self.take(2)
+        found = _column(self.groups, held, lambda number: self._place(bool(plain >> number & 1)))
+        if order is None:
+            return found
+        placed = np.empty_like(found)
+        placed[order] = found
+        return placed
+
+    def _place(self, plain: bool) -> bytes:
+        if plain:
+            place, self._places = self._places[: self.groups], self._places[self.groups :]
+            return place
+        unpacking = zlib.decompressobj(_RAW)
+        place = unpacking.decompress(self._places)
+        self._places = unpacking.unused_data
+        return place
+
+
+def _column(groups: int, held: int, next_place: Callable[[int], bytes]) -> npt.NDArray[np.uint64]:
+    """The numbers of which the bytes at these places are held; ``next_place`` gets how many were read before."""
+    places = np.zeros((groups, _PLACES), dtype=np.uint8)
+    for number, place in enumerate(each for each in range(_PLACES) if held >> each & 1):
+        places[:, place] = np.frombuffer(next_place(number), dtype=np.uint8)
+    return places.view("<u8").reshape(groups).astype(np.uint64)
+
+
+def _places(values: npt.NDArray[np.uint64]) -> tuple[int, list[bytes]]:
+    """Which places have a byte that is not 0, as bits, and the bytes of each of these."""
     places = values.astype("<u8").view(np.uint8).reshape(-1, _PLACES)
     held = [place for place in range(_PLACES) if places[:, place].any()]
-    return bytes([sum(1 << place for place in held)]) + b"".join(places[:, place].tobytes() for place in held)
+    return sum(1 << place for place in held), [places[:, place].tobytes() for place in held]
 
 
 def _folded(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

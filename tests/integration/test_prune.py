@@ -19,6 +19,7 @@ from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
+from monitor.core import compact
 from monitor.core.records import Subject, Window
 from monitor.core.windows import day, week
 from monitor.history import archive, label_counts, schema, tables
@@ -191,6 +192,13 @@ def test_promises_that_an_older_version_did_not_store_are_kept_before_counts_go(
     engine.dispose()
 
 
+def first_bytes_of(connection: sa.Connection) -> set[bytes]:
+    """Which forms the counts have of windows and baselines."""
+    stored = "SELECT {0} FROM counts WHERE {0} IS NOT NULL UNION ALL SELECT {0} FROM baselines WHERE {0} IS NOT NULL"
+    found = " UNION ALL ".join(stored.format(blob) for blob in ("data", "segment_data"))
+    return {bytes(data)[:1] for data in connection.execute(sa.text(found)).scalars()} - {b""}
+
+
 def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> None:
     """Down: the older form of counts, and no window without; up again: the same counts."""
     first, newest = JUDGED[0], NEWEST
@@ -212,11 +220,13 @@ def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> No
             shown = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
             first_bytes = sa.text("SELECT data FROM counts WHERE data IS NOT NULL AND label = ''")
             assert {bytes(data)[:1] for data in connection.execute(first_bytes).scalars()} == {label_counts.POOLED}
+            assert compact.APART in first_bytes_of(connection)
+            command.downgrade(schema.alembic_config(connection), "0027")
+            assert first_bytes_of(connection) == {compact.TOGETHER, label_counts.POOLED}
             command.downgrade(schema.alembic_config(connection), "0020")
             older = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
             assert sorted(older, key=repr) == sorted(shown, key=repr)
-            blobs = connection.execute(sa.text("SELECT data FROM counts UNION ALL SELECT data FROM baselines"))
-            assert {bytes(data)[:1] for data in blobs.scalars()} == {b"x"}
+            assert first_bytes_of(connection) == {b"x"}
             details = connection.execute(sa.text("SELECT CAST(detail AS TEXT) FROM verdicts UNION ALL "
                                                  "SELECT CAST(detail AS TEXT) FROM shifts")).scalars()  # fmt: skip
             assert {each[:2] for each in details} <= {'{"', "{}"}

@@ -22,10 +22,13 @@ GROUPS = st.lists(
     st.tuples(st.integers(0, 10_000), st.booleans(), st.booleans(), st.integers(0, 2**50), *[NUMBERS] * 6), max_size=20
 )
 
-GOLDEN = (
+TOGETHER = (
     "0178da63676060b006e26aa5e2e4fca2d4f8cc62252ba582a2fca4c4a4cc9ccc92caf8fcb4f89cc4a4d41c251da5d4b4b4d4"
     "e412a08268433d031d288ead656670707068696862909797b7b3b363646262630162a0a10c8c60c4c0c4c0c4c2c8c0086282"
     "7800e6da1757"
+)
+APART = (
+    "0363676060b006620a8c6066666464000310c508e200310000404040848082001f1f1f3e3e3e02020604020206000000020002046300032600"
 )
 
 
@@ -90,9 +93,18 @@ def test_what_older_versions_wrote_is_read() -> None:
         assert {segment: bits_of(each) for segment, each in again.items()} == {s: bits_of(c) for s, c in parts.items()}
 
 
-def test_what_this_version_writes_is_read_by_all_later_ones() -> None:
-    counts = counts_from_bytes(bytes.fromhex(GOLDEN))
+@pytest.mark.parametrize("written", [TOGETHER, APART])
+def test_what_a_version_wrote_is_read_by_all_later_ones(written: str) -> None:
+    counts = counts_from_bytes(bytes.fromhex(written))
     assert bits_of(counts) == bits_of(of_warehouse(12, 1))
+
+
+@given(GROUPS)
+def test_the_form_of_before_holds_the_same(groups: list[tuple[float, ...]]) -> None:
+    columns, about = compact.from_bytes(counts_of(groups).to_bytes())
+    again, said = compact.from_bytes(compact.together(columns, about))
+    assert said == about
+    assert {name: each.tobytes() for name, each in again.items()} == {n: each.tobytes() for n, each in columns.items()}
 
 
 def test_bytes_of_another_version_are_refused() -> None:
