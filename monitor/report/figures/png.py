@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE, DPI = (9.6, 3.8), 110  # inches, dots an inch: about as wide as Slack shows a picture
-_TICKS, _TITLE = 6, 90
+_TICKS = 6
+_TITLE, _PANEL_TITLE = 90, 38  # letters
 _MARGIN, _LEAST = 0.03, 0.1  # of an axis in [0, 1]: room around the data, and the least that it shows
 _IN_FONT = 0x0530  # Latin, Greek and Cyrillic letters lie before
 
@@ -49,14 +50,14 @@ def incident_png(reliability: Reliability | None, trend: Trend, title: str = "")
     return written.getvalue()
 
 
-def printable(title: str) -> str:
-    """A title in letters that the font has, not longer than a line.
+def printable(title: str, longest: int = _TITLE) -> str:
+    """A title in letters that the font has, at most ``longest`` of them.
 
-    >>> printable("billing \\N{CJK UNIFIED IDEOGRAPH-8CB8}, 2026-W46")
-    'billing ?, 2026-W46'
+    >>> printable("billing \\N{CJK UNIFIED IDEOGRAPH-8CB8}, 2026-W46"), printable("ece (channel=web chat)", 12)
+    ('billing ?, 2026-W46', 'ece (chan...')
     """
     shown = "".join(c if ord(c) < _IN_FONT and c.isprintable() else "?" for c in " ".join(title.split()))
-    return shown if len(shown) <= _TITLE else f"{shown[: _TITLE - 3]}..."
+    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
 def zoomed(values: Iterable[float]) -> tuple[float, float]:
@@ -119,7 +120,7 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
 
 def _plain(axes: Any, title: str) -> None:
     """No frame, a faint grid; no place is searched for what has one, which took a quarter of the time."""
-    axes.set_title(printable(title), y=1.0, parse_math=False)
+    axes.set_title(printable(title, _PANEL_TITLE), y=1.0, parse_math=False)
     for inside in (axes.get_legend(), *axes.spines.values()):
         inside.set_in_layout(False)
     for axis, place in ((axes.xaxis, (0.5, 0.0)), (axes.yaxis, (0.0, 0.5))):

@@ -74,6 +74,15 @@ def test_any_segment_is_named_without_a_warning(where: str) -> None:
     assert incident_png(None, Trend("ece", where, trend(3).points)) != incident_png(None, trend(3))
 
 
+@pytest.mark.parametrize("letter", ["m", "n"])
+def test_a_long_name_of_a_segment_stays_in_its_half_of_the_picture(letter: str) -> None:
+    drawn = incident_png(reliability(), Trend("precision_automated", f"channel={letter * 300}", trend(3).points))
+    pixels = image.imread(io.BytesIO(drawn), format="png")[..., :3].min(axis=2)
+    top = pixels[: pixels.shape[0] // 14]  # where the titles of the panels are
+    assert top[:, pixels.shape[1] // 2 :].min() < 0.5, "it is there"
+    assert top[:, -8:].min() > 0.9, "it does not run over the edge"
+
+
 def test_axes_show_the_range_of_the_data() -> None:
     assert zoomed([0.81, 0.95]) == pytest.approx((0.78, 0.98))
     assert zoomed([0.5]) == pytest.approx((0.45, 0.55), abs=0.03)
