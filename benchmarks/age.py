@@ -37,10 +37,10 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Delivery, Incident, IncidentEvent, SwitchEvent, Verdict, Window
 from monitor.core.windows import SETTLE
-from monitor.history import tables
-from monitor.history.connect import add_missing
+from monitor.history import estimate_rows, tables
 from monitor.history.store import Store
 from monitor.history.switches import event_row
+from monitor.history.window_numbers import number_of
 from monitor.operations import collect
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.warehouse.reader import Reading, Warehouse
@@ -279,22 +279,15 @@ def _copy(connection: sa.Connection, table: sa.Table, newest: Window, changed: M
 
 def _copy_estimates(connection: sa.Connection, newest: Window, window: Window, metrics: tuple[str, ...] | None) -> None:
     """The estimates of a window (None: all metrics) as those of another one."""
-    estimated, series, starts = tables.estimated, tables.estimate_series, tables.estimate_windows
-    at = {"schedule": window.schedule, "window_start": window.start}
-    add_missing(connection, starts, [{**at, "window_name": window.name}])
-
-    def number_of(one: Window) -> int:
-        mine = (starts.c.schedule == one.schedule, starts.c.window_start == one.start)
-        return int(connection.execute(sa.select(starts.c.id).where(*mine)).scalar_one())
-
-    there = number_of(window)
-    connection.execute(estimated.delete().where(estimated.c.window_id == there))
-    some = sa.select(series.c.id) if metrics is None else sa.select(series.c.id).where(series.c.metric.in_(metrics))
-    columns = [sa.literal(there), *(column for column in estimated.c if column.name != "window_id")]
-    chosen = sa.select(*columns).where(
-        estimated.c.window_id == number_of(newest), estimated.c.series_id.in_(some)
-    )  # fmt: skip
-    connection.execute(estimated.insert().from_select([column.name for column in estimated.c], chosen))
+    here, there = (number_of(connection, each.schedule, each.start, each.name) for each in (newest, window))
+    for table in (tables.estimated, tables.estimate_extras):
+        connection.execute(table.delete().where(table.c.window_id == there))
+        columns = [sa.literal(there), *(column for column in table.c if column.name != "window_id")]
+        copied = sa.select(*columns).where(table.c.window_id == here)
+        connection.execute(table.insert().from_select([column.name for column in table.c], copied))
+    if metrics is not None:
+        others = tables.estimate_series.c.metric.not_in(metrics)
+        estimate_rows.remove(connection, window.schedule, window.start, others)
 
 
 def _tag(window: Window) -> str:

@@ -179,7 +179,7 @@ def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Windo
             connection.execute(f"INSERT INTO {name} {rest}", values)
     number = "SELECT id FROM estimate_windows WHERE schedule = ? AND window_start = ?"
     (here,) = connection.execute(number, mine).fetchone()
-    for name in ("estimated", "shifted"):
+    for name in ("estimated", "estimate_extras", "shifted"):
         connection.execute(f"DELETE FROM {name} WHERE window_id NOT IN (SELECT id FROM estimate_windows)")
         rest = ", ".join(row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != "window_id")
         for each in past:
@@ -211,6 +211,7 @@ def sizes(file: Path) -> dict[str, int]:
         found: Counter[str] = Counter()
         for name, size in connection.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"):
             found[owners.get(name, name)] += size
+    found["estimated"] += found.pop("estimate_extras")
     return {**found, "": file.stat().st_size}
 
 

@@ -20,7 +20,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.history import notes, series_rows, tables
+from monitor.history import estimate_rows, notes, shift_rows, tables
 from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
@@ -92,9 +92,9 @@ def save(
     """Replace what is known of these sources in this window; verdicts are added and stay, only ``current`` moves."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
-    series_rows.replace(connection, series_rows.ESTIMATES, window.schedule, window.start, sources, rows)
+    estimate_rows.replace(connection, window.schedule, window.start, sources, rows)
     tested = [_shift_row(shift) for shift in shifts]
-    series_rows.replace(connection, series_rows.SHIFTS, window.schedule, window.start, sources, tested)
+    shift_rows.replace(connection, window.schedule, window.start, sources, tested)
     add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in verdicts])
     _keep_current(connection, window, sources, {verdict.id for verdict in verdicts})
 
@@ -103,7 +103,7 @@ def replace_estimates(connection: Connection, window: Window, source: str, estim
     """Renew the trend of a window that was read once more; its verdicts stay."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
-    series_rows.replace(connection, series_rows.ESTIMATES, window.schedule, window.start, [source], rows)
+    estimate_rows.replace(connection, window.schedule, window.start, [source], rows)
 
 
 def _keep_current(connection: Connection, window: Window, sources: Sequence[str], ids: set[str]) -> None:

@@ -32,12 +32,12 @@ from sqlalchemy import (
 )
 
 from monitor.core.records import SCHEDULES, Note, Schedule, Window
-from monitor.history import evaluations, notes, past_promises, series_rows, tables
+from monitor.history import estimate_rows, evaluations, notes, past_promises, shift_rows, tables
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
 """The share of a SQLite file that must be free before it is written anew."""
-_BYTES_OF_ROW = {"estimates": 50, "shift_tests": 60}
+_BYTES_OF_ROW = {"estimates": 20, "shift_tests": 60}
 
 
 PRUNED_NOTE = "history pruned"
@@ -122,9 +122,9 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     connection.execute(_of_window(update(tables.counts), tables.counts, start, going[tables.counts]).values(gone))
     if start < keep.details_from:
         further = _further(tables.estimate_series, keep)
-        series_rows.remove(connection, series_rows.ESTIMATES, schedule, start, further)
+        estimate_rows.remove(connection, schedule, start, further)
         others = tables.shift_series.c.test.not_in(sorted(keep.tests))
-        series_rows.remove(connection, series_rows.SHIFTS, schedule, start, others)
+        shift_rows.remove(connection, schedule, start, others)
     connection.execute(
         _of_window(update(tables.quality), tables.quality, start, going[tables.quality]).values(examples=[])
     )

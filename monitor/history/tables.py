@@ -139,12 +139,15 @@ quality = Table(
     _required("rows", Integer), _required("examples", JSON),
 )  # fmt: skip
 
-# What is estimated, and in which window, each by a number: there are many estimates, and their names are long.
+# What is estimated, and in which window, each by a number: there are many estimates, and their names are long. The
+# metrics of one population of a label (or segment) share lines: each has its place in one of them.
 estimate_series = Table(
     "estimate_series", metadata,
     Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
     _required("segment", Text), _required("metric", String(64)), _required("population", String(16)),
+    _required("line", Integer), _required("place", Integer),
     UniqueConstraint("source", "label", "segment", "metric", "population"),
+    UniqueConstraint("line", "place"),
 )  # fmt: skip
 
 estimate_windows = Table(
@@ -153,17 +156,27 @@ estimate_windows = Table(
     _required("window_name", String(32)), UniqueConstraint("schedule", "window_start"),
 )  # fmt: skip
 
-# detail is NULL where there is none, plug_in where it is the value: where only the value is known, it is infinity.
+# A line of estimates in a window: numbers of each place in billionths, which SQLite keeps in four bytes where they are
+# whole. A plug_in is NULL where it is the value, infinity where only the value is known, -infinity where neither is.
+PLACES = 9
+NUMBERS_OF_PLACE = ("value", "plug_in", "low", "high")
 estimated = Table(
     "estimated", metadata,
-    Column("window_id", Integer, primary_key=True, autoincrement=False),
-    Column("series_id", Integer, primary_key=True, autoincrement=False),
-    *(Column(name, Float(53)) for name in ("value", "plug_in", "low", "high")),
-    _required("n", Integer), _required("positives", Float(53)), Column("detail", PackedJson),
+    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "line")),
+    _required("n", Integer), _required("positives", Float(53)),
+    *(Column(f"{name}_{place}", Float(53)) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-# A view of these three: it is read only (see monitor.history.series_rows).
+# What an estimate has besides: its detail, and its own n and positives where the line has others (else NULL).
+estimate_extras = Table(
+    "estimate_extras", metadata,
+    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "series_id")),
+    Column("n", Integer), Column("positives", Float(53)), Column("detail", PackedJson),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+# A view of these four: it is read only (see monitor.history.estimate_rows).
 estimates = Table(
     "estimates", MetaData(),
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("segment"),
@@ -293,7 +306,7 @@ shift_series = Table(
     _required("test", String(32)), _required("column", Text), UniqueConstraint("source", "label", "test", "column"),
 )  # fmt: skip
 
-# As estimated is: window_id is of estimate_windows, detail is NULL where there is none.
+# window_id is of estimate_windows, detail is NULL where there is none.
 shifted = Table(
     "shifted", metadata,
     Column("window_id", Integer, primary_key=True, autoincrement=False),
@@ -303,7 +316,7 @@ shifted = Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-# A view of them: it is read only (see monitor.history.series_rows).
+# A view of them: it is read only (see monitor.history.shift_rows).
 shifts = Table(
     "shifts", MetaData(),
     _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("test", String(32)),

@@ -452,6 +452,43 @@ def test_textbook_values_come_back_and_go_down_and_up_where_they_are_the_value_a
     assert all(each.detail == {"bins": 15} for each in store.estimates())
 
 
+def test_estimates_share_lines_each_with_its_own_rows_and_go_down_and_up(store: Store, url: str):
+    odd = {"rmse": 123456789.25, "mae": 1e-7 / 3, "nll": 1e290, "ece": 0.0, "auc": None, "brier": 1 / 3}
+    more = {f"metric-{number}": number / 8 for number in range(8)}
+    made = [
+        estimate(metric=metric, interval=Interval(value, value, None, value), n=900 + (value == 0.5), detail={})
+        for metric, value in (odd | more).items()
+    ]
+    made += [replace(each, where="automated", positives=2.5) for each in made[:2]]
+
+    def shown() -> dict[tuple[str, str], tuple[float | None, float | None, int, float]]:
+        return {
+            (e.metric, e.where): (e.interval.value, e.interval.plug_in, e.n, e.positives) for e in store.estimates()
+        }
+
+    store.save_evaluation(week(), ["tickets"], made[:5], [], [], NOW)
+    store.save_evaluation(week(), ["tickets"], made, [], [], NOW)
+    found = shown()
+    for each in made:
+        value, plug_in, *counted = found[each.metric, each.where]
+        exact = each.interval.value
+        assert value == (exact if exact is None else pytest.approx(exact, rel=1e-15, abs=5e-10))
+        assert plug_in == value
+        assert counted == [each.n, each.positives]
+    assert found["mae", "all"][0] == pytest.approx(1e-7 / 3, rel=1e-15), "small numbers keep their digits"
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0028")
+        columns = "value, COALESCE(plug_in, value), n, positives"
+        before = connection.execute(text(f"SELECT {columns} FROM estimated")).tuples().all()
+        assert sorted(before, key=repr) == sorted(found.values(), key=repr)
+    engine.dispose()
+    store.upgrade()
+    assert shown() == found
+    store.save_evaluation(week(), ["tickets"], made[:1], [], [], NOW)
+    assert len(store.estimates()) == 1
+
+
 def test_shift_tests_go_down_and_up_whether_estimates_are_beside_them_or_not(store: Store, url: str):
     made = [ShiftResult(Subject("tickets", label), week(), test, "score", 0.2, None, 900, 8000, detail)
             for label, test, detail in ((None, "psi", {"bins": 10}), ("billing", "ks", {}))]  # fmt: skip
@@ -621,7 +658,8 @@ def test_two_thousand_estimates_are_stored_with_a_handful_of_calls_of_the_databa
     store.save_evaluation(week(), ["tickets"], many, verdicts, [], NOW)
     store.save_evaluation(week(), ["tickets"], many, verdicts, [], NOW)
     sqlalchemy_event.remove(*listening)
-    assert len(calls) <= 2 * 9, calls  # one more each for the numbers of the window and of the series
+    # one more each for the numbers of the window and of the series, two for what does not fit into lines
+    assert len(calls) <= 2 * 11 + 1, calls  # and one where series are new: somebody else may have named them
     assert len(store.estimates()) == len(many) == 1920
 
 

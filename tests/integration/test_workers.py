@@ -69,7 +69,7 @@ def test_workers_leave_the_same_history_to_the_byte(
     spread = evaluated(tmp_path / "spread", threads, names, monkeypatch, schedule)
     assert alone == spread
     assert len(alone["verdicts"]) >= 6
-    assert len(alone["estimated"]) > 500
+    assert len(alone["estimates"]) > 500
     assert {row["outcome"] for row in alone["verdicts"]} >= {"breach", "ok"}
 
 
