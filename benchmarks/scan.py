@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -58,8 +58,9 @@ def table_of(size: Size, found: Sequence[Timing]) -> Table:
     return Table(title, ("what", "min s", "median s", "max s", "/ plain scan"), rows, (note,))
 
 
-def write_table(path: Path, rows: int) -> None:
-    """``rows`` rows of twenty labels, all of one week, calibrated, scores with all their decimals."""
+def write_table(path: Path, rows: int, weeks: int = 1) -> None:
+    """``rows`` rows of twenty labels, of one week or of some that end with it, calibrated, scores with all decimals."""
+    start, seconds = WINDOW.start - timedelta(weeks=weeks - 1), weeks * 604800 - 1.0
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET threads = 1")  # or random() is not the same every time
@@ -70,7 +71,7 @@ def write_table(path: Path, rows: int) -> None:
             SELECT item, label, score, (random() < score)::INTEGER AS actual, resolved_at FROM (
                 SELECT (i // {LABELS})::VARCHAR AS item, 'label ' || (i % {LABELS}) AS label,
                        pow(random(), 3) AS score,
-                       TIMESTAMPTZ '{WINDOW.start.isoformat()}' + to_seconds(i * 604799.0 / {rows}) AS resolved_at
+                       TIMESTAMPTZ '{start.isoformat()}' + to_seconds(i * {seconds} / {rows}) AS resolved_at
                 FROM range({rows}) AS r(i)
             )
             """

@@ -1,5 +1,11 @@
 """The command line: ``calmon``. Its commands are in the modules that :data:`monitor.cli.common.Commands` names."""
 
-from monitor.cli.common import app, main
+import os
+
+from monitor.core.blas import one_thread
+
+one_thread(os.environ)  # before anything imports NumPy
+
+from monitor.cli.common import app, main  # noqa: E402 - as above
 
 __all__ = ["app", "main"]

@@ -804,16 +804,21 @@ def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
     """The row numbers of each (value, label), without sorting 400,000 strings."""
-    import pandas as pd  # noqa: PLC0415 - as above
-
-    value_codes, value_names = pd.factorize(np.asarray(values, dtype=object))
-    label_codes, label_names = pd.factorize(np.asarray(labels, dtype=object))
-    codes = value_codes.astype(np.int64) * max(len(label_names), 1) + label_codes
+    value_codes, value_names = _numbered(values)
+    label_codes, label_names = _numbered(labels)
+    codes = value_codes * max(len(label_names), 1) + label_codes
     order = np.argsort(codes, kind="stable")
     keys, starts = np.unique(codes[order], return_index=True)
     for key, rows in zip(keys, np.split(order, starts[1:]), strict=True) if len(keys) else ():
         value, label = divmod(int(key), len(label_names))
         yield str(value_names[value]), str(label_names[label]), rows
+
+
+def _numbered(texts: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Each text's number in the order in which they appear first, and the texts: pandas takes longer to import."""
+    numbers: dict[Any, int] = {}
+    codes = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, len(texts))
+    return codes, list(numbers)
 
 
 # --- errors in plain words

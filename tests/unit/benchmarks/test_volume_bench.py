@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.backfill import Took
 from benchmarks.backfill import table_of as backfill_table
 from benchmarks.volume import Volume
 from benchmarks.volume import table_of as volume_table
+from benchmarks.whole_run import Cost, Whole
+from benchmarks.whole_run import table_of as whole_table
 
 
 @pytest.mark.parametrize(("history", "said"), [("same", "equal, value"), ("other", "NOT EQUAL")])
@@ -30,3 +34,14 @@ def test_what_a_row_more_took_is_what_a_billion_rows_are_reckoned_by() -> None:
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["reading, processor s"] == ("3", "12", "102", "702")
     assert rows["MB that leave the warehouse"][-1] == "17.5 or little more"
+
+
+def test_a_whole_run_is_held_against_the_bare_scan_and_its_memory_is_limited() -> None:
+    scan = Cost(process=2.0, others=0.0, peak=300)
+    run = Cost(process=5.0, others=2.9, peak=590)  # 7.9 s where 1.5 x 2 + 5 = 8 are allowed
+    found = [
+        Whole("duckdb", 100_000_000, scan, each) for each in (run, replace(run, others=3.1), replace(run, peak=601))
+    ]
+    table = whole_table(found)
+    assert [row[-1] for row in table.rows] == ["yes", "NO", "NO"]
+    assert table.rows[0][1:8] == ("100,000,000", "10,000,000", "2", "5", "2.9", "7.9", "8")

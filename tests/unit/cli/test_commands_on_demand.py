@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -63,3 +64,17 @@ def test_the_help_of_a_group_has_what_other_modules_add() -> None:
     told = CliRunner().invoke(app, ["automation", "--help"]).output
     assert "token" in told
     assert "thresholds" in told
+
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@pytest.mark.parametrize("package", ["monitor.cli", "flows"])
+def test_commands_and_flows_do_linear_algebra_on_one_thread(package: str) -> None:
+    code = (
+        f"import {package}, numpy, threadpoolctl; "
+        "print({each['num_threads'] for each in threadpoolctl.threadpool_info() if each['user_api'] == 'blas'})"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in THREADS}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout.strip() == "{1}"
