@@ -16,7 +16,24 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from sqlalchemy import Connection, Engine, Insert, RowMapping, Table, create_engine, event, func, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Insert,
+    RowMapping,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -137,8 +154,28 @@ def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.I
 
 
 def insert_missing(connection: Connection, table: Table) -> Insert:
-    """INSERT ... ON CONFLICT DO NOTHING."""
-    return _inserts_missing(connection.dialect.name)(table)
+    """INSERT ... ON CONFLICT DO NOTHING; the rows are given when it is executed."""
+    return _insert_missing(connection.dialect.name, table)
+
+
+@cache
+def _insert_missing(dialect: str, table: Table) -> Insert:
+    return _inserts_missing(dialect)(table)
+
+
+def is_added(connection: Connection, table: Table, row: Row) -> bool:
+    """Insert a row unless its key exists; whether it was inserted."""
+    return connection.execute(_add_one(connection.dialect.name, table), row).first() is not None
+
+
+@cache
+def _add_one(dialect: str, table: Table) -> Executable:
+    return _insert_missing(dialect, table).returning(*table.primary_key)
+
+
+def among(column: Column[Any], name: str) -> ColumnElement[bool]:
+    """A column with one of the values that are given by this name when the statement is executed."""
+    return column.in_(bindparam(name, expanding=True, type_=column.type))
 
 
 @cache
@@ -154,23 +191,38 @@ def row_of(table: Table, record: object, **stored: Any) -> Row:
 
     A number that the database gives is left out.
     """
-    names = [column.name for column in table.columns if column.autoincrement is not True]
-    return {name: stored[name] if name in stored else getattr(record, name) for name in names}
+    return {name: stored[name] if name in stored else getattr(record, name) for name in _given(table)}
+
+
+@cache
+def _given(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.autoincrement is not True)
 
 
 def put_version(connection: Connection, table: Table, row: Row) -> bool:
     """Write a row where the version before its own (1: no row) is stored still; whether it was."""
     if row["version"] == 1:
-        added = insert_missing(connection, table).values(row).returning(table.c.version)
-        return connection.execute(added).first() is not None
-    keys = [column == row[column.name] for column in table.primary_key]
-    before = table.c.version == row["version"] - 1
-    return connection.execute(update(table).where(*keys, before).values(row)).rowcount == 1
+        return is_added(connection, table, row)
+    keys = {f"key_{column.name}": row[column.name] for column in table.primary_key}
+    found = {**keys, "version_before": row["version"] - 1}
+    return connection.execute(_update_version(table), row | found).rowcount == 1
+
+
+@cache
+def _update_version(table: Table) -> Update:
+    keys = [column == bindparam(f"key_{column.name}") for column in table.primary_key]
+    return update(table).where(*keys, table.c.version == bindparam("version_before"))
+
+
+@cache
+def by_id(table: Table) -> Select[Any]:
+    """The row of an ``id``."""
+    return select(table).where(table.c.id == bindparam("id"))
 
 
 def row_by_id(connection: Connection, table: Table, what: str, prefix: str, hint: str = "") -> RowMapping:
     """The row whose id is, or begins with, ``prefix``. Raises NotFound or Ambiguous, about a ``what``."""
-    exact = connection.execute(select(table).where(table.c.id == prefix)).mappings().first()
+    exact = connection.execute(by_id(table), {"id": prefix}).mappings().first()
     if exact is not None:
         return exact
     begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select, update
 
 from monitor.core.records import Delivery, DeliveryState
-from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
+from monitor.history.connect import Row, add_missing, among, one_at_a_time, row_of
 from monitor.history.tables import deliveries as table
 from monitor.history.values import plain
 
@@ -43,14 +43,28 @@ def deliveries(
     connection: Connection, states: Collection[DeliveryState] | None = None, *, files: bool = True
 ) -> list[Delivery]:
     """The messages in these states (None: all), by the time they were composed; without ``files``, no pictures."""
+    statement = _select_deliveries(of_states=states is not None, files=files)
+    return _deliveries(connection, statement, {} if states is None else {"states": list(states)})
+
+
+@cache
+def _select_deliveries(*, of_states: bool, files: bool) -> Select[Any]:
     wanted = [] if files else [table.c.operation != "file"]
-    return _deliveries(connection, *wanted, *([] if states is None else [table.c.state.in_(list(states))]))
+    return _IN_ORDER.where(*wanted, *([among(table.c.state, "states")] if of_states else []))
+
+
+_IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
+_UNDELIVERED = _IN_ORDER.where(
+    or_(
+        table.c.state.in_([*_UNSENT, "sending"]),
+        and_(table.c.state == "dead", table.c.created_at >= bindparam("since")),
+    )
+)
 
 
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
     """The messages that wait or are being sent, and those given up that were composed since then."""
-    dead = and_(table.c.state == "dead", table.c.created_at >= since)
-    return _deliveries(connection, or_(table.c.state.in_([*_UNSENT, "sending"]), dead))
+    return _deliveries(connection, _UNDELIVERED, {"since": since})
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:
@@ -59,41 +73,34 @@ def counts(connection: Connection) -> dict[DeliveryState, int]:
     return {row[0]: int(row[1]) for row in found}
 
 
+_ROOTS = select(table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error).where(
+    among(table.c.id, "ids")
+)
+
+
 def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
     """Delivery id -> its state; one that is not stored is left out."""
-    columns = (table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error)
-    found = connection.execute(select(*columns).where(table.c.id.in_(list(ids))))
+    found = connection.execute(_ROOTS, {"ids": list(ids)})
     return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
+
+
+_KNOWN_CHANNEL = (
+    select(table.c.external_channel)
+    .where(table.c.channel == bindparam("channel"), table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))
+    .order_by(table.c.sent_at.desc())
+    .limit(1)
+)
 
 
 def known_channels(connection: Connection, channels: Collection[str]) -> dict[str, str]:
     """Channel as routes name it -> Slack's id of it, from the newest message that went there."""
-    found = {}
-    for channel in sorted(channels):
-        there = and_(table.c.channel == channel, table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))
-        newest = select(table.c.external_channel).where(there).order_by(table.c.sent_at.desc())
-        found[channel] = connection.execute(newest.limit(1)).scalar()
+    found = {channel: connection.execute(_KNOWN_CHANNEL, {"channel": channel}).scalar() for channel in sorted(channels)}
     return {channel: id for channel, id in found.items() if id is not None}
 
 
 def note_compared(connection: Connection, ids: Collection[str], at: datetime) -> None:
     """Note that these messages say of switches what is so at that time."""
     connection.execute(update(table).where(table.c.id.in_(list(ids))).values(compared_at=at))
-
-
-def supersede(connection: Connection) -> int:
-    """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
-    old = and_(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
-    return connection.execute(update(table).where(old).values(state="superseded", **_NO_ERROR)).rowcount
-
-
-def conclude(
-    connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
-) -> bool:
-    """End a message that nobody has to send, as its root says; False where it is no longer in ``from_state``."""
-    held = and_(table.c.id == delivery, table.c.state == from_state)
-    ended = _NO_ERROR | {"state": state, "error": error}
-    return connection.execute(update(table).where(held).values(ended)).rowcount == 1
 
 
 @cache
@@ -121,12 +128,52 @@ def _edit_under_way() -> ColumnElement[bool]:
     return exists().where(*same, other.c.state == "sending")
 
 
+_SUPERSEDE = (
+    update(table)
+    .where(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
+    .values(state="superseded", **_NO_ERROR)
+)
+
+
+def supersede(connection: Connection) -> int:
+    """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
+    return connection.execute(_SUPERSEDE).rowcount
+
+
+def conclude(
+    connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
+) -> bool:
+    """End a message that nobody has to send, as its root says; False where it is no longer in ``from_state``."""
+    held = and_(table.c.id == delivery, table.c.state == from_state)
+    ended = _NO_ERROR | {"state": state, "error": error}
+    return connection.execute(update(table).where(held).values(ended)).rowcount == 1
+
+
+_OWN_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))
+_DUE = _IN_ORDER.where(
+    or_(
+        and_(table.c.state.in_(_UNSENT), table.c.next_attempt_at <= bindparam("now")),
+        and_(table.c.state == "sending", _OWN_OR_EXPIRED),
+    )
+)
+
+
 def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:
     """The messages to be sent now: those whose time has come, and those whose sender is gone (or is ``worker``)."""
-    waiting = and_(table.c.state.in_(["pending", "failed"]), table.c.next_attempt_at <= now)
-    own = table.c.claimed_by == worker if worker is not None else false()
-    abandoned = and_(table.c.state == "sending", or_(table.c.claimed_at <= now - CLAIM_EXPIRES, own))
-    return _deliveries(connection, or_(waiting, abandoned))
+    return _deliveries(connection, _DUE, {"now": now, "expired": now - CLAIM_EXPIRES, "worker": worker})
+
+
+_CLAIM = (
+    update(table)
+    .where(
+        table.c.id == bindparam("delivery"),
+        table.c.state == bindparam("from_state"),
+        or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())),
+    )
+    .values(state="sending", attempts=table.c.attempts + 1, claimed_at=bindparam("now"), claimed_by=bindparam("worker"))
+)
+_OWN_OF_EARLIER = and_(table.c.claimed_by == bindparam("worker"), table.c.claimed_at == bindparam("earlier"))
+_CLAIM_AGAIN = _CLAIM.where(or_(table.c.claimed_at <= bindparam("expired"), _OWN_OF_EARLIER))
 
 
 def claim(
@@ -144,14 +191,12 @@ def claim(
     ``sending`` can be taken only from a sender that is gone: the claim has expired, or it is this worker's own
     of an earlier life, named by the ``claimed_at`` that was read.
     """
-    free = and_(table.c.id == delivery, table.c.state == from_state)
-    if from_state == "sending":
-        own = and_(table.c.claimed_by == worker, table.c.claimed_at == claimed_at) if claimed_at else false()
-        free = and_(free, or_(table.c.claimed_at <= now - CLAIM_EXPIRES, own))
+    taken: Row = {"delivery": delivery, "from_state": from_state, "worker": worker, "now": now}
     _wait_for_claims_of_its_root(connection, delivery)
-    free = and_(free, or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())))
-    taken = {"state": "sending", "attempts": table.c.attempts + 1, "claimed_at": now, "claimed_by": worker}
-    return connection.execute(update(table).where(free).values(taken)).rowcount == 1
+    if from_state != "sending":
+        return connection.execute(_CLAIM, taken).rowcount == 1
+    taken |= {"expired": now - CLAIM_EXPIRES, "earlier": claimed_at}  # None equals nothing
+    return connection.execute(_CLAIM_AGAIN, taken).rowcount == 1
 
 
 def _wait_for_claims_of_its_root(connection: Connection, delivery: str) -> None:
@@ -159,6 +204,12 @@ def _wait_for_claims_of_its_root(connection: Connection, delivery: str) -> None:
     if connection.dialect.name == "postgresql":
         root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
         one_at_a_time(connection, f"edits of {root or delivery}")
+
+
+_HELD = update(table).where(
+    table.c.id == bindparam("delivery"), table.c.state == "sending", table.c.claimed_by == bindparam("worker")
+)
+"""The message that a worker holds: the columns that change are given when it is executed."""
 
 
 def settle(
@@ -176,7 +227,6 @@ def settle(
     uncertain: bool = False,
 ) -> bool:
     """Store the result of a delivery; False where ``worker`` no longer holds it."""
-    held = and_(table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
     outcome: Row = {"state": state, "error": error, "error_code": error_code, "uncertain": uncertain}
     if state == "sent":
         outcome["sent_at"] = now
@@ -184,12 +234,11 @@ def settle(
         outcome["next_attempt_at"] = next_attempt_at
     given = {"external_channel": external_channel, "external_id": external_id}
     outcome |= {name: value for name, value in given.items() if value is not None}
-    return connection.execute(update(table).where(held).values(outcome)).rowcount == 1
+    return connection.execute(_HELD, {"delivery": delivery, "worker": worker, **outcome}).rowcount == 1
 
 
-def _deliveries(connection: Connection, *wanted: ColumnElement[bool]) -> list[Delivery]:
-    statement = select(table).where(*wanted).order_by(table.c.created_at, table.c.id)
-    return [Delivery(**row) for row in connection.execute(statement).mappings()]
+def _deliveries(connection: Connection, statement: Select[Any], values: Row) -> list[Delivery]:
+    return [Delivery(**row) for row in connection.execute(statement, values).mappings()]
 
 
 def _delivery_row(delivery: Delivery) -> Row:
