@@ -31,7 +31,11 @@ BOT_TOKEN = "xoxb-1234-Merle8"
 APP_TOKEN = "xapp-1-A1-Elster9"
 GATE_TOKEN = "calmon_Dohle10Dohle10Dohle10Dohle10Dohle10Dohle1"
 HEARTBEAT = "ping/Uhu11-3f2a-Kauz12"
-WORDS = re.compile(r"(?i)kanari1|zeisig2|pirol3|wachtel4|gimpel5|amsel6|star7|merle8|elster9|dohle10|uhu11|kauz12")
+PARTS = (
+    "kanari1", "zeisig2", "pirol3", "wachtel4", "gimpel5", "amsel6", "star7", "merle8", "elster9", "dohle10", "uhu11",
+    "kauz12",
+)  # fmt: skip
+WORDS = re.compile(f"(?i){'|'.join(PARTS)}")
 
 IN_USER = f"watcher:{quote(PASSWORD, safe='')}@"
 IN_QUERY = f"password={quote(QUERY_SECRET, safe='')}"
@@ -167,12 +171,18 @@ def called(words: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
     return code, output.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
 
 
+def parts_in(text: str) -> list[str]:
+    """The parts of canaries in a text; where there is none, which plain search says first, without the pattern."""
+    small = text.lower()
+    return WORDS.findall(text) if any(part in small for part in PARTS) else []
+
+
 def tried(situation: str, words: Sequence[str], environ: Mapping[str, str], aviary: Aviary) -> Trial:
     """The command run once, and every place in which a canary is seen now."""
     code, output = called(words, environ)
     trial = Trial(situation, " ".join(words), code, output)
     for place, text in ({"output": output} | aviary.places(environ)).items():
-        found, key = WORDS.findall(text), f"{situation} {place}"
+        found, key = parts_in(text), f"{situation} {place}"
         before = aviary.read.get(key, 0) if place == "history" else 0  # what an earlier command left counts once
         if len(found) > before:
             trial.seen.append(f"{place}: {found[-3:]}")
