@@ -1,0 +1,7 @@
+"""All tests, with linear algebra on one thread, as calmon and its flows do it."""
+
+import os
+
+from monitor.core.blas import one_thread
+
+one_thread(os.environ)  # before anything imports NumPy
