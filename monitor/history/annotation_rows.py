@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, updat
 
 from monitor.core.records import Annotation
 from monitor.history import tables
-from monitor.history.connect import insert_missing, row_by_id, row_of
+from monitor.history.connect import is_added, row_by_id, row_of
 from monitor.history.values import ANY, LabelFilter, label_key, label_of
 
 table = tables.annotation_table
@@ -17,8 +17,7 @@ table = tables.annotation_table
 def add(connection: Connection, annotation: Annotation) -> Annotation:
     """Store one; where its id or its request's key is stored already, the one that was stored then."""
     row = row_of(table, annotation, label=label_key(annotation.label))
-    added = insert_missing(connection, table).values(row).returning(table.c.id)
-    if connection.execute(added).first() is not None:
+    if is_added(connection, table, row):
         return annotation
     same = or_(table.c.id == annotation.id, table.c.key == annotation.key)
     return _annotation(connection.execute(select(table).where(same)).mappings().one())

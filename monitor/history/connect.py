@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
     Engine,
@@ -173,7 +172,7 @@ def _add_one(dialect: str, table: Table) -> Executable:
     return _insert_missing(dialect, table).returning(*table.primary_key)
 
 
-def among(column: Column[Any], name: str) -> ColumnElement[bool]:
+def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     """A column with one of the values that are given by this name when the statement is executed."""
     return column.in_(bindparam(name, expanding=True, type_=column.type))
 

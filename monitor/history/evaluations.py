@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, case, func, select, update
+from sqlalchemy import Connection, Integer, RowMapping, Select, Table, and_, bindparam, case, func, select, update
 
 from monitor.core.records import (
     Estimate,
@@ -21,7 +22,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.history import estimate_rows, notes, shift_rows, tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, among, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
@@ -30,6 +31,7 @@ _NUMBERS = (
     "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high",
     "p_value", "p_adjusted", "detectable",
 )  # fmt: skip
+_EVALUATED = tables.verdicts.c.outcome.in_(("ok", "unconfirmed", "breach"))
 Between: TypeAlias = tuple[datetime, datetime] | None
 """The starts of the first and the last window, both included; None: all windows."""
 
@@ -54,17 +56,22 @@ def finish_run(
 
     Raises NotFound where none was begun.
     """
-    statement = update(tables.runs).where(_is_window(tables.runs, window.schedule, window.start))
-    if connection.execute(statement.values(state=state, finished_at=now, error=error)).rowcount == 0:
+    mine = and_(tables.runs.c.schedule == window.schedule, tables.runs.c.window_start == window.start)
+    statement = update(tables.runs).where(mine).values(state=state, finished_at=now, error=error)
+    if connection.execute(statement).rowcount == 0:
         raise NotFound(f"no run of {window.name} ({window.schedule}) was begun")
     if drops:
         notes.drop(connection, drops)
 
 
+_RUN_OF = select(tables.runs).where(
+    tables.runs.c.schedule == bindparam("schedule"), tables.runs.c.window_start == bindparam("window_start")
+)
+
+
 def run_of(connection: Connection, window: Window) -> Row | None:
     """The row of the evaluation of ``window``, or None."""
-    found = connection.execute(select(tables.runs).where(_is_window(tables.runs, window.schedule, window.start)))
-    row = found.mappings().first()
+    row = connection.execute(_RUN_OF, _at(window)).mappings().first()
     return None if row is None else dict(row)
 
 
@@ -72,12 +79,20 @@ def runs(
     connection: Connection, schedule: Schedule | None = None, limit: int = 100, *, until: datetime | None = None
 ) -> list[Row]:
     """The evaluations of the newest windows, newest first; ``until`` leaves out windows that begin later."""
-    statement = select(tables.runs).order_by(tables.runs.c.window_start.desc(), tables.runs.c.schedule).limit(limit)
-    if schedule is not None:
-        statement = statement.where(tables.runs.c.schedule == schedule)
-    if until is not None:
-        statement = statement.where(tables.runs.c.window_start <= until)
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    statement = _select_runs(of_schedule=schedule is not None, is_until=until is not None)
+    values = {"schedule": schedule, "until": until, "limit": limit}
+    return [dict(row) for row in connection.execute(statement, values).mappings()]
+
+
+@cache
+def _select_runs(*, of_schedule: bool, is_until: bool) -> Select[Any]:
+    table = tables.runs
+    statement = (
+        select(table).order_by(table.c.window_start.desc(), table.c.schedule).limit(bindparam("limit", type_=Integer))
+    )
+    if of_schedule:
+        statement = statement.where(table.c.schedule == bindparam("schedule"))
+    return statement.where(table.c.window_start <= bindparam("until")) if is_until else statement
 
 
 def save(
@@ -106,13 +121,34 @@ def replace_estimates(connection: Connection, window: Window, source: str, estim
     estimate_rows.replace(connection, window.schedule, window.start, [source], rows)
 
 
+_CURRENT = select(tables.verdicts.c.id, tables.verdicts.c.current).where(
+    tables.verdicts.c.schedule == bindparam("schedule"),
+    tables.verdicts.c.window_start == bindparam("window_start"),
+    among(tables.verdicts.c.source, "sources"),
+)
+
+
 def _keep_current(connection: Connection, window: Window, sources: Sequence[str], ids: set[str]) -> None:
     """``current`` holds for the verdicts of the newest evaluation, also where they are old ones found again."""
     table = tables.verdicts
-    found = select(table.c.id, table.c.current).where(_in_sources(table, window, sources))
-    wrong = [row.id for row in connection.execute(found) if row.current != (row.id in ids)]
+    found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)})
+    wrong = [row.id for row in found if row.current != (row.id in ids)]
     for chunk in (wrong[start : start + 500] for start in range(0, len(wrong), 500)):
         connection.execute(update(table).where(table.c.id.in_(chunk)).values(current=~table.c.current))
+
+
+_NEWEST_EVALUATED = (
+    select(tables.verdicts.c.window_start)
+    .where(
+        tables.verdicts.c.schedule == bindparam("schedule"),
+        # source || '': else SQLite takes the index of subjects and sorts every verdict that the source ever had
+        tables.verdicts.c.source.concat("") == bindparam("source"),
+        _EVALUATED,
+    )
+    # not max(): in this order the index of window starts is read from its end, and seldom far
+    .order_by(tables.verdicts.c.window_start.desc())
+    .limit(1)
+)
 
 
 def newest_evaluated(connection: Connection, schedule: Schedule, source: str) -> datetime | None:
@@ -121,23 +157,24 @@ def newest_evaluated(connection: Connection, schedule: Schedule, source: str) ->
     A window in which nothing could be evaluated makes no other one old: else one run under a clock that is ahead
     would stop all later ones.
     """
-    table = tables.verdicts
-    evaluated = table.c.outcome.in_(("ok", "unconfirmed", "breach"))
-    # source || '': else SQLite takes the index of subjects and sorts every verdict that the source ever had
-    where = and_(table.c.schedule == schedule, table.c.source.concat("") == source, evaluated)
-    # not max(): in this order the index of window starts is read from its end, and seldom far
-    newest = select(table.c.window_start).where(where).order_by(table.c.window_start.desc()).limit(1)
-    found: datetime | None = connection.execute(newest).scalar_one_or_none()
+    asked = {"schedule": schedule, "source": source}
+    found: datetime | None = connection.execute(_NEWEST_EVALUATED, asked).scalar_one_or_none()
     return found
 
 
 def judged(connection: Connection, schedule: Schedule, window_start: datetime) -> list[Row]:
     """How many current verdicts of one window each source has, by outcome and reason."""
+    asked = {"schedule": schedule, "window_start": window_start}
+    return [dict(row) for row in connection.execute(_select_judged(), asked).mappings()]
+
+
+@cache
+def _select_judged() -> Select[Any]:
     table = tables.verdicts
     columns = (table.c.source, table.c.window_name, table.c.outcome, table.c.reason)
-    mine = and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.current.is_(True))
-    statement = select(*columns, func.count().label("verdicts")).where(mine).group_by(*columns).order_by(*columns)
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    of_window = (table.c.schedule == bindparam("schedule"), table.c.window_start == bindparam("window_start"))
+    counted = select(*columns, func.count().label("verdicts")).where(*of_window, table.c.current.is_(True))
+    return counted.group_by(*columns).order_by(*columns)
 
 
 def not_judged(connection: Connection, schedule: Schedule, window_start: datetime, reason: Reason) -> list[Row]:
@@ -193,9 +230,8 @@ def judged_after(
 ) -> set[tuple[str, str | None]]:
     """(rule, label) of which a window that begins after ``start`` was evaluated."""
     table = tables.verdicts
-    evaluated = table.c.outcome.in_(("ok", "unconfirmed", "breach"))
     mine = and_(table.c.schedule == schedule, table.c.source == source, table.c.window_start > start)
-    statement = select(table.c.rule, table.c.label).where(mine, evaluated, table.c.current).distinct()
+    statement = select(table.c.rule, table.c.label).where(mine, _EVALUATED, table.c.current).distinct()
     return {(rule, label_of(label)) for rule, label in connection.execute(statement)}
 
 
@@ -251,14 +287,6 @@ def _at(window: Window) -> Row:
 def _about(found: Estimate | ShiftResult | Verdict) -> Row:
     subject = {"source": found.subject.source, "label": label_key(found.subject.label)}
     return {**_at(found.window), "window_name": found.window.name, **subject}
-
-
-def _is_window(table: Table, schedule: str, start: datetime) -> Any:
-    return and_(table.c.schedule == schedule, table.c.window_start == start)
-
-
-def _in_sources(table: Table, window: Window, sources: Sequence[str]) -> Any:
-    return and_(_is_window(table, window.schedule, window.start), table.c.source.in_(list(sources)))
 
 
 def _filtered(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, select
 
 from monitor.core.records import RuleEvidence, WindowOutcome
 from monitor.history import tables
@@ -23,13 +24,18 @@ def lock(connection: Connection, source: str) -> None:
 
 def read(connection: Connection, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
     """What each acting rule found last about each label, by source, label and rule."""
+    values = {"source": source, "label": None if label is ANY else label_key(label)}
+    statement = _select_evidence(of_source=source is not None, of_label=label is not ANY)
+    return [_evidence(row) for row in connection.execute(statement, values).mappings()]
+
+
+@cache
+def _select_evidence(*, of_source: bool, of_label: bool) -> Select[Any]:
     table = tables.evidence
     statement = select(table).order_by(table.c.source, table.c.label, table.c.rule)
-    if source is not None:
-        statement = statement.where(table.c.source == source)
-    if label is not ANY:
-        statement = statement.where(table.c.label == label_key(label))
-    return [_evidence(row) for row in connection.execute(statement).mappings()]
+    if of_source:
+        statement = statement.where(table.c.source == bindparam("source"))
+    return statement.where(table.c.label == bindparam("label")) if of_label else statement
 
 
 def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -> None:

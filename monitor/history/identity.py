@@ -10,23 +10,35 @@ import time
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import Connection, case, func, select, update
+from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
 from monitor.core.records import Identity, Mark, Recorded
 from monitor.history import tables
 from monitor.history.errors import HistoryDamaged
 
 _ROW = 1
+_HISTORY = tables.history.c
+_READ = select(tables.history).where(_HISTORY.id == _ROW)
+_CONTENT = select(
+    select(func.coalesce(func.sum(tables.switches.c.version), 0)).scalar_subquery(),
+    select(func.min(tables.thresholds.c.published_at)).scalar_subquery(),
+)
+_SET = update(tables.history).where(_HISTORY.id == _ROW)
+_ADVANCE = _SET.values(version=_HISTORY.version + 1)
+_AT = bindparam("at", type_=_HISTORY.newest_at.type)
+_ADVANCE_AT = _ADVANCE.values(
+    newest_at=case((or_(_HISTORY.newest_at.is_(None), _HISTORY.newest_at < _AT), _AT), else_=_HISTORY.newest_at)
+)
 
 
 def vouch(connection: Connection) -> None:
     """An operator made this history in the place of one that was lost: gates that knew the other accept it."""
-    connection.execute(update(tables.history).where(tables.history.c.id == _ROW).values(epoch=int(time.time())))
+    connection.execute(_SET, {"epoch": int(time.time())})
 
 
 def read(connection: Connection) -> Identity:
     """The identity. Raises :class:`HistoryDamaged` where the row is gone."""
-    row = connection.execute(select(tables.history).where(tables.history.c.id == _ROW)).mappings().first()
+    row = connection.execute(_READ).mappings().first()
     if row is None:
         raise HistoryDamaged("the history has lost its identity (table history is empty): restore a backup")
     return Identity(
@@ -42,9 +54,8 @@ def _content(connection: Connection) -> str:
     """
     if connection.dialect.name != "sqlite":
         return ""
-    versions = connection.scalar(select(func.coalesce(func.sum(tables.switches.c.version), 0)))
-    published = connection.scalar(select(func.min(tables.thresholds.c.published_at)))
-    return f"{int(versions or 0)} {published.isoformat() if published else ''}".strip()
+    versions, published = connection.execute(_CONTENT).one()
+    return f"{int(versions)} {published.isoformat() if published else ''}".strip()
 
 
 def heed(connection: Connection, seen: Recorded | None, now: datetime) -> bool:
@@ -68,12 +79,10 @@ def heed(connection: Connection, seen: Recorded | None, now: datetime) -> bool:
 
 def advance(connection: Connection, at: datetime | None = None) -> Identity:
     """One more version; ``at`` is the date of the change, where it may be compared with a clock."""
-    table = tables.history
-    values: dict[str, object] = {"version": table.c.version + 1}
-    if at is not None:
-        later = (table.c.newest_at.is_(None)) | (table.c.newest_at < at)
-        values["newest_at"] = case((later, at), else_=table.c.newest_at)
-    connection.execute(update(table).where(table.c.id == _ROW).values(values))
+    if at is None:
+        connection.execute(_ADVANCE)
+    else:
+        connection.execute(_ADVANCE_AT, {"at": at})
     return read(connection)
 
 
@@ -98,5 +107,5 @@ def _next_epoch(connection: Connection, beyond: int, now: datetime) -> int:
 
 
 def _set(connection: Connection, values: dict[str, object]) -> Identity:
-    connection.execute(update(tables.history).where(tables.history.c.id == _ROW).values(values))
+    connection.execute(_SET, values)
     return advance(connection)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select
+from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, func, or_, select
 
 from monitor.core.records import (
     MESSAGE_DELETED,
@@ -18,15 +20,18 @@ from monitor.core.records import (
     Operation,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put_version, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, among, by_id, one_at_a_time, put_version, row_by_id, row_of
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
 from monitor.history.labels import each_label
+from monitor.history.tables import deliveries as _messages
+from monitor.history.tables import incidents as _table
 from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
-_OF_MONITOR = tables.incidents.c.rule.startswith(MONITOR_RULE, autoescape=True)
-_UNRESOLVED = tables.incidents.c.open_key > ""  # not "is not null": SQLite has an index only for this
+_OF_MONITOR = _table.c.rule.startswith(MONITOR_RULE, autoescape=True)
+_UNRESOLVED = _table.c.open_key > ""  # not "is not null": SQLite has an index only for this
+_IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.c.label, _table.c.rule)
 
 
 def apply_incidents(
@@ -49,7 +54,7 @@ def apply_incidents(
             raise LostRace
     add_missing(connection, table, [_incident_row(incident) for incident in opened])
     for incident in opened:  # another of the same fingerprint keeps one out
-        if connection.execute(select(table.c.id).where(table.c.id == incident.id)).first() is None:
+        if connection.execute(by_id(table), {"id": incident.id}).first() is None:
             raise LostRace
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
     if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
@@ -59,16 +64,25 @@ def apply_incidents(
     add_deliveries(connection, deliveries)
 
 
+_LAST_EDIT = select(func.coalesce(func.max(_messages.c.sequence), 0)).where(
+    _messages.c.root == bindparam("root"), _messages.c.operation == "edit"
+)
+
+
 def last_edit(connection: Connection, root: str) -> int:
     """The sequence of the newest edit of a message; 0 where it was never edited."""
-    table = tables.deliveries
-    mine = and_(table.c.root == root, table.c.operation == "edit")
-    return int(connection.execute(select(func.coalesce(func.max(table.c.sequence), 0)).where(mine)).scalar_one())
+    return int(connection.execute(_LAST_EDIT, {"root": root}).scalar_one())
 
 
 def compositions(connection: Connection, roots: Collection[str]) -> dict[str, Delivery]:
     """Root -> how that message was composed last: its newest edit, else the message itself."""
-    table, post, edit = tables.deliveries, tables.deliveries.alias(), tables.deliveries.alias()
+    found = connection.execute(_select_compositions(), {"roots": list(roots)}).mappings()
+    return {row["root"] or row["id"]: Delivery(**row) for row in found}
+
+
+@cache
+def _select_compositions() -> Select[Any]:
+    post, edit = _messages.alias(), _messages.alias()
     newest = (
         select(edit.c.id)
         .where(edit.c.root == post.c.id, edit.c.operation == "edit")
@@ -76,69 +90,104 @@ def compositions(connection: Connection, roots: Collection[str]) -> dict[str, De
         .limit(1)
         .scalar_subquery()
     )
-    ids = select(func.coalesce(newest, post.c.id)).where(post.c.id.in_(list(roots)))
-    found = connection.execute(select(table).where(table.c.id.in_(ids))).mappings()
-    return {row["root"] or row["id"]: Delivery(**row) for row in found}
+    ids = select(func.coalesce(newest, post.c.id)).where(among(post.c.id, "roots"))
+    return select(_messages).where(_messages.c.id.in_(ids))
 
 
 def thread(connection: Connection, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
     """A living message with all its edits, replies and files (or those of ``operations``), as they were composed."""
-    table = tables.deliveries
-    mine = table.c.root == root
-    if operations is not None:
-        mine = and_(mine, table.c.operation.in_(list(operations)))
-    statement = select(table).where(or_(table.c.id == root, mine))
-    ordered = statement.order_by(table.c.created_at, table.c.sequence, table.c.id)
-    return [Delivery(**row) for row in connection.execute(ordered).mappings()]
+    values: Row = {"root": root, "operations": None if operations is None else list(operations)}
+    statement = _select_thread(of_operations=operations is not None)
+    return [Delivery(**row) for row in connection.execute(statement, values).mappings()]
+
+
+@cache
+def _select_thread(*, of_operations: bool) -> Select[Any]:
+    mine = _messages.c.root == bindparam("root")
+    if of_operations:
+        mine = and_(mine, among(_messages.c.operation, "operations"))
+    statement = select(_messages).where(or_(_messages.c.id == bindparam("root"), mine))
+    return statement.order_by(_messages.c.created_at, _messages.c.sequence, _messages.c.id)
+
+
+_DELETED = (
+    select(_messages.c.id)
+    .where(
+        or_(_messages.c.id == bindparam("root"), _messages.c.root == bindparam("root")),
+        _messages.c.state == "dead",
+        _messages.c.error_code.in_(MESSAGE_DELETED),
+    )
+    .limit(1)
+)
 
 
 def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
     """A living message as it was composed first, and whether a person has deleted it since."""
-    table = tables.deliveries
-    row = connection.execute(select(table).where(table.c.id == root)).mappings().first()
-    mine = or_(table.c.id == root, table.c.root == root)
-    deleted = select(table.c.id).where(mine, table.c.state == "dead", table.c.error_code.in_(MESSAGE_DELETED))
-    return (None if row is None else Delivery(**row)), connection.execute(deleted.limit(1)).first() is not None
+    row = connection.execute(by_id(_messages), {"id": root}).mappings().first()
+    deleted = connection.execute(_DELETED, {"root": root}).first() is not None
+    return (None if row is None else Delivery(**row)), deleted
 
 
 def incidents(
     connection: Connection, state: IncidentState | None = None, *, of_monitor: bool = False
 ) -> list[Incident]:
     """All incidents of labels, or of the monitor itself (in one state), by the time they were opened."""
-    wanted = [] if state is None else [tables.incidents.c.state == state]
-    if state is not None and state != "resolved":
-        wanted.append(_UNRESOLVED)
-    return _incidents(connection, _OF_MONITOR if of_monitor else ~_OF_MONITOR, *wanted)
+    statement = _in_state(of_state=state is not None, open=state not in (None, "resolved"), of_monitor=of_monitor)
+    return _incidents(connection, statement, {"state": state})
+
+
+@cache
+def _in_state(*, of_state: bool, open: bool, of_monitor: bool) -> Select[Any]:
+    wanted = [_table.c.state == bindparam("state")] if of_state else []
+    return _about(of_monitor=of_monitor).where(*wanted, *([_UNRESOLVED] if open else []))
 
 
 def unresolved(
     connection: Connection, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
 ) -> list[Incident]:
     """The incidents that are not resolved, or with ``since`` were not yet resolved then; of one source, or of all."""
-    table = tables.incidents
-    wanted = [_UNRESOLVED if since is None else or_(_UNRESOLVED, table.c.resolved_at >= since)]
-    if source is not None:
-        wanted.append(table.c.source == source)
-    return _incidents(connection, _OF_MONITOR if of_monitor else ~_OF_MONITOR, *wanted)
+    statement = _select_unresolved(of_source=source is not None, is_since=since is not None, of_monitor=of_monitor)
+    return _incidents(connection, statement, {"source": source, "since": since})
+
+
+@cache
+def _select_unresolved(*, of_source: bool, is_since: bool, of_monitor: bool) -> Select[Any]:
+    wanted = [or_(_UNRESOLVED, _table.c.resolved_at >= bindparam("since")) if is_since else _UNRESOLVED]
+    if of_source:
+        wanted.append(_table.c.source == bindparam("source"))
+    return _about(of_monitor=of_monitor).where(*wanted)
+
+
+def _about(*, of_monitor: bool) -> Select[Any]:
+    """Incidents of the monitor itself, or those of labels."""
+    return _IN_ORDER.where(_OF_MONITOR if of_monitor else ~_OF_MONITOR)
+
+
+_OF_MESSAGES = _IN_ORDER.where(among(_table.c.root, "roots"))
 
 
 def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident]:
     """The incidents that these messages are about."""
-    return _incidents(connection, tables.incidents.c.root.in_(list(roots)))
+    return _incidents(connection, _OF_MESSAGES, {"roots": list(roots)})
 
 
 def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Incident]:
     """The incidents of one label that were opened since then, or are not resolved, by the time they were opened."""
     table = tables.incidents
     own = (table.c.source == source, table.c.label == label_key(label), ~_OF_MONITOR)
-    return _incidents(connection, *own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None)))
+    return _incidents(connection, _IN_ORDER.where(*own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None))))
 
 
 def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
     """Of each label of a source the newest incident that has a message."""
-    table, newest = tables.incidents, tables.incidents.alias()
-    label = each_label(tables.verdicts, source)  # whatever has an incident has been judged
-    mine = and_(newest.c.source == source, newest.c.label == label.c.label, newest.c.root.is_not(None))
+    return _incidents(connection, _select_newest_of_labels(), {"source": source})
+
+
+@cache
+def _select_newest_of_labels() -> Select[Any]:
+    newest = _table.alias()
+    label = each_label(tables.verdicts)  # whatever has an incident has been judged
+    mine = and_(newest.c.source == bindparam("source"), newest.c.label == label.c.label, newest.c.root.is_not(None))
     ids = (
         select(newest.c.id)
         .where(mine, ~newest.c.rule.startswith(MONITOR_RULE, autoescape=True))
@@ -146,7 +195,7 @@ def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
         .limit(1)
         .scalar_subquery()
     )
-    return _incidents(connection, table.c.id.in_(select(ids).select_from(label)))
+    return _IN_ORDER.where(_table.c.id.in_(select(ids).select_from(label)))
 
 
 def messages_beside(connection: Connection, incident: Incident) -> set[str]:
@@ -182,10 +231,8 @@ def events(
     return [IncidentEvent(**row) for row in connection.execute(statement).mappings()]
 
 
-def _incidents(connection: Connection, *wanted: ColumnElement[bool]) -> list[Incident]:
-    table = tables.incidents
-    order = (table.c.opened_at, table.c.source, table.c.label, table.c.rule)
-    return [_incident(row) for row in connection.execute(select(table).where(*wanted).order_by(*order)).mappings()]
+def _incidents(connection: Connection, statement: Select[Any], values: Row | None = None) -> list[Incident]:
+    return [_incident(row) for row in connection.execute(statement, values).mappings()]
 
 
 def _open_key(incident: Incident) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Subquery, Table, func, select
+from functools import cache
+
+from sqlalchemy import Connection, Select, Subquery, Table, bindparam, func, select
 
 from monitor.core.records import DRILL_LABEL
 from monitor.history import tables
@@ -17,16 +19,22 @@ def known(connection: Connection, source: str) -> set[str | None]:
 
 
 def _distinct(connection: Connection, table: Table, source: str) -> list[str]:
-    return list(connection.execute(select(each_label(table, source).c.label)).scalars())
+    return list(connection.execute(_select_labels(table), {"source": source}).scalars())
 
 
-def each_label(table: Table, source: str) -> Subquery:
-    """Every label of a source once: from each to the next one in the index, whatever lies between them.
+@cache
+def _select_labels(table: Table) -> Select[tuple[str]]:
+    return select(each_label(table).c.label)
 
-    SELECT DISTINCT would read the whole index, which has a row for each verdict.
+
+def each_label(table: Table) -> Subquery:
+    """Every label of a ``source`` once: from each to the next one in the index, whatever lies between them.
+
+    The source is given when it is executed. SELECT DISTINCT would read the whole index, which has a row for each
+    verdict.
     """
-    first = select(func.min(table.c.label).label("label")).where(table.c.source == source)
+    first = select(func.min(table.c.label).label("label")).where(table.c.source == bindparam("source"))
     found = first.cte("found", recursive=True)
-    after = select(func.min(table.c.label)).where(table.c.source == source, table.c.label > found.c.label)
+    after = select(func.min(table.c.label)).where(table.c.source == bindparam("source"), table.c.label > found.c.label)
     found = found.union_all(select(after.scalar_subquery()).where(found.c.label.is_not(None)))
     return select(found.c.label).where(found.c.label.is_not(None)).subquery()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, Table, and_, delete, func, select
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import SCHEDULES, RejectedCell, RejectedRows, Schedule, Window
@@ -209,6 +210,12 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """What every reading of a window from ``since`` to ``until`` gave, without its counts, newest first."""
+    found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings()
+    return [dict(row) | {"rejected": int(row["rejected"])} for row in found]
+
+
+@cache
+def _select_seen() -> Select[Any]:
     table, bad = tables.readings, tables.quality
     same = (
         bad.c.schedule == table.c.schedule,
@@ -220,9 +227,9 @@ def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
         table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error, rejected,
     )  # fmt: skip
     # both schedules by name: the key begins with it
-    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
-    statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
-    return [dict(row) | {"rejected": int(row["rejected"])} for row in connection.execute(statement).mappings()]
+    between = table.c.window_start.between(bindparam("since"), bindparam("until"))
+    within = and_(table.c.schedule.in_(SCHEDULES), between)
+    return select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
 
 
 def _is_reading(table: Table, schedule: str, window_start: datetime, source: str) -> Any:

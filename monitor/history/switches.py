@@ -5,33 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, and_, func, or_, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, func, or_, select
 
 from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState
 from monitor.history import evidence_rows, tables
-from monitor.history.connect import Row, insert_missing, one_at_a_time, put_version, row_of
+from monitor.history.connect import Row, is_added, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
 CHANGES = ("disabled", "enabled", "blocked", "unblocked", "segment_disabled", "segment_enabled")
 """The kinds of events by which what may act becomes another."""
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
+_SWITCHES = select(tables.switches).order_by(tables.switches.c.source, tables.switches.c.label)
+_SWITCH = select(tables.switches).where(
+    tables.switches.c.source == bindparam("source"), tables.switches.c.label == bindparam("label")
+)
 
 
 def switches(connection: Connection) -> list[SwitchState]:
     """Every switch that was ever set, by source and label."""
-    table = tables.switches
-    rows = connection.execute(select(table).order_by(table.c.source, table.c.label)).mappings()
-    return [_state(row) for row in rows]
+    return [_state(row) for row in connection.execute(_SWITCHES).mappings()]
 
 
 def switch(connection: Connection, source: str, label: str | None) -> SwitchState:
     """One switch; never set, version 0, where there is no row."""
-    table = tables.switches
-    where = and_(table.c.source == source, table.c.label == label_key(label))
-    row = connection.execute(select(table).where(where)).mappings().first()
+    row = connection.execute(_SWITCH, {"source": source, "label": label_key(label)}).mappings().first()
     return SwitchState(source, label) if row is None else _state(row)
 
 
@@ -42,19 +43,26 @@ def events(
 
     With ``since``, of those before only the last of each sort: what ``automation.as_of`` needs for any later time.
     """
-    table = tables.switch_events
-    mine = [] if source is None else [table.c.source == source]
-    if label is not ANY:
-        mine.append(table.c.label == label_key(label))
+    values = {"source": source, "label": None if label is ANY else label_key(label), "since": since}
+    statement = _events(of_source=source is not None, of_label=label is not ANY, is_since=since is not None)
+    return [_event(row) for row in connection.execute(statement, values).mappings()]
+
+
+@cache
+def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
+    table, since = tables.switch_events, bindparam("since", type_=tables.switch_events.c.at.type)
+    mine = [table.c.source == bindparam("source")] if of_source else []
+    if of_label:
+        mine.append(table.c.label == bindparam("label"))
     statement = select(table).where(*mine)
-    if since is not None:
+    if is_since:
         sort = (
             table.c.source, table.c.label, table.c.kind, table.c.from_state == table.c.to_state,
             table.c.lease_until.is_(None), table.c.until.is_(None),
         )  # fmt: skip
         last = select(func.max(table.c.id)).where(*mine, table.c.at <= since).group_by(*sort)
         statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
-    return [_event(row) for row in connection.execute(statement.order_by(table.c.id)).mappings()]
+    return statement.order_by(table.c.id)
 
 
 def changes(
@@ -100,11 +108,8 @@ def apply(
             return "already"
     # before the event gets its number: the events of a switch are numbered in the order in which they held
     one_at_a_time(connection, f"switch {before.source} {label_key(before.label)}")
-    if event is not None:
-        table = tables.switch_events
-        added = insert_missing(connection, table).values(event_row(event)).returning(table.c.id)
-        if connection.execute(added).first() is None:
-            return "already"
+    if event is not None and not is_added(connection, tables.switch_events, event_row(event)):
+        return "already"
     if after == before:
         if switch(connection, before.source, before.label).version != before.version:
             raise LostRace

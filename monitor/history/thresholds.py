@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, select
 
 from monitor.history import tables
 from monitor.history.connect import add_missing, insert, one_at_a_time
@@ -21,6 +21,16 @@ from monitor.history.values import label_key, label_of
 
 Thresholds: TypeAlias = Mapping[tuple[str, str | None], float]
 Kind = Literal["published", "raised", "refused"]
+_READ = select(tables.thresholds)
+_PUBLISHED = tables.publications.c.kind == "published"
+_NEWEST_REVISION = (
+    select(tables.publications.c.revision).where(_PUBLISHED).order_by(tables.publications.c.sequence.desc()).limit(1)
+)
+_WAS_PUBLISHED = (
+    select(tables.publications.c.sequence)
+    .where(_PUBLISHED, tables.publications.c.revision == bindparam("revision"))
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,7 @@ class Publication:
 
 def read(connection: Connection) -> dict[tuple[str, str | None], float]:
     """(source, label) -> automate_at; label None is the source's, for labels without their own."""
-    rows = connection.execute(select(tables.thresholds)).mappings()
+    rows = connection.execute(_READ).mappings()
     return {(row["source"], label_of(row["label"])): row["automate_at"] for row in rows}
 
 
@@ -138,17 +148,13 @@ def _refused(connection: Connection, by: Publisher, now: datetime, changes: list
 
 
 def _newest_revision(connection: Connection) -> str | None:
-    table = tables.publications
-    published = select(table.c.revision).where(table.c.kind == "published").order_by(table.c.sequence.desc())
-    found: str | None = connection.execute(published.limit(1)).scalar_one_or_none()
+    found: str | None = connection.execute(_NEWEST_REVISION).scalar_one_or_none()
     return found
 
 
 def _is_superseded(connection: Connection, revision: str, newest: str | None) -> bool:
     """Whether a revision was published once and another one after it."""
-    table = tables.publications
-    known = select(table.c.sequence).where(table.c.kind == "published", table.c.revision == revision).limit(1)
-    return newest != revision and connection.execute(known).first() is not None
+    return newest != revision and connection.execute(_WAS_PUBLISHED, {"revision": revision}).first() is not None
 
 
 def _effective(scores: Thresholds, source: str, label: str | None) -> float:
