@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.integration.test_prefect_flows import (
     clean_environment,
     free_port,
     healthy,
+    known_tables,
     process,
     until,
 )
@@ -94,8 +96,13 @@ def let_leases_end(home: Path) -> None:
     (folder / "expirations.json").write_text(json.dumps(dict.fromkeys(index, over)), "utf-8")
 
 
-def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(tmp_path: Path) -> None:
+def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     world = make_world(tmp_path)
+    if (tables := known_tables(tmp_path_factory)).exists():
+        (tmp_path / "home").mkdir()
+        shutil.copy(tables, tmp_path / "home" / "prefect.db")
     (tmp_path / "sleeper_flow.py").write_text(SLEEPER, "utf-8")
     (tmp_path / "sleeping.py").write_text(SERVING, "utf-8")
     environment = environment_of(world, tmp_path)
