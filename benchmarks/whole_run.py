@@ -19,17 +19,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import yaml
 
-from benchmarks.checkout import ROOT
+from benchmarks.checkout import ROOT, commit_of
 from benchmarks.scan import LABELS, WINDOW, write_table
-from benchmarks.tables import Table, console
-from benchmarks.timing import fresh, number
+from benchmarks.tables import Table, console, write_between
+from benchmarks.timing import ONE_THREAD, fresh, number
 
+DOCS = ROOT / "docs" / "scale.md"
 ROWS = {"duckdb": 100_000_000, "postgresql": 20_000_000, "spark": 20_000_000}
 WEEKS = 10
 FIXED_S, TIMES = 5.0, 1.5
@@ -91,10 +92,11 @@ class Filled:
 
 def cost_of(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> Cost:
     """What a process spent, and those that it left running: they are waited for. Raises RuntimeError where it fails."""
+    own_environment = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}  # as a user has it
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what it leaves is ours to wait for
     with tempfile.TemporaryFile("w+") as said:
         child = subprocess.Popen(  # noqa: S603 - the program is this one's
-            command, cwd=folder, env={**os.environ, **environment}, stdout=said, stderr=subprocess.STDOUT
+            command, cwd=folder, env=own_environment | dict(environment), stdout=said, stderr=subprocess.STDOUT
         )
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -222,7 +224,7 @@ def shipped(folder: Path) -> Path:
 
 
 def measured(engine: str, rows: int, folder: Path) -> Whole:
-    """One engine: the table and its baseline are made first, then the scan and the run in turns, the best of each."""
+    """One engine: the table and its baseline are made first, then the scan, and then the run."""
     with ENGINES[engine](folder, rows) as filled:
         environment = {
             **filled.environment, "PYTHONPATH": str(ROOT), "CALMON_WAREHOUSE_URL": filled.url,
@@ -267,20 +269,30 @@ def table_of(found: Sequence[Whole]) -> Table:
     return Table("A whole weekly run over a large table", columns, tuple(lines), notes)
 
 
+def written(found: Sequence[Whole]) -> None:
+    """Puts each engine's table into docs/scale.md, between lines of its own."""
+    for each in found:
+        day = datetime.now(UTC).date().isoformat()
+        command = f"python -m benchmarks.whole_run --engines {each.engine} --write-docs"
+        origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}, {os.cpu_count()} cores."
+        write_between(DOCS, f"whole-{each.engine}", f"{origin}\n\n{table_of([each]).markdown()}")
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["duckdb"])
     parser.add_argument("--rows", type=int, help="Of the table. Default: 100,000,000 in DuckDB, 20,000,000 elsewhere.")
-    parser.add_argument("--markdown", action="store_true", help="As docs/scale.md has it.")
+    parser.add_argument("--write-docs", action="store_true", help="Put it into docs/scale.md.")
     asked = parser.parse_args()
     found = []
     for engine in asked.engines:
         with tempfile.TemporaryDirectory(prefix="calmon-whole-") as folder:
             Path(folder).chmod(0o755)
             found.append(measured(engine, asked.rows or ROWS[engine], Path(folder)))
-    table = table_of(found)
-    print(table.markdown()) if asked.markdown else table.show(console())
+        table_of(found[-1:]).show(console())
+        if asked.write_docs:
+            written(found[-1:])
 
 
 if __name__ == "__main__":
