@@ -37,6 +37,7 @@ WINDOW = week("2026-W43", ZoneInfo(ZONE))  # summer time ends on its Sunday
 NOW = datetime(2026, 10, 26, 9, tzinfo=UTC)
 LABELS = ("billing", 'Zugang für "Gäste"', "it's; DROP TABLE x --", "фишинг", "100% :sure")
 TABLE = "resolved_tickets"
+PATIENCE_S = "7200"  # a busy machine must not look like a difference
 COLUMNS = {
     "item": "ticket-id %", "label": "Label", "score": "score", "actual": "was right?", "resolved_at": "resolved at",
     "cluster": "thread", "weight": "order",
@@ -231,7 +232,7 @@ def run_on(engine: str, url: str, folder: Path) -> Found:
     (folder / "alerts.yaml").write_text(text, "utf-8")
     settings = load_settings(
         {"CALMON_WAREHOUSE_URL": url, "CALMON_STORE_URL": f"sqlite:///{folder / 'history.sqlite'}",
-         "CALMON_CONFIG": str(folder / "alerts.yaml")}
+         "CALMON_CONFIG": str(folder / "alerts.yaml"), "CALMON_WAREHOUSE_TIMEOUT_S": PATIENCE_S}
     )  # fmt: skip
     with open_monitor(settings, clock=lambda: NOW) as monitor:
         readings: dict[str, Reading] = {}
@@ -264,8 +265,10 @@ def _processor_s() -> float:
 
 def differences(one: Found, other: Found) -> Iterator[str]:
     """Where two engines do not agree, in words; SQLite keeps NaN as NULL, which these rows do not have."""
-    for name, reading in one.readings.items():
-        theirs = other.readings[name]
+    for name in sorted(one.readings.keys() ^ other.readings.keys()):
+        yield f"{name}: {(other if name in one.readings else one).engine} could not read it"
+    for name in one.readings.keys() & other.readings.keys():
+        reading, theirs = one.readings[name], other.readings[name]
         if {label: counts.digest() for label, counts in reading.labels.items()} != {
             label: counts.digest() for label, counts in theirs.labels.items()
         }:
