@@ -17,6 +17,7 @@ from tests.integration.test_prefect_flows import (
     environment_of,
     flow_run,
     monday_after,
+    prefect,
     prefect_command,
     process,
     project,
@@ -27,7 +28,7 @@ from tests.integration.test_prefect_flows import (
     world,
 )
 
-__all__ = ["project", "server", "workspace", "world"]  # fixtures
+__all__ = ["prefect", "project", "server", "workspace", "world"]  # fixtures
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
@@ -38,11 +39,13 @@ def starts(log: str, run: str) -> int:
 
 @pytest.mark.slow  # a server, two workers, and a process for each of three runs
 @pytest.mark.prefect
+@pytest.mark.usefixtures("prefect")
 def test_two_workers_share_the_runs_of_a_pool(
-    server: Server, world: World, workspace: slack.FakeSlack, project: Path, tmp_path: Path
-) -> None:
-    prefect_command(server, project, "work-pool", "create", "calmon", "--type", "process")
-    prefect_command(server, project, "deploy", "--prefect-file", "deployments/prefect.yaml", "--all")
+    server: Server, world: World, workspace: slack.FakeSlack, project: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    prefect_command(project, monkeypatch, "work-pool", "create", "calmon", "--type", "process")
+    prefect_command(project, monkeypatch, "deploy", "--prefect-file", "deployments/prefect.yaml", "--all")
     environment = {
         **server.environment, **environment_of(world, workspace),
         "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_LOGGING_LEVEL": "INFO",
