@@ -140,7 +140,9 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
         await asyncio.wait([running], timeout=SECONDS_BETWEEN_LOOKS)
     if _asked_to_end.is_set():
         running.cancel()
-    with suppress(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError):
+            await running
+    else:
         await running
 
 
@@ -205,11 +207,11 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, sec
 
 
 def stop(server: subprocess.Popen[bytes], seconds: float = 20) -> None:
-    """End the server, by force where it takes too long."""
+    """End the server, by force where it takes too long, or where somebody asks for the end once more."""
     server.terminate()
     try:
         server.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         server.kill()
         server.wait()
 

@@ -205,6 +205,10 @@ class Warehouse:
             remedy = f"pip install 'calibration-monitor[{kind.extra}]'"
             what = f"CALMON_WAREHOUSE_URL is of kind {name}, whose driver is not installed"
             raise WrongWarehouseAddress(f"{what}; {remedy}") from error
+        except Exception as error:  # a driver that finds no credentials raises what it likes, as that of BigQuery does
+            if kind.extra is None:
+                raise
+            raise WarehouseFailed(f"the driver of {name} could not be opened: {error}") from error
 
     def ping(self) -> None:
         """Checks that the warehouse answers. Raises :class:`WarehouseFailed` where it does not answer."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.engines import compiled
 
 PACKAGES = {
@@ -50,3 +52,14 @@ def test_each_statement_is_one_select_that_names_its_columns(engine: str) -> Non
         stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
         assert not stars, name
         assert {table.name for table in tree.find_all(exp.Table)} == {"resolved_tickets"}, name
+
+
+def test_a_driver_that_finds_no_credentials_is_a_plain_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if missing(PACKAGES["bigquery"]):
+        pytest.skip("bigquery is an extra that is not installed here: make test-engines")
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # no machine of Google's is asked for them
+    said = "the driver of bigquery could not be opened: Your default credentials were not found"
+    with Warehouse.from_url("bigquery://project") as warehouse, pytest.raises(WarehouseFailed, match=said):
+        warehouse.ping()
