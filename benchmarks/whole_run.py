@@ -1,8 +1,9 @@
-"""A whole ``calmon run weekly`` over a large table, beside a bare grouped scan: ``python -m benchmarks.whole_run``.
+"""A whole ``calmon run weekly`` over large tables, beside a bare grouped scan: ``python -m benchmarks.whole_run``.
 
-A table of ten weeks of 20 labels, of which a run judges the last by the shipped rules, against a baseline of the eight
-weeks before. The run is a process of its own, as a user starts it; so is the scan, which groups the rows of the same
-week by label and score. Processor seconds are those of the process and of the database's; the peak is the process's.
+Tables of three sizes, each of ten weeks of 20 labels, of which a run judges the last by the shipped rules, against a
+baseline of the eight weeks before. The run is a process of its own, as a user starts it; so is the scan, which groups
+the rows of the same week by label and score. Processor seconds are those of the process and of the database's; the peak
+is the process's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import ONE_THREAD, fresh, number
 
 DOCS = ROOT / "docs" / "scale.md"
-ROWS = {"duckdb": 100_000_000, "postgresql": 20_000_000, "spark": 20_000_000}
+ROWS = {
+    "duckdb": (1_000_000, 10_000_000, 100_000_000),
+    "postgresql": (200_000, 2_000_000, 20_000_000),
+    "spark": (200_000, 2_000_000, 20_000_000),
+}
 WEEKS = 10
 FIXED_S, TIMES = 5.0, 1.5
 """Wanted: at most so many times the bare scan and so many seconds; and at most so many MB."""
@@ -269,30 +274,30 @@ def table_of(found: Sequence[Whole]) -> Table:
     return Table("A whole weekly run over a large table", columns, tuple(lines), notes)
 
 
-def written(found: Sequence[Whole]) -> None:
-    """Puts each engine's table into docs/scale.md, between lines of its own."""
-    for each in found:
-        day = datetime.now(UTC).date().isoformat()
-        command = f"python -m benchmarks.whole_run --engines {each.engine} --write-docs"
-        origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}, {os.cpu_count()} cores."
-        write_between(DOCS, f"whole-{each.engine}", f"{origin}\n\n{table_of([each]).markdown()}")
+def written(engine: str, found: Sequence[Whole]) -> None:
+    """Puts an engine's table into docs/scale.md, between lines of its own."""
+    day = datetime.now(UTC).date().isoformat()
+    command = f"python -m benchmarks.whole_run --engines {engine} --write-docs"
+    origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}, {os.cpu_count()} cores."
+    write_between(DOCS, f"whole-{engine}", f"{origin}\n\n{table_of(found).markdown()}")
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["duckdb"])
-    parser.add_argument("--rows", type=int, help="Of the table. Default: 100,000,000 in DuckDB, 20,000,000 elsewhere.")
+    parser.add_argument("--rows", nargs="+", type=int, help="Of each table. Default: three sizes, each ten times more.")
     parser.add_argument("--write-docs", action="store_true", help="Put it into docs/scale.md.")
     asked = parser.parse_args()
-    found = []
     for engine in asked.engines:
-        with tempfile.TemporaryDirectory(prefix="calmon-whole-") as folder:
-            Path(folder).chmod(0o755)
-            found.append(measured(engine, asked.rows or ROWS[engine], Path(folder)))
-        table_of(found[-1:]).show(console())
+        found = []
+        for rows in asked.rows or ROWS[engine]:
+            with tempfile.TemporaryDirectory(prefix="calmon-whole-") as folder:
+                Path(folder).chmod(0o755)
+                found.append(measured(engine, rows, Path(folder)))
+        table_of(found).show(console())
         if asked.write_docs:
-            written(found[-1:])
+            written(engine, found)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from benchmarks.backfill import Took
 from benchmarks.backfill import table_of as backfill_table
 from benchmarks.volume import Volume
 from benchmarks.volume import table_of as volume_table
-from benchmarks.whole_run import Cost, Whole
+from benchmarks.whole_run import DOCS, ENGINES, WEEKS, Cost, Whole
 from benchmarks.whole_run import table_of as whole_table
 
 
@@ -45,3 +46,17 @@ def test_a_whole_run_is_held_against_the_bare_scan_and_its_memory_is_limited() -
     table = whole_table(found)
     assert [row[-1] for row in table.rows] == ["yes", "NO", "NO"]
     assert table.rows[0][1:8] == ("100,000,000", "10,000,000", "2", "5", "2.9", "7.9", "8")
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_what_the_page_says_of_whole_runs_follows_from_its_figures(engine: str) -> None:
+    (block,) = re.findall(f"<!-- whole-{engine}:begin -->\n(.*?)<!-- whole-{engine}:end -->", DOCS.read_text(), re.S)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if "---:" not in line]
+    found = [row for row in rows if row[0] == engine]
+    assert found
+    for _, rows_, of_week, *figures, kept in found:
+        assert float(rows_.replace(",", "")) == WEEKS * float(of_week.replace(",", ""))
+        scan, process, others, run, wanted, peak = map(float, figures)
+        assert run == pytest.approx(process + others, rel=2e-3)
+        assert wanted == pytest.approx(1.5 * scan + 5, rel=2e-3)
+        assert kept == ("yes" if run <= wanted and peak <= 600 else "NO")
