@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
 from monitor.core.records import Identity, Mark, Recorded
 from monitor.history import tables
-from monitor.history.errors import HistoryDamaged
+from monitor.history.errors import HistoryDamaged, StoreUnreachable
 
 _ROW = 1
 _HISTORY = tables.history.c
@@ -25,6 +25,7 @@ _CONTENT = select(
 )
 _SET = update(tables.history).where(_HISTORY.id == _ROW)
 _ADVANCE = _SET.values(version=_HISTORY.version + 1)
+_IS_REPLICA = select(func.pg_is_in_recovery())
 _AT = bindparam("at", type_=_HISTORY.newest_at.type)
 _ADVANCE_AT = _ADVANCE.values(
     newest_at=case((or_(_HISTORY.newest_at.is_(None), _HISTORY.newest_at < _AT), _AT), else_=_HISTORY.newest_at)
@@ -34,6 +35,15 @@ _ADVANCE_AT = _ADVANCE.values(
 def vouch(connection: Connection) -> None:
     """An operator made this history in the place of one that was lost: gates that knew the other accept it."""
     connection.execute(_SET, {"epoch": int(time.time())})
+
+
+def refuse_replica(connection: Connection) -> None:
+    """Nothing is automated by what a read replica of PostgreSQL says, which may be behind: a label that was turned off
+    would still be on there. Raises :class:`StoreUnreachable`.
+    """
+    if connection.dialect.name == "postgresql" and connection.scalar(_IS_REPLICA):
+        why = "the history is a read replica, on which a switch that was turned off may still be on"
+        raise StoreUnreachable(f"{why}: CALMON_STORE_URL must name the server that is written to")
 
 
 def read(connection: Connection) -> Identity:

@@ -115,6 +115,7 @@ class SwitchReader:
         with for_reading(self._engine).connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL statement_timeout = {int(self._limit_s * 1000)}"))
+            identity.refuse_replica(connection)
             _refuse_other_revision(connection)
             at = connection.scalar(select(func.now())) if self._file is None else self._clock()
             if not isinstance(at, datetime):

@@ -248,9 +248,10 @@ class Store:
             return replace(identity.read(connection), seen=recorded)
 
     def stored_switches(self) -> StoredSwitches:
-        """Switches, thresholds and identity at one moment: what a snapshot is made of."""
+        """Switches, thresholds and identity at one moment: what a snapshot is made of. Raises StoreUnreachable."""
         recorded = read_marker(self._marker)
         with self._read() as connection:
+            identity.refuse_replica(connection)
             return StoredSwitches(
                 replace(identity.read(connection), seen=recorded),
                 switch_rows.switches(connection),

