@@ -102,14 +102,14 @@ def fit_isotonic(counts: Counts) -> ScoreMap:
     off 0 and 1, n the effective rows. Of more than 200 steps 200 are kept, evenly by their number. Raises
     CannotFit where no step rises.
     """
-    from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - every command would wait for it otherwise
-
-    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    steps = model.fit_transform(counts.score, counts.rate, sample_weight=counts.w)
-    y, step = np.unique(steps, return_inverse=True)
-    if len(y) == 1 and len(counts.score) > 1:
+    scores, place = np.unique(counts.score, return_inverse=True)
+    w, wy, ws = (np.bincount(place, weights=sums) for sums in (counts.w, counts.wy, counts.ws))
+    steps = scipy.optimize.isotonic_regression(wy / w, weights=w)
+    begins = steps.blocks[:-1]
+    y = np.clip(steps.x[begins], 0.0, 1.0)
+    if len(y) == 1 and len(scores) > 1:
         raise CannotFit("order_reversed", _REVERSED)
-    x = np.bincount(step, weights=counts.ws) / np.bincount(step, weights=counts.w)
+    x = np.add.reduceat(ws, begins) / np.add.reduceat(w, begins)
     margin = 1 / (counts.effective_rows + 2)
     kept = np.unique(np.rint(np.linspace(0, len(x) - 1, MOST_KNOTS)).astype(np.int64))
     knots = zip(x[kept].tolist(), np.clip(y, margin, 1 - margin)[kept].tolist(), strict=True)
