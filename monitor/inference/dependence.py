@@ -42,8 +42,12 @@ class ClusterSums:
 
     @classmethod
     def of(cls, sums: Mapping[str, float]) -> Self:
-        """The sums by their names, as a statement of the warehouse returns them."""
-        return cls(**{field.name: float(sums[field.name]) for field in fields(cls)})
+        """The sums by their names, as a statement of the warehouse returns them; without weights no ``rw`` and ``ww``.
+
+        Then every weight is 1: they are ``r`` and ``w``.
+        """
+        known = {"rw": sums["r"], "ww": sums["w"], **sums}
+        return cls(**{field.name: float(known[field.name]) for field in fields(cls)})
 
     @property
     def mean(self) -> float:

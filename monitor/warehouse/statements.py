@@ -259,10 +259,10 @@ class Statements:
     def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """The same per label within clusters, of all its rows, the predicted and the automated ones, in one scan.
 
-        A sum is called ``all_r``, ``predicted_r`` and so on; NULL where the label has no such row.
+        A sum is called ``all_r``, ``predicted_r`` and so on; NULL or 0 where the label has no such row.
         """
         facts = self._facts(latest=latest)
-        r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
+        r, w = self._residual(facts)
         parts: dict[str, tuple[Expression, Expression]] = {"all_": (r, w)}
         for where in WHERES[1:]:
             chosen = facts.c[where] == ONE
@@ -270,8 +270,15 @@ class Statements:
         return self._cluster_sums(facts, ("cluster",), parts, by_label=True)
 
     def _dependence_of(self, facts: Subquery, within: Sequence[str], labels: Sequence[str] = ()) -> sa.Select[Any]:
-        r, w = facts.c.w * (facts.c.y - facts.c.s), facts.c.w
-        return self._cluster_sums(facts, within, {"": (r, w)}, labels=labels)
+        return self._cluster_sums(facts, within, {"": self._residual(facts)}, labels=labels)
+
+    def _residual(self, facts: FromClause) -> tuple[Expression, Expression]:
+        """The weighted residual of a row and its weight."""
+        return self._weighted(facts, facts.c.y - facts.c.s)
+
+    def _weighted(self, rows: FromClause, value: Expression) -> tuple[Expression, Expression]:
+        """A value times the weight, and the weight; without weights every one is 1."""
+        return (rows.c.w * value, rows.c.w) if self.layout.has("weight") else (value, ONE)
 
     def of_items(self, *, latest: bool, labels: Sequence[str] = ()) -> sa.Select[Any]:
         """One row: n, w, w2 and a sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
@@ -279,16 +286,19 @@ class Statements:
         Each item has a value y of each metric. The sums of :meth:`dependence` within items are called ``rows_r`` etc.
         With ``labels``, which are all there are and few, ``again`` is 0 where no (item, label) repeats.
         """
-        facts, bounded = self._item_facts(latest=latest), not self.layout.has("weight")
-        parts = {"rows_": (facts.c.w * (facts.c.y - facts.c.s), facts.c.w)}
-        own = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
+        facts, weighted, exact = self._item_facts(latest=latest), self.layout.has("weight"), self.dialect.exact_sum
+        parts = {"rows_": self._residual(facts)}
+        own = ({"w": sa.func.max(facts.c.w)} if weighted else {}) | self._item_values(facts)
         more = [*(value.label(name) for name, value in own.items()), *self._again(facts, labels)]
         items = self._clusters(facts, ("item",), parts, more)
-        exact = self.dialect.exact_sum
-        sums = {"w": exact(items.c.w, bounded=bounded), "w2": exact(items.c.w * items.c.w, bounded=bounded)}
-        sums |= {name: exact(items.c.w * items.c[name], bounded=bounded) for name in self.item_metrics}
+        count: Expression = sa.func.count()
+        sums = {"n": count, "w": count, "w2": count}
+        if weighted:
+            sums |= {"w": exact(items.c.w, bounded=False), "w2": exact(items.c.w * items.c.w, bounded=False)}
+        values = {name: self._weighted(items, items.c[name])[0] for name in self.item_metrics}
+        sums |= {name: exact(value, bounded=not weighted) for name, value in values.items()}
         sums |= self._cluster_totals(items, ("item",), parts) | _total_again(items)
-        return sa.select(sa.func.count().label("n"), *(value.label(name) for name, value in sums.items()))
+        return sa.select(*(value.label(name) for name, value in sums.items()))
 
     def _cluster_sums(
         self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]], *,
@@ -304,13 +314,18 @@ class Statements:
         self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]],
         more: Sequence[Expression] = (), *, by_label: bool = False,
     ) -> Subquery:  # fmt: skip
-        """One row a cluster, with the sums of each part over its rows, and more of them."""
-        exact, bounded = self.dialect.exact_sum, not self.layout.has("weight")
-        sums = [
-            exact(value, bounded=bounded).label(f"{part}{name}")
-            for part, (r, w) in parts.items()
-            for name, value in {"r": r, "w": w, "rr": r * r, "rw": r * w, "ww": w * w}.items()
-        ]
+        """One row a cluster, with the sums of each part over its rows, and more of them.
+
+        Without weights those of w and w^2 are the number of rows, and that of r w is that of r.
+        """
+        exact, weighted = self.dialect.exact_sum, self.layout.has("weight")
+        sums: list[sa.Label[Any]] = []
+        for part, (r, w) in parts.items():
+            products = {"r": r, "rr": r * r} | ({"w": w, "rw": r * w, "ww": w * w} if weighted else {})
+            own = {name: exact(value, bounded=not weighted) for name, value in products.items()}
+            if not weighted:
+                own["w"] = sa.cast(sa.func.count() if w is ONE else sa.func.count(w), sa.Double)
+            sums += [value.label(f"{part}{name}") for name, value in own.items()]
         keys = [facts.c.label] if by_label else []
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
@@ -321,15 +336,20 @@ class Statements:
         return [self.dialect.repeats(facts.c.label, labels).label("again")] if labels else []
 
     def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Iterable[str]) -> dict[str, Expression]:
-        """The sums over clusters, by their names; a row without a cluster is one of its own."""
-        alone = sa.or_(*(inner.c[f"key_{index}"].is_(None) for index in range(len(within))))
+        """The sums over clusters, by their names; a row without a cluster is one of its own. Each row has an item."""
+        missing = [inner.c[f"key_{index}"].is_(None) for index, name in enumerate(within) if name != "item"]
+        weighted, alone = self.layout.has("weight"), sa.or_(*missing) if missing else None
+
+        def of(row: Expression, cluster: Expression) -> Expression:
+            return cluster if alone is None else sa.case((alone, row), else_=cluster)
+
         outer: dict[str, Expression] = {}
         for part in parts:
-            r, w, rr, rw, ww = (inner.c[f"{part}{name}"] for name in ("r", "w", "rr", "rw", "ww"))
-            outer[f"{part}aa"] = sa.case((alone, rr), else_=r * r)
-            outer[f"{part}aw"] = sa.case((alone, rw), else_=r * w)
-            outer[f"{part}cc"] = sa.case((alone, ww), else_=w * w)
-            outer |= {f"{part}{name}": inner.c[f"{part}{name}"] for name in ("r", "w", "rr", "rw", "ww")}
+            names = {"rw": "rw", "ww": "ww"} if weighted else {"rw": "r", "ww": "w"}
+            r, w, rr, rw, ww = (inner.c[f"{part}{names.get(name, name)}"] for name in ("r", "w", "rr", "rw", "ww"))
+            sums = {"aa": of(rr, r * r), "aw": of(rw, r * w), "cc": of(ww, w * w), "r": r, "w": w, "rr": rr}
+            sums |= {"rw": rw, "ww": ww} if weighted else {}
+            outer |= {f"{part}{name}": value for name, value in sums.items()}
         return {name: self.dialect.exact_sum(value, bounded=False) for name, value in outer.items()}
 
     def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
@@ -338,9 +358,7 @@ class Statements:
         A sum is called by the metric and its name, like ``review_rate_r``.
         """
         items = self._items(latest=latest)
-        parts: dict[str, tuple[Expression, Expression]] = {
-            f"{name}_": (items.c.w * items.c[name], items.c.w) for name in self.item_metrics
-        }
+        parts = {f"{name}_": self._weighted(items, items.c[name]) for name in self.item_metrics}
         return self._cluster_sums(items, ("cluster",), parts)
 
     def pairs(self, most: int, *, latest: bool) -> sa.Select[Any]:
