@@ -2,7 +2,7 @@
 
 Each is built in levels of subqueries, so that a reader (and PostgreSQL's GROUP BY) sees an expression once::
 
-    judged   the rows of the window, in our types, with the reason to set one aside (NULL: none)
+    judged   the rows of the window, in our types, with the reason to set one aside (NULL: none), or without: sound
     sound    the rows without a reason; where duplicates exist, the latest of each (item, label)
     facts    y, w, s, cell, predicted and automated of each sound row
     groups   one row per (label, predicted, automated, cell), or the like
@@ -502,13 +502,16 @@ class Statements:
         return sa.case(*outside, *tenths, else_=ZERO), truth, sa.case((usable, self._outcome(rows)))
 
     @built_once
-    def _judged(self, *, features: bool = False) -> Subquery:
-        """The rows of the window with the reason to set one aside, in the order of :class:`RejectReason`."""
+    def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
+        """The rows of the window with the first reason to set one aside; or with ``sound``, which is NULL then.
+
+        Reasons have the order of :class:`RejectReason`.
+        """
         columns = [*self._identity(), *self._values(), *self._extras()]
         if features:
             columns += [self._feature(name).label(_feature_key(i)) for i, name in enumerate(self.source.features)]
-        reason = _first_reason(self._window_reasons())
-        return self._select(*columns, reason).where(self._in_window()).subquery("judged")
+        told = (sound_unless if sound else first_reason)(self._window_reasons())
+        return self._select(*columns, told).where(self._in_window()).subquery("judged")
 
     @built_once
     def _undated(self) -> Subquery:
@@ -517,7 +520,7 @@ class Statements:
         instant = self._instant(self.source.window_on)
         outside = sa.or_(instant.is_(None), sa.not_(self._in_window()))
         troubled = sa.or_(*(condition for condition, _ in dates))
-        return self._select(*self._identity(), _first_reason(dates)).where(troubled, outside).subquery("undated")
+        return self._select(*self._identity(), first_reason(dates)).where(troubled, outside).subquery("undated")
 
     def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows that count."""
@@ -529,8 +532,9 @@ class Statements:
         if latest:
             ranked = self._ranked()
             return sa.select(ranked).where(ranked.c.place == ONE).subquery("sound")
-        judged = self._judged(features=features)
-        return sa.select(judged).where(judged.c.reason.is_(None)).subquery("sound")
+        judged = self._judged(features=features, sound=True)
+        kept = [column for column in judged.c if column.name != "sound"]
+        return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
 
     def _ranked(self) -> Subquery:
         """The sound rows with their place among those of one (item, label): 1 is the latest."""
@@ -766,12 +770,22 @@ def false_or_null(condition: Expression) -> Expression:
     return sa.not_(sa.func.coalesce(condition, sa.false()))
 
 
-def _first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
+def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
     """The first reason that holds, as text; NULL where none does."""
     if not reasons:
         return sa.cast(sa.null(), sa.Text).label("reason")
     cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
     return sa.case(*cases, else_=sa.null()).label("reason")
+
+
+def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
+    """1 where no reason holds, else NULL.
+
+    Asked for by IS NOT NULL, which PostgreSQL takes to be so of nearly all rows: of ``reason IS NULL`` it expects one
+    row in 200, and sorts them all where it could put them into a table of hashes.
+    """
+    cases = [(condition, sa.null()) for condition, _ in reasons]
+    return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
 
 
 def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:

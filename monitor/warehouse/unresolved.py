@@ -19,7 +19,7 @@ from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.relation import is_files
-from monitor.warehouse.statements import ONE, ZERO, Statements, built_once
+from monitor.warehouse.statements import ONE, ZERO, Statements, built_once, first_reason, sound_unless
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
 
@@ -89,14 +89,15 @@ class UnresolvedStatements(Statements):
         return unusable.group_by(rows.c.reason)
 
     @built_once
-    def _judged(self, *, features: bool = False) -> Subquery:
-        """The rows of the window of both relations, with the reason to set one aside."""
+    def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
+        """The rows of the window of both relations, with the reason to set one aside, or ``sound``."""
         if self.more is None:
-            return self._side().subquery("judged")
-        return sa.union_all(self._side(), replace(self, layout=self.more, more=None)._side()).subquery("judged")
+            return self._side(sound=sound).subquery("judged")
+        more = replace(self, layout=self.more, more=None)._side(sound=sound)
+        return sa.union_all(self._side(sound=sound), more).subquery("judged")
 
-    def _side(self) -> sa.Select[Any]:
-        """(item, label, score, predicted, dated, waiting, reason) of the rows of one relation in the window."""
+    def _side(self, *, sound: bool) -> sa.Select[Any]:
+        """(item, label, score, predicted, dated, waiting, reason or sound) of one relation's rows in the window."""
         score = self._number("score")
         assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
         values = {
@@ -108,9 +109,8 @@ class UnresolvedStatements(Statements):
             "waiting": self._waits(),
         }
         reasons = (*self._score_reasons(), *self._decision_reasons())
-        cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
-        reason = sa.case(*cases, else_=sa.null()).label("reason")
-        return self._select(*(value.label(name) for name, value in values.items()), reason).where(self._in_window())
+        told = (sound_unless if sound else first_reason)(reasons)
+        return self._select(*(value.label(name) for name, value in values.items()), told).where(self._in_window())
 
     def _waits(self) -> Expression:
         if not self.layout.has("actual"):
