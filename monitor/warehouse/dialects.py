@@ -357,7 +357,7 @@ class SQLite(Embedded):
 
     def aware(self, instant: Any) -> datetime | None:
         """From microseconds since 1970."""
-        return None if instant is None else _1970 + int(instant) * _MICROSECOND
+        return None if instant is None else _1970 + timedelta(microseconds=int(instant))
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds; of what lies before the moment."""
@@ -451,7 +451,7 @@ def _declared(connection: sa.Connection, relation: TableName) -> dict[str, str]:
 # for March 3 and 'now' for a date: so SQLite calls this one.
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}.*)?", re.ASCII)
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_1970_PLAIN = datetime(1970, 1, 1)  # noqa: DTZ001 - to be compared with dates that have no time zone either
 
 
 def microseconds(value: object) -> int | None:
@@ -473,8 +473,9 @@ def microseconds(value: object) -> int | None:
 
 
 def microseconds_of(when: datetime) -> int:
-    """Microseconds since 1970 of a date; without a time zone it is UTC."""
-    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - _1970) // _MICROSECOND
+    """Microseconds since 1970 of a date; without a time zone it is UTC. In few steps: SQLite asks for every row."""
+    passed = when - (_1970 if when.tzinfo else _1970_PLAIN)
+    return (passed.days * DAY_S + passed.seconds) * 1_000_000 + passed.microseconds
 
 
 def hash_of(text: str) -> int:
