@@ -140,8 +140,13 @@ class Dialect:
         return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
 
     def wide(self, nearest: Expression) -> Expression:
-        """A whole number of more than 64 bits; by its text, since a direct cast keeps 15 digits only."""
-        return sa.cast(sa.cast(nearest, sa.Text), sa.Numeric(38, 0))
+        """A whole number of more than 64 bits; a large one by its text, since a direct cast keeps 15 digits only.
+
+        Of whole numbers up to 2^53 the text has every digit, and so has the quicker cast by 64 bits.
+        """
+        exactly = nearest.between(sa.literal_column("-9007199254740992e0"), sa.literal_column("9007199254740992e0"))
+        small = sa.cast(sa.cast(nearest, sa.BigInteger), sa.Numeric)
+        return sa.case((exactly, small), else_=sa.cast(sa.cast(nearest, sa.Text), sa.Numeric(38, 0)))
 
     def ordered(self, text: Expression) -> Expression:
         """Text in an order that depends on no language."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,8 @@ def statements(engine: str) -> Iterator[tuple[str, Made]]:
         "combined": lambda each: each.combined({"billing": (5000, 10000)}, ("channel",), latest=False),
     }  # fmt: skip
     yield from ((name, made(plain)) for name, made in both.items())
+    bare = {name: column for name, column in columns.items() if name not in ("weight", "cluster")}
+    yield "items without weights", replace(plain, layout=replace(layout, columns=bare)).of_items(latest=False)
     kinds = ("top_k", "multiclass", "regression")
     ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW) for kind in kinds)
     assert isinstance(ranked, RankedStatements)
