@@ -28,6 +28,7 @@ from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, r
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
+    LABEL_BYTES,
     TOO_MANY_VALUES,
     WHERES,
     RejectedCell,
@@ -275,10 +276,10 @@ class Warehouse:
         """
         with self._statements(name, source, window, now) as (connection, statements):
             # before the rows are: where an engine has no snapshot, what arrives meanwhile is then seen as a change
-            seen = _fingerprint(connection, source, statements) if fingerprint and _has_fingerprint(source) else None
-            reader = _Reader(connection, name, statements, whole)
+            seen = _seen(connection, source, statements) if fingerprint and _has_fingerprint(source) else _Seen()
+            reader = _Reader(connection, name, statements, whole, seen)
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
-            found = replace(found, fingerprint=seen)
+            found = replace(found, fingerprint=seen.fingerprint)
         if not whole or source.unresolved is None:
             return found
         return replace(found, unresolved=self.unresolved(name, source, window))
@@ -488,6 +489,18 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the scan for the fingerprint says of all rows of the window; None: it did not ask, or not so.
+
+    ``labels`` are those that a row which counts may have, where they are not too many.
+    """
+
+    fingerprint: str | None = None
+    rows: int | None = None
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Reader:
     """The steps of one reading on one connection."""
 
@@ -495,18 +508,20 @@ class _Reader:
     name: str
     statements: Statements
     whole: bool = True
+    seen: _Seen = _Seen()
 
     def reading(self) -> Reading:
-        """The whole reading: first what is wrong with the rows, then the sums."""
+        """The whole reading: the sums, and what is wrong with the rows that are not in them, if there are any."""
         source, window = self.statements.source, self.statements.window
         sums, repeated = self._item_sums_and_repeated()
         latest = repeated > 0
-        rejected = self._rejected(latest=latest)
         effects = self._label_effects(latest=latest)
         crowded = self._crowded(source.segments, SEGMENT_VALUES)
         segments = [segment for segment in source.segments if segment not in crowded]
         counted = self._counts(segments, effects, latest=latest)
         labels = counted.of.get(("", ""), {})
+        rows = sum(counts.rows for counts in labels.values())
+        rejected = () if rows + repeated == self.seen.rows else self._rejected(latest=latest)
         within_items, items = self._of_items(sums, latest=latest)
         return Reading(
             source=self.name,
@@ -516,7 +531,7 @@ class _Reader:
             whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest), within_items),
             versions=counted.versions,
             quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
-            rows=sum(counts.rows for counts in labels.values()),
+            rows=rows,
             ranked=self._ranked(latest=latest),
             items=items,
             whole=self._whole(latest=latest),
@@ -565,13 +580,19 @@ class _Reader:
         """
         statements = self.statements
         if statements.items_of_all_rows and statements.dialect.counts_bits:
-            labels = [str(label) for label in self._fetch(statements.some_labels(BITS + 1))["label"]]
+            labels = self._some_labels()
             if len(labels) <= BITS:
                 sums = self._item_sums(latest=False, labels=labels)
                 if not labels or not sums["again"][0]:
                     return sums, 0
         repeated = self._number(statements.repeated())
         return self._item_sums(latest=repeated > 0), repeated
+
+    def _some_labels(self) -> Sequence[str]:
+        """The labels of the rows that count, and maybe others; more than :data:`BITS` where there are so many."""
+        if self.seen.labels is not None and len(self.seen.labels) <= BITS:
+            return self.seen.labels
+        return [str(label) for label in self._fetch(self.statements.some_labels(BITS + 1))["label"]]
 
     def _item_sums(self, *, latest: bool, labels: Sequence[str] = ()) -> Arrays:
         """What :meth:`_of_items` takes; without ``whole`` only the dependence of rows within items."""
@@ -748,8 +769,27 @@ def _has_fingerprint(source: SourceConfig) -> bool:
     return source.score is None and source.kind != "regression"
 
 
+def _seen(connection: sa.Connection, source: SourceConfig, statements: Statements) -> _Seen:
+    """The fingerprint, and what the same scan can say besides where an engine sees one state of the rows throughout."""
+    if not statements.dialect.counts_bits:
+        return _Seen(_fingerprint(connection, source, statements))
+    asked = statements.fingerprint_with_labels(BITS + len(("", None)))  # which no row that counts has
+    *sums, labels = connection.execute(asked).one()
+    total = tuple(map(_plain, sums))
+    if total[0] is None:
+        return _Seen(_fingerprint(connection, source, statements), 0, ())
+    if labels is None:
+        return _Seen(_fingerprint_of(source, [total]), int(total[0]))
+    named = (str(label) for label in labels if label)
+    possible = tuple(label for label in named if len(label.encode("utf-8", "surrogatepass")) <= LABEL_BYTES)
+    return _Seen(_fingerprint_of(source, [total]), int(total[0]), possible)
+
+
 def _fingerprint(connection: sa.Connection, source: SourceConfig, statements: Statements) -> str:
-    rows = [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())]
+    return _fingerprint_of(source, [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())])
+
+
+def _fingerprint_of(source: SourceConfig, rows: Sequence[tuple[Any, ...]]) -> str:
     text = repr((source.model_dump_json(), sorted(rows, key=repr)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

@@ -99,6 +99,18 @@ class Statements:
         sums = (sa.func.count().label("n"), sa.func.sum(hashed).label("hash"), coming.label("coming"))
         return self._select(*sums).where(self._in_window())
 
+    def fingerprint_with_labels(self, most: int) -> sa.Select[Any]:
+        """(n, hash, coming, labels): the sums of :meth:`fingerprint`, NULL without rows, and the labels of all rows.
+
+        ``labels`` is an array, NULL where there are more than ``most``, of rows that count and others; NULL may be one
+        of them. Only where the dialect has a hash of rows and :attr:`~monitor.warehouse.dialects.Dialect.counts_bits`.
+        """
+        label = self._text("label").label("label")
+        each = self.fingerprint().add_columns(label).group_by(label).subquery("each_label")
+        sums = (sa.func.sum(each.c[name]).label(name) for name in ("n", "hash", "coming"))
+        labels = sa.func.array_agg(each.c.label, type_=sa.types.NullType())
+        return sa.select(*sums, sa.case((sa.func.count() <= whole_number(most), labels)).label("labels"))
+
     def _read(self) -> list[str]:
         """The columns that a reading looks at."""
         dates = ("resolved_at", self.source.window_on)

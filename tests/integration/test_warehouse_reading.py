@@ -351,6 +351,34 @@ def test_every_engine_has_fingerprints(load: Loader) -> None:
         assert reading.fingerprint == found[1]
 
 
+def test_what_the_scan_for_the_fingerprint_says_is_not_asked_again(load: Loader) -> None:
+    weeks = [windows.week(name, ZoneInfo("UTC")) for name in ("2026-W43", "2026-W44", "2026-W45", "2026-W46")]
+    empty, sound, twice, dirty = weeks
+    rows = [row(f"t{n}", name, resolved_at=week.start) for week in weeks[1:] for n in range(3) for name in "ab"]
+    odd: tuple[dict[str, Any], ...] = (
+        {"label": None}, {"label": ""}, {"label": "x" * 2000}, {"label": "c", "score": None}, {"actual": 2.0},
+    )  # fmt: skip
+    rows += [row("t1", "a", 0.4, resolved_at=week.start + timedelta(hours=1)) for week in (twice, dirty)]
+    rows += [row("t9", resolved_at=dirty.start) | wrong for wrong in odd]
+    for engine, warehouse in load(rows).items():
+        asked: list[str] = []
+        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
+        for week, kept, repeated in ((empty, 0, 0), (sound, 6, 0), (twice, 6, 1), (dirty, 6, 1)):
+            plain = warehouse.read("tickets", source(), week, now=NOW)
+            asked.clear()
+            found = warehouse.read("tickets", source(), week, now=NOW, fingerprint=True)
+            spared = engine != "sqlite" and week is not dirty
+            assert spared is not any(") AS rejected" in statement for statement in asked), (engine, week.name)
+            assert not any("DISTINCT sound.label" in statement for statement in asked), engine
+            assert found.fingerprint == warehouse.fingerprint("tickets", source(), week, now=NOW)
+            assert found.rows == plain.rows == kept
+            assert (found.quality, found.rejected) == (plain.quality, plain.rejected)
+            assert bad(found).get("duplicate", 0) == repeated
+            assert {k: c.digest() for k, c in found.labels.items()} == {k: c.digest() for k, c in plain.labels.items()}
+            assert {k: c.digest() for k, c in found.items.items()} == {k: c.digest() for k, c in plain.items.items()}
+            assert found.whole_design_effect == plain.whole_design_effect
+
+
 def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:
     rows = [row(f"t{index:02}", score=2.5) for index in range(30)]
     for reading in read_all(load(rows), source()).values():

@@ -120,7 +120,8 @@ def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect
         for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
     ]
     sums = [built.groups(latest=True), built.groups(latest=False, segments=["label"]), built.feature_sample(5)]
-    few = (built.some_labels(3), built.of_items(latest=False, labels=["'; DROP TABLE tickets; --", "b"]))
+    of_two = built.of_items(latest=False, labels=["'; DROP TABLE tickets; --", "b"])
+    few = (built.some_labels(3), built.fingerprint_with_labels(3), of_two)
     of_items = few if built.dialect.counts_bits else ()
     return [built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums]
 
@@ -143,6 +144,18 @@ def test_rows_are_ranked_only_where_some_repeat() -> None:
 
 def test_without_weights_nothing_is_multiplied_by_one() -> None:
     assert "facts.w" not in sql(statements().groups(latest=False)).split("FROM", 1)[0]
+
+
+def test_without_weights_the_sums_of_weights_are_counts() -> None:
+    for made in (statements().of_items(latest=False), statements().dependence("item", latest=False)):
+        of_items = sql(made).partition("FROM (")[2].partition("FROM (")[0]
+        assert of_items.count("1099511627776.0e0 + 0.5") == 2  # of r and of r^2
+
+
+def test_the_rows_that_count_are_asked_for_so_that_postgresql_expects_many() -> None:
+    made = sql(statements().groups(latest=False))
+    assert "WHERE judged.sound IS NOT NULL" in made
+    assert "reason IS NULL" not in made
 
 
 def test_all_divisions_of_the_counts_are_one_scan() -> None:
