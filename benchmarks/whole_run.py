@@ -34,8 +34,8 @@ from benchmarks.timing import ONE_THREAD, fresh, number
 DOCS = ROOT / "docs" / "scale.md"
 ROWS = {
     "duckdb": (1_000_000, 10_000_000, 100_000_000),
-    "postgresql": (200_000, 2_000_000, 20_000_000),
-    "spark": (200_000, 2_000_000, 20_000_000),
+    "postgresql": (400_000, 2_000_000, 20_000_000),
+    "spark": (400_000, 2_000_000, 20_000_000),
 }
 WEEKS = 10
 FIXED_S, TIMES = 5.0, 1.5
@@ -286,7 +286,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["duckdb"])
-    parser.add_argument("--rows", nargs="+", type=int, help="Of each table. Default: three sizes, each ten times more.")
+    parser.add_argument("--rows", nargs="+", type=int, help="Of each table. Default: three sizes.")
     parser.add_argument("--write-docs", action="store_true", help="Put it into docs/scale.md.")
     asked = parser.parse_args()
     for engine in asked.engines:

@@ -20,6 +20,7 @@ from monitor.inference.search import scaled
 _PRECISE = 1e-9  # standard errors
 _WHOLE = 1e-6  # sums of weights are rounded
 _FAR, _FEW = 8.0, 15.0  # standard deviations, and hits, that are summed up on either side of the mean
+_WIDEST = 4_096  # numbers of hits of a bin that are tabulated; the sums over more would grow with the rows
 _AT_ONCE = 32  # bins summed up together: their arrays stay in the processor's cache
 _MANY = 1000.0  # hits and misses from which a beta quantile is nearly normal
 
@@ -133,11 +134,11 @@ class Hits:
         more = np.ceil(centre + reach - slack)
         places = [(row + np.minimum(np.maximum(place, 0), most)).astype(np.intp) for place in (fewer, more)]
         found = np.minimum(self.lower[places[0]] + self.upper[places[1]], 1.0)
-        broken = _fractional(self.n[which])
-        if broken.any():
-            table, bin_ = np.nonzero(broken)
-            own = (getattr(self, name)[which][table, bin_, None] for name in ("n", "score", "rate"))
-            found[table, :, bin_] = 1 - stays_within(limit[table], *own)
+        for apart, chance in ((_fractional, _beyond), (_too_wide, _tails)):
+            table, bin_ = np.nonzero(apart(self.n[which], self.rate[which]))
+            if len(table):
+                own = [getattr(self, name)[which][table, bin_, None] for name in ("n", "score", "rate")]
+                found[table, :, bin_] = chance(limit[table], *own)
         return np.asarray(found)
 
 
@@ -145,7 +146,8 @@ def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
     """The distribution functions of all bins, each summed up once. The arguments broadcast to one shape.
 
     From the ratios of neighbouring probabilities, (n - k + 1) p / (k (1 - p)): no logarithm, and both tails keep their
-    digits. A fractional n has no whole hits: there the incomplete beta function is asked at every limit.
+    digits. A fractional n has no whole hits, and very many rows too many: there the incomplete beta function is
+    asked at every limit.
 
     >>> one = np.array([[2.0]]), np.array([[0.5]]), np.array([[0.5]])
     >>> hits(*one).beyond(np.array([[0.3, 0.6]])).tolist()  # none or two hits of two
@@ -153,9 +155,8 @@ def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
     """
     flipped = rate > 0.5
     score, rate = np.where(flipped, 1 - score, score), np.where(flipped, 1 - rate, rate)
-    rows = np.where(_fractional(n), 1.0, np.rint(n))
-    mean = rows * rate
-    wide = _FAR * np.sqrt(mean * (1 - rate)) + _FEW
+    rows = np.where(_fractional(n) | _too_wide(n, rate), 1.0, np.rint(n))
+    mean, wide = rows * rate, _reach(rows, rate)
     first = np.maximum(np.floor(mean - wide), 0.0)
     width = int((np.minimum(np.ceil(mean + wide), rows) - first).max(initial=0.0)) + 1
     lower, upper = np.zeros((2, n.size, width + 1))
@@ -173,8 +174,31 @@ def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
     return Hits(n, score, rate, first, row, lower.ravel(), upper.ravel())
 
 
-def _fractional(n: Floats) -> Bools:
+def _reach(n: Floats, rate: Floats) -> Floats:
+    """How far from the mean numbers of hits are tabulated."""
+    return np.asarray(_FAR * np.sqrt(n * rate * (1 - rate)) + _FEW)
+
+
+def _fractional(n: Floats, _rate: Floats | None = None) -> Bools:
     return np.asarray(np.abs(n - np.rint(n)) >= _WHOLE)
+
+
+def _too_wide(n: Floats, rate: Floats) -> Bools:
+    return ~_fractional(n) & (2 * _reach(n, rate) > _WIDEST)
+
+
+def _beyond(limit: Floats, n: Floats, score: Floats, rate: Floats) -> Floats:
+    return np.asarray(1 - stays_within(limit, n, score, rate))
+
+
+def _tails(limit: Floats, n: Floats, score: Floats, rate: Floats) -> Floats:
+    """The same of a whole n: each tail on its own, so that both keep their digits."""
+    slack = ROUNDING * n
+    fewer, more = np.floor(n * (score - limit) + slack) + 1, np.ceil(n * (score + limit) - slack)
+    k, few = np.clip(more, 1, n), np.clip(fewer, 1, n)
+    upper = np.where(more > n, 0.0, np.where(more <= 0, 1.0, betainc(k, n - k + 1, rate)))
+    lower = np.where(fewer <= 0, 0.0, np.where(fewer > n, 1.0, betainc(n - few + 1, few, 1 - rate)))
+    return np.asarray(np.minimum(lower + upper, 1.0))
 
 
 def stays_within(limit: npt.ArrayLike, n: Floats, score: Floats, rate: Floats) -> Floats:

@@ -99,6 +99,20 @@ def test_hits_beyond_a_limit_are_those_of_the_binomial_distribution() -> None:
     assert found[:, -1] == pytest.approx(np.minimum(beyond, 1), abs=1e-12)
 
 
+def test_hits_of_very_many_rows_keep_the_digits_of_both_tails() -> None:
+    """Those of the last bin, of few rows, are tabulated, up to eight standard deviations from the mean."""
+    n = np.array([[8e5, 3e6, 3e6, 2e7, 100.0]])
+    score, rate = np.array([[[0.5, 0.3, 0.9, 0.02, 0.4]], [[0.5, 0.3005, 0.9001, 0.0201, 0.4]]])
+    limit = np.array([[0.0, 1e-4, 1e-3, 4e-3, 0.97]])
+    found = hits(n, score, rate).beyond(limit)[0]
+    for place in range(n.shape[1]):
+        rows, c, p = int(n[0, place]), score[0, place], rate[0, place]
+        fewer, more = np.floor(rows * (c - limit[0]) + 1e-9 * rows), np.ceil(rows * (c + limit[0]) - 1e-9 * rows)
+        expected = np.minimum(stats.binom.cdf(fewer, rows, p) + stats.binom.sf(more - 1, rows, p), 1.0)
+        assert found[:, place] == pytest.approx(expected, rel=1e-6, abs=1e-14 if rows == 100 else 1e-300)
+    assert 0 < found[3, 0] < 1e-12
+
+
 def test_a_p_value_of_the_mce_is_small_but_never_nothing() -> None:
     n = np.array([2000, 2000])
     score = np.array([0.3, 0.6])
