@@ -212,6 +212,15 @@ def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
     assert made <= set(found)
 
 
+@pytest.mark.parametrize("name", ["docker-compose.yml", "deployments/kubernetes.yaml"])
+def test_a_token_is_made_into_the_tokens_file_and_not_written_beside_its_hash(name: str) -> None:
+    found = re.findall(r"^.*calmon automation token.*$", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+    assert found
+    for line in found:
+        assert re.search(r"CALMON_API_TOKENS_FILE=(\./)?secrets/api-tokens\b", line)
+        assert ">" not in line  # the command adds the hash by itself; what it prints is the token
+
+
 def test_compose_publishes_ports_to_this_machine_only() -> None:
     published = [port for service in COMPOSE["services"].values() for port in service.get("ports", ())]
     assert published
