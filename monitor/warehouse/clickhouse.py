@@ -36,7 +36,7 @@ class ClickHouse(Dialect):
     """Doubles are compared as IEEE 754 has it: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
-    counts_bits: ClassVar[bool] = False
+    one_state: ClassVar[bool] = False
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -79,6 +79,10 @@ class ClickHouse(Dialect):
         )
         whole = sa.func.toInt128(nearest) if bounded else sa.func.toInt256(nearest)
         return sa.func.toFloat64(sa.func.sum(whole)) / FIXED_POINT
+
+    def bit_count(self, number: Expression) -> Expression:
+        """By ClickHouse's own name for it."""
+        return sa.func.bitCount(number)
 
     def ordered(self, text: Expression) -> Expression:
         """ClickHouse compares bytes anyway."""

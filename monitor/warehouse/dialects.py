@@ -52,6 +52,8 @@ class Dialect:
     reads_files: ClassVar[bool] = False
     grouping_sets: ClassVar[bool] = True
     counts_bits: ClassVar[bool] = True
+    one_state: ClassVar[bool] = True
+    """Whether all statements of a reading see the same state of the rows, whatever arrives meanwhile."""
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
@@ -176,8 +178,12 @@ class Dialect:
         Only where :attr:`counts_bits`.
         """
         bits = ((label == sa.literal(name, sa.Text), _bit(place)) for place, name in enumerate(labels))
-        found = sa.cast(sa.func.bit_or(sa.case(*bits)), Named("BIT(64)"))
-        return sa.func.count() - sa.func.coalesce(sa.func.bit_count(found), sa.literal_column("0"))
+        found = self.bit_count(sa.func.bit_or(sa.case(*bits)))
+        return sa.func.count() - sa.func.coalesce(found, sa.literal_column("0"))
+
+    def bit_count(self, number: Expression) -> Expression:
+        """How many bits of a whole number of 64 bits are set."""
+        return sa.func.bit_count(sa.cast(number, Named("BIT(64)")))
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""

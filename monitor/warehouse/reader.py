@@ -583,7 +583,8 @@ class _Reader:
             labels = self._some_labels()
             if len(labels) <= BITS:
                 sums = self._item_sums(latest=False, labels=labels)
-                if not labels or not sums["again"][0]:
+                doubtful = sums["again" if labels else "rows_w"]
+                if not _row({"n": doubtful}, 0)["n"]:
                     return sums, 0
         repeated = self._number(statements.repeated())
         return self._item_sums(latest=repeated > 0), repeated
@@ -770,19 +771,24 @@ def _has_fingerprint(source: SourceConfig) -> bool:
 
 
 def _seen(connection: sa.Connection, source: SourceConfig, statements: Statements) -> _Seen:
-    """The fingerprint, and what the same scan can say besides where an engine sees one state of the rows throughout."""
+    """The fingerprint, and what the same scan can say besides.
+
+    Where an engine does not see one state of the rows throughout, that is only which labels there are: a row with
+    another one, which arrives meanwhile, is taken for a repeated one, and then the repeated ones are counted.
+    """
     if not statements.dialect.counts_bits:
         return _Seen(_fingerprint(connection, source, statements))
     asked = statements.fingerprint_with_labels(BITS + len(("", None)))  # which no row that counts has
     *sums, labels = connection.execute(asked).one()
-    total = tuple(map(_plain, sums))
-    if total[0] is None:
-        return _Seen(_fingerprint(connection, source, statements), 0, ())
-    if labels is None:
-        return _Seen(_fingerprint_of(source, [total]), int(total[0]))
+    total, lasting = tuple(map(_plain, sums)), statements.dialect.one_state
+    if not total[0]:  # NULL, the sum of nothing; 0 in ClickHouse
+        return _Seen(_fingerprint(connection, source, statements), 0 if lasting else None, ())
+    found = _Seen(_fingerprint_of(source, [total]), int(total[0]) if lasting else None)
+    if not labels:  # NULL where there are too many; none in ClickHouse
+        return found
     named = (str(label) for label in labels if label)
     possible = tuple(label for label in named if len(label.encode("utf-8", "surrogatepass")) <= LABEL_BYTES)
-    return _Seen(_fingerprint_of(source, [total]), int(total[0]), possible)
+    return replace(found, labels=possible)
 
 
 def _fingerprint(connection: sa.Connection, source: SourceConfig, statements: Statements) -> str:

@@ -608,7 +608,7 @@ class Statements:
         told = facts.c.predicted
         wrong: Expression = ONE - facts.c.y
         if self.source.score_is == "probability_of_label":
-            wrong = told * (ONE - facts.c.y) + (ONE - told) * facts.c.y
+            wrong = sa.case((told == ONE, ONE - facts.c.y), else_=facts.c.y)
         wrong = sa.cast(wrong, sa.Double)
         return {
             "review_rate": sa.cast(ONE - sa.func.max(facts.c.automated), sa.Double),
