@@ -2,7 +2,8 @@
 
 One week and its last day are run with the shipped file on rows of scores with all decimals (the worst case: scores of
 four decimals, and scores of seven words, are shown beside). Copies of both make the years before, since what a window
-takes does not depend on its week. ``python -m benchmarks.history_size`` prints the tables.
+takes does not depend on its week. What is left after pruning is laid into PostgreSQL too. ``python -m
+benchmarks.history_size`` prints the tables.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import sqlalchemy as sa
 
+from benchmarks.engines import postgres_url
 from benchmarks.populations import LABELS, Population
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh
@@ -34,6 +37,7 @@ from monitor.core.counts import CELLS, Counts, counts_from_rows, pool
 from monitor.core.records import Window
 from monitor.core.windows import SETTLE
 from monitor.history.store import Store
+from monitor.history.tables import metadata
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.prune import prune
 from monitor.warehouse.reader import Reading, Warehouse
@@ -44,6 +48,8 @@ CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
 SHOWN = ("counts", "estimated", "verdicts", "shifted", "switch_events")
 COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "verdicts")
 NAMES = {"estimated": "estimates", "shifted": "shifts", "switch_events": "switch"}
+PART = 5_000  # rows that are copied at once
+POSTGRESQL = "postgresql"
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 
@@ -122,7 +128,10 @@ def populations_of(count: int) -> dict[str, Population]:
 
 
 def measured(case: Case) -> dict[str, dict[str, int]]:
-    """Bytes by table ("": of the file) after a year, after pruning it, and of what is left of it for good."""
+    """Bytes by table after a year, after pruning it, and of what is left of it for good.
+
+    "" is the whole file, and :data:`POSTGRESQL` the same rows there.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "history.sqlite"
         with Store.from_url(f"sqlite:///{file}") as store:
@@ -135,6 +144,9 @@ def measured(case: Case) -> dict[str, dict[str, int]]:
             for name, years in (("pruned", 0), ("for good", 3)):
                 prune(store, own, week.end + SETTLE + years * timedelta(weeks=YEAR))
                 found[name] = sizes(file)
+                if name == "pruned":
+                    with postgres_url() as url:
+                        found[name][POSTGRESQL] = size_in_postgresql(file, url)
         return found
 
 
@@ -215,21 +227,41 @@ def sizes(file: Path) -> dict[str, int]:
     return {**found, "": file.stat().st_size}
 
 
+def size_in_postgresql(file: Path, url: str) -> int:
+    """Bytes of the same rows in an empty database of PostgreSQL: of its tables, their indexes and their long values."""
+    Store.from_url(url).close()  # makes the tables
+    here, there = sa.create_engine(f"sqlite:///{file}"), sa.create_engine(url)
+    with here.connect() as source, there.begin() as target:
+        for table in metadata.sorted_tables:
+            target.execute(sa.delete(table))
+            for part in source.execute(sa.select(table)).mappings().partitions(PART):
+                target.execute(sa.insert(table), [dict(row) for row in part])
+    relations = "pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+    with there.connect() as connection:
+        found = connection.exec_driver_sql(f"SELECT SUM(pg_total_relation_size(oid)) FROM {relations}").scalar_one()
+    here.dispose()
+    there.dispose()
+    return int(found)
+
+
 def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
     """The line of a case: MB of the file, and of the largest tables once it is pruned."""
     scores = "all decimals" if case.decimals is None else f"{case.decimals} decimals"
-    sized = [f"{found[name][''] / 1e6:.1f}" for name in ("a year", "pruned", "for good")]
+    whole = (("a year", ""), ("pruned", ""), ("pruned", POSTGRESQL), ("for good", ""))
+    sized = [f"{found[name][part] / 1e6:.1f}" for name, part in whole]
     parts = [f"{found['pruned'][name] / 1e6:.1f}" for name in SHOWN]
     return (f"{case.labels} labels", scores, "channel" if case.channels else "none", *sized, *parts)
 
 
 def table(cases: Sequence[Case]) -> Table:
     """Measured in processes of their own."""
+    sized = ("all", "pruned", "PostgreSQL", "for good")
     return Table(
-        f"MB of a year in SQLite: {YEAR} weekly and {YEAR * DAYS + 1} daily runs, {ROWS:,} rows a label and week",
-        ("labels", "scores", "segments", "all", "pruned", "for good", *(NAMES.get(name, name) for name in SHOWN)),
+        f"MB of a year: {YEAR} weekly and {YEAR * DAYS + 1} daily runs, {ROWS:,} rows a label and week",
+        ("labels", "scores", "segments", *sized, *(NAMES.get(name, name) for name in SHOWN)),
         tuple(row_of(case, fresh(measured, case)) for case in cases),
-        ("*Pruned* is what `calmon db prune` leaves after a year, its largest tables beside it. What stays of that "
+        ("In SQLite, and *PostgreSQL* is the *pruned* history there, with its indexes, as after `VACUUM FULL`.",
+         "*Pruned* is what `calmon db prune` leaves after a year, its largest tables beside it. What stays of that "
          "*for good* is what each later year adds. Nothing is in breach: incidents and their messages come on top.",),
         texts=3,
     )  # fmt: skip

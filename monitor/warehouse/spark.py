@@ -77,9 +77,15 @@ class Spark(Dialect):
         if not bounded:
             whole = up - sa.func.pmod(up, sa.literal_column("1.0D"))
             return sa.cast(sa.func.sum(sa.cast(whole, sa.Numeric(38, 0))), sa.Double) / FIXED_POINT
-        lower = sa.func.floor(up).bitwise_and(sa.literal_column("1048575"))
-        sums = (sa.cast(sa.func.sum(part), sa.Double) for part in (sa.func.shiftright(sa.func.floor(up), 20), lower))
-        return (next(sums) * sa.literal_column("1048576.0D") + next(sums)) / FIXED_POINT
+        whole = sa.func.floor(up)
+        upper, lower = (
+            sa.cast(sa.func.sum(part), sa.Double)
+            for part in (
+                sa.func.shiftright(whole, sa.literal_column("20")),
+                whole.bitwise_and(sa.literal_column("1048575")),
+            )
+        )
+        return (upper * sa.literal_column("1048576.0D") + lower) / FIXED_POINT
 
     def bit_count(self, number: Expression) -> Expression:
         """Spark counts the bits of a number."""
