@@ -32,6 +32,7 @@ class _Cloud(Dialect):
     utc: ClassVar[str]
     bare: ClassVar[Kind] = "timestamp"
     counts_bits: ClassVar[bool] = False
+    one_state: ClassVar[bool] = False
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""

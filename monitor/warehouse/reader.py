@@ -2,7 +2,8 @@
 
 Nothing is ever written: DuckDB and SQLite files are opened read-only, PostgreSQL in a read-only
 transaction; DuckDB reads no files but those that are named (``confined.py``). All statements of one
-reading see the same state of the data. CSV files, unless they are large, are read once into the memory of the session.
+reading see the same state of the data in DuckDB, SQLite and PostgreSQL; elsewhere rows may arrive between two
+of them. CSV files, unless they are large, are read once into the memory of the session.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ class Snowflake(Dialect):
     date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_TO_TIMESTAMP_TZ(...)"
     name_parts: ClassVar[int] = 3
     counts_bits: ClassVar[bool] = False
+    one_state: ClassVar[bool] = False
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds; quoted, so that they are found as they are."""

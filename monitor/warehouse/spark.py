@@ -71,7 +71,7 @@ class Spark(Dialect):
         """As everywhere; Spark's floor gives 64 bits, so what may be larger is floored within the doubles.
 
         Of bounded values the upper and the lower bits are summed apart, which no number of rows makes too large: one
-        sum of decimals takes several times as long.
+        sum of decimals takes longer.
         """
         up = value * FIXED_POINT + sa.literal_column("0.5D")
         if not bounded:
