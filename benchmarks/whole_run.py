@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import platform
 import re
 import resource
 import subprocess
@@ -278,7 +279,8 @@ def written(engine: str, found: Sequence[Whole]) -> None:
     """Puts an engine's table into docs/scale.md, between lines of its own."""
     day = datetime.now(UTC).date().isoformat()
     command = f"python -m benchmarks.whole_run --engines {engine} --write-docs"
-    origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}, {os.cpu_count()} cores."
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()} ({platform.python_compiler()})"
+    origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}; {machine}."
     write_between(DOCS, f"whole-{engine}", f"{origin}\n\n{table_of(found).markdown()}")
 
 

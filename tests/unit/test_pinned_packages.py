@@ -1,6 +1,6 @@
 """Every version that constraints.txt pins can be installed with the oldest Python that pyproject.toml promises.
 
-Where one cannot, pip tries other versions of all packages, for longer than anybody waits: the two commands of the README seem to hang.
+Where one cannot, pip tries other versions of all packages, for longer than anybody waits: `make test` seems to hang.
 """
 
 from __future__ import annotations
