@@ -136,6 +136,8 @@ def spark_kind(type_name: str) -> Kind:
 
 def spark_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     """A cluster over Spark Connect; without a host, a session in this process."""
+    import pyspark  # noqa: F401, PLC0415 - Databricks' dialect may be installed without it
+
     from monitor.warehouse import spark_driver  # noqa: PLC0415 - imports the driver, which is an extra
 
     return sa.create_engine(url.set(drivername=spark_driver.DRIVER), poolclass=NullPool)

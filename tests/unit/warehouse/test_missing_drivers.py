@@ -15,6 +15,14 @@ DRIVERS = (
     "chdb", "clickhouse_connect", "databricks", "google", "pyspark", "redshift_connector", "snowflake",
     "sqlalchemy_bigquery", "sqlalchemy_redshift", "trino",
 )  # fmt: skip
+OURS_OF_SPARK = "monitor.warehouse.spark_driver"
+
+
+def as_if_not_installed(monkeypatch: pytest.MonkeyPatch, *drivers: str) -> None:
+    for module in [name for name in sys.modules if name.split(".")[0] in drivers] + list(drivers):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, OURS_OF_SPARK, raising=False)  # which imports its driver when it is imported
+    monkeypatch.delattr(OURS_OF_SPARK, raising=False)
 
 
 def test_every_engine_beyond_the_base_is_an_extra() -> None:
@@ -25,8 +33,7 @@ def test_every_engine_beyond_the_base_is_an_extra() -> None:
 def test_a_driver_that_is_not_installed_is_named_with_what_to_install(
     kind: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in [name for name in sys.modules if name.split(".")[0] in DRIVERS] + list(DRIVERS):
-        monkeypatch.setitem(sys.modules, module, None)
+    as_if_not_installed(monkeypatch, *DRIVERS)
     warehouse = Warehouse.from_url(f"{kind}://someone:secret@host/database")
     with pytest.raises(WrongWarehouseAddress) as refused:
         warehouse.ping()
