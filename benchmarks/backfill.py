@@ -15,7 +15,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -117,7 +117,7 @@ def local_cluster(count: int) -> Iterator[Workers]:
 def digest(path: Path) -> str:
     """A hash of every value of every table, but for what is random."""
     found = hashlib.sha256()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         names = [
             name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
         ]

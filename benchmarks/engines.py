@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -133,7 +133,7 @@ def in_sqlite(rows: Path, folder: Path) -> str:
         dated = "* REPLACE (strftime(\"resolved at\", '%Y-%m-%d %H:%M:%S.%f') || '+00:00' AS \"resolved at\")"
         found = connection.execute(f"SELECT {dated} FROM '{rows}'")
         names = [column[0] for column in found.description]
-        with sqlite3.connect(path) as target:
+        with closing(sqlite3.connect(path)) as target, target:
             target.execute(f"CREATE TABLE {TABLE} ({', '.join(_quoted(name) for name in names)})")
             while part := found.fetchmany(50_000):
                 target.executemany(f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(names))})", part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ def content(path: Path) -> dict[str, list[dict[str, Any]]]:
 
     The estimates, which are a view, as well, in an order of their own.
     """
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.row_factory = sqlite3.Row
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         names = [row["name"] for row in tables]

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import subprocess
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_what_is_no_backup_changes_nothing(tmp_path: Path) -> None:
     with Store.from_url(url) as store:
         turn(store, enable=True)
     (tmp_path / "text").write_text("hello" * 1000, "utf-8")
-    with sqlite3.connect(tmp_path / "other.sqlite") as other:
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as other, other:
         other.execute("CREATE TABLE t (x)")
     for name in ("text", "other.sqlite"):
         with pytest.raises(HistoryDamaged):

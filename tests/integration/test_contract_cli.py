@@ -9,6 +9,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def test_the_status_says_off_where_gates_refuse_for_want_of_a_threshold(tmp_path
     """As in a history of the version before, upgraded: its switches are on, and it has no threshold yet."""
     world = make_world(tmp_path)
     calmon(world, "automation", "enable", "--source", "tickets", "--label", "rare", "--reason", "go")
-    with sqlite3.connect(tmp_path / "history.sqlite") as history:
+    with closing(sqlite3.connect(tmp_path / "history.sqlite")) as history, history:
         history.execute("DELETE FROM thresholds")
     (tmp_path / "history.sqlite.epoch").unlink()  # the version before kept no record beside it
     with Gate.from_env(os.environ | world.environment) as gate:

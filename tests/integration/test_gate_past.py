@@ -235,7 +235,7 @@ def test_the_service_refuses_a_history_that_went_back_and_says_why(tmp_path: Pat
         assert client.get("/v1/automation/tickets/billing?score=0.9").json()["reason"] == "on"
         off = client.post("/v1/automation/tickets/billing/disable", json={"reason": "wrong"})
         assert off.status_code == 200
-        with sqlite3.connect(copy) as older, sqlite3.connect(tmp_path / "history.sqlite") as live:
+        with closing(sqlite3.connect(copy)) as older, closing(sqlite3.connect(tmp_path / "history.sqlite")) as live:
             older.backup(live)
         found = client.get("/v1/automation/tickets/billing?score=0.9").json()
         assert (found["allowed"], found["reason"]) in [(False, "history_went_back"), (False, "history_restored")]

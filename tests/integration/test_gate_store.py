@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -240,7 +240,7 @@ def test_a_history_that_is_locked_closes_it_and_opens_it_again(file: Path) -> No
     ],
 )
 def test_a_history_that_holds_what_means_nothing_closes_it(file: Path, statement: str, said: str) -> None:
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute(statement)
     connection.close()
     with gate_of(f"sqlite:///{file}") as gate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import duckdb
 import psycopg
@@ -32,9 +33,11 @@ def engines(postgres_url: str) -> dict[str, list[list[float | None]]]:
     query = f"SELECT {columns} FROM {table} ORDER BY place"
     with psycopg.connect(postgres_url.replace("postgresql+psycopg://", "postgresql://")) as connection:
         of_postgres = connection.execute(query).fetchall()
+    with closing(sqlite3.connect(":memory:")) as in_memory:
+        of_sqlite = in_memory.execute(in_sqlite).fetchall()
     found = {
         "duckdb": duckdb.sql(query).fetchall(),
-        "sqlite": sqlite3.connect(":memory:").execute(in_sqlite).fetchall(),
+        "sqlite": of_sqlite,
         "postgresql": of_postgres,
     }
     return {engine: [list(column) for column in zip(*lines, strict=True)] for engine, lines in found.items()}

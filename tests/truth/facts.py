@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -103,7 +104,7 @@ class Facts:
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Rows of a query, instants and JSON read."""
-        with sqlite3.connect(self.path) as connection:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.row_factory = sqlite3.Row
             found = [dict(row) for row in connection.execute(query, values)]
         connection.close()
