@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from monitor.cli import app
 from monitor.config.load import parse_config
 from monitor.core.records import Schedule
 from monitor.core.windows import named, span, week
+from monitor.history.store import Store
 from monitor.operations import workers as operations
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
@@ -37,12 +39,22 @@ ACCUMULATED = CONFIG.replace(
 
 
 @pytest.fixture
-def threads() -> Iterator[Workers]:
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     """Workers that are threads: packed and unpacked like processes, and quick to start."""
+    opened = operations._opened.__wrapped__
+    stores: list[Store] = []  # a process closes its own by ending
+
+    def noted(url: str) -> tuple[Store, str]:
+        found = opened(url)
+        stores.append(found[0])
+        return found
+
+    monkeypatch.setattr(operations, "_opened", lru_cache(maxsize=1)(noted))
     with ThreadPoolExecutor(2) as pool:
         yield Workers(2, lambda payload: pool.submit(work, payload))
-    for kept in (operations._opened, backfill._warehouse):
-        kept.cache_clear()
+    backfill._warehouse.cache_clear()
+    for store in stores:
+        store.close()
 
 
 def evaluated(
