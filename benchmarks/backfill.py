@@ -117,7 +117,7 @@ def local_cluster(count: int) -> Iterator[Workers]:
 def digest(path: Path) -> str:
     """A hash of every value of every table, but for what is random."""
     found = hashlib.sha256()
-    with closing(sqlite3.connect(path)) as connection, connection:
+    with closing(sqlite3.connect(path)) as connection:
         names = [
             name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
         ]

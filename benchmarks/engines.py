@@ -137,7 +137,6 @@ def in_sqlite(rows: Path, folder: Path) -> str:
             target.execute(f"CREATE TABLE {TABLE} ({', '.join(_quoted(name) for name in names)})")
             while part := found.fetchmany(50_000):
                 target.executemany(f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(names))})", part)
-    target.close()
     return f"sqlite:///{path}"
 
 

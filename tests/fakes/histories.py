@@ -15,11 +15,10 @@ def content(path: Path) -> dict[str, list[dict[str, Any]]]:
 
     The estimates, which are a view, as well, in an order of their own.
     """
-    with closing(sqlite3.connect(path)) as connection, connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         names = [row["name"] for row in tables]
         found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
         found["estimates"] = sorted(connection.execute("SELECT * FROM estimates"), key=lambda row: repr(tuple(row)))
-    connection.close()
     return {name: [{k: row[k] for k in row.keys() if k not in RANDOM} for row in rows] for name, rows in found.items()}  # noqa: SIM118

@@ -242,7 +242,6 @@ def test_a_history_that_is_locked_closes_it_and_opens_it_again(file: Path) -> No
 def test_a_history_that_holds_what_means_nothing_closes_it(file: Path, statement: str, said: str) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute(statement)
-    connection.close()
     with gate_of(f"sqlite:///{file}") as gate:
         decision = gate.allows("tickets", "billing", score=0.93)
         assert (decision.reason, said in decision.detail) == (GateReason.STORE_UNREADABLE, True), decision

@@ -187,7 +187,7 @@ def test_the_run_turned_off_the_channel_only_and_the_gate_asks_for_it(world: Wor
         switch = monitor.store.switch("tickets", "slipping")
         kinds = [(e.kind, e.actor) for e in monitor.store.switch_events("tickets", "slipping")]
         assert (switch.state, [each.segment for each in switch.segments]) == ("on", [("channel", "web")])
-        with closing(sqlite3.connect(world.folder / "history.sqlite")) as connection, connection:
+        with closing(sqlite3.connect(world.folder / "history.sqlite")) as connection:
             kept = connection.execute("SELECT segments IS NULL FROM v1_switches WHERE label IN ('slipping', 'steady')")
             assert sorted(kept) == [(0,), (1,)]
         assert kinds == [("enabled", "weekly run"), ("segment_disabled", "weekly run"), ("renewed", "weekly run")]

@@ -104,10 +104,9 @@ class Facts:
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Rows of a query, instants and JSON read."""
-        with closing(sqlite3.connect(self.path)) as connection, connection:
+        with closing(sqlite3.connect(self.path)) as connection:
             connection.row_factory = sqlite3.Row
             found = [dict(row) for row in connection.execute(query, values)]
-        connection.close()
         return [{k: _read(k, v) for k, v in row.items()} for row in found]
 
     # --- switches
