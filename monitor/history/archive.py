@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Table, delete, func, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from monitor.core.records import Identity
+from monitor.core.records import Identity, Recorded
 from monitor.history import identity, schema, tables
 from monitor.history.connect import database_file, for_reading, for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
@@ -93,10 +93,11 @@ def check(url: str) -> Checked:
         journal = wal.stat().st_size if wal.exists() else 0
     if problems:
         return Checked(None, None, {}, journal, tuple(problems))
+    seen = read_marker(marker_file(address))  # first: it must not be newer than what is read
     engine = open_engine(address)
     try:
         with for_reading(engine).begin() as connection:
-            return _look(connection, address, journal)
+            return _look(connection, seen, journal)
     except SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or type(error).__name__
         return Checked(None, None, {}, journal, (f"it cannot be read: {cause}",))
@@ -104,11 +105,10 @@ def check(url: str) -> Checked:
         engine.dispose()
 
 
-def _look(connection: Connection, address: URL, journal: int) -> Checked:
+def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checked:
     revision, newest = schema.revision_of(connection), schema.head()
     if revision != newest:
         return Checked(revision, None, {}, journal, (f"schema revision {revision}, this program needs {newest}",))
-    seen = read_marker(marker_file(address))
     found = replace(identity.read(connection), seen=seen)
     problems = []
     if not found.confirmed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def write_marker(file: Path | None, identity: Identity) -> None:
     text = json.dumps(found)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_name(f"{file.name}.{os.getpid()}.new")
+        new = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
         new.write_text(text, "utf-8")
         new.replace(file)
 

@@ -138,21 +138,20 @@ class Store:
         marker = marker_file(address)
         if anew:
             remove_marker(marker)
-        _make_folder(address, shown, marker, create=create)
+        lost = _lost(shown, marker)  # asked first: one that is made by another process meanwhile is not lost
+        _make_folder(address, shown, lost, create=create)
         store = cls(open_engine(address), marker)
         try:
-            store._open(shown, create=create, check=check, anew=anew)
+            store._open(shown, lost, create=create, check=check, anew=anew)
         except BaseException:
             store.close()
             raise
         return store
 
-    def _open(self, shown: str, *, create: bool, check: bool, anew: bool) -> None:
+    def _open(self, shown: str, lost: HistoryLost | None, *, create: bool, check: bool, anew: bool) -> None:
         found = self.revision()
-        if found is None:
-            _refuse_lost(shown, self._marker)
-        if found is None and not create:
-            raise _missing(shown)
+        if found is None and (lost or not create):
+            raise lost or _missing(shown)
         if found is None:
             self.upgrade(by_operator=anew)
         elif check:
@@ -516,14 +515,12 @@ class Store:
     settle_delivery = _writing(delivery_rows.settle)
 
 
-def _make_folder(address: URL, shown: str, marker: Path | None, *, create: bool) -> None:
+def _make_folder(address: URL, shown: str, lost: HistoryLost | None, *, create: bool) -> None:
     file = database_file(address)
     if file is None:
         return
-    if not file.exists():
-        _refuse_lost(shown, marker)
-        if not create:
-            raise _missing(shown)
+    if not file.exists() and (lost or not create):
+        raise lost or _missing(shown)
     if create:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -535,13 +532,14 @@ def _missing(shown: str) -> StoreMissing:
     return StoreMissing(f"there is no history at {shown} yet; `calmon run weekly` makes one")
 
 
-def _refuse_lost(shown: str, marker: Path | None) -> None:
-    """Raise HistoryLost where a history is recorded to have been: nobody makes an empty one in its place."""
-    if read_marker(marker) is not None:
-        raise HistoryLost(
-            f"the history at {shown} is gone: {marker} says that there was one. Put it back (`calmon db restore "
-            "FILE`); if it is lost for good, `calmon db init` makes a new one, with every label off and no baseline"
-        )
+def _lost(shown: str, marker: Path | None) -> HistoryLost | None:
+    """The error where a history is recorded and none is found: nobody makes an empty one in its place."""
+    if read_marker(marker) is None:
+        return None
+    return HistoryLost(
+        f"the history at {shown} is gone: {marker} says that there was one. Put it back (`calmon db restore "
+        "FILE`); if it is lost for good, `calmon db init` makes a new one, with every label off and no baseline"
+    )
 
 
 def _epoch_of(recorded: Recorded | None) -> int:

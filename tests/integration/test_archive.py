@@ -17,7 +17,7 @@ from monitor.automation import Gate
 from monitor.automation.gate.sources import StoreSource
 from monitor.config.load import parse_config
 from monitor.core.windows import week
-from monitor.history import archive
+from monitor.history import archive, schema
 from monitor.history.errors import HistoryDamaged
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
@@ -64,6 +64,23 @@ def test_a_backup_put_back_while_a_journal_is_beside_it_is_what_everybody_reads_
         assert asked(url) == "off"
         assert calmon(url, tmp_path, "check").returncode == 0
     assert archive.check(url).problems == ()
+
+
+def test_a_switch_that_turns_while_a_history_is_checked_makes_it_no_older_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, before = f"sqlite:///{tmp_path / 'history.sqlite'}", schema.revision_of
+    with Store.from_url(url) as store:
+
+        def and_then_it_turns(connection: sa.Connection) -> str | None:
+            found = before(connection)
+            monkeypatch.setattr(schema, "revision_of", before)
+            turn(store, enable=True)
+            return found
+
+        monkeypatch.setattr(schema, "revision_of", and_then_it_turns)
+        assert archive.check(url).problems == ()
+        assert store.switch("tickets", "billing").state == "on"
 
 
 def test_a_damaged_history_is_kept_beside_and_a_lost_one_can_be_restored(tmp_path: Path) -> None:

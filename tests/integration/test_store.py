@@ -257,6 +257,32 @@ def test_ten_at_once_make_one_store(url: str):
         assert set(pool.map(open_and_close, range(10))) == {schema.head()}
 
 
+def another_makes_it_after(look: str, kind: type, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look finds nothing, and before anything is done about it another process makes the history."""
+    before = getattr(kind, look)
+
+    def outdated(of: object) -> object:
+        found = before(of)
+        monkeypatch.setattr(kind, look, before)
+        Store.from_url(url).close()
+        return found
+
+    monkeypatch.setattr(kind, look, outdated)
+
+
+def test_tables_that_another_makes_while_one_looks_are_not_lost(url: str, monkeypatch: pytest.MonkeyPatch):
+    another_makes_it_after("revision", Store, url, monkeypatch)
+    with Store.from_url(url) as opened:
+        assert opened.revision() == schema.head()
+
+
+def test_a_file_that_another_makes_while_one_looks_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    url = f"sqlite:///{tmp_path}/history.sqlite"
+    another_makes_it_after("exists", Path, url, monkeypatch)
+    with Store.from_url(url) as opened:
+        assert opened.revision() == schema.head()
+
+
 def test_other_databases_and_unreachable_ones_are_named():
     with pytest.raises(HistoryError, match="not in duckdb"):
         Store.from_url("duckdb:///x.duckdb")
