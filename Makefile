@@ -32,9 +32,9 @@ install: $(VENV)/.installed ## .venv with calmon and all it needs, what tests an
 demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; prints what it found
 	@$(BIN)/python -m flows.demo
 
-# Three workers for two cores: some tests wait. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
+# Four workers for two cores: many tests wait for a process they started. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 # In the order of tests/conftest.py, which has the longest files first: at the end neither core waits for the other.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 STUDIES := tests/statistical tests/system tests/truth tests/unit/benchmarks
 
 test: install ## all tests but the statistical and scale suites

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core import compact
+from monitor.core.distinct import distinct
 from monitor.core.records import WHERES, ScoreIs, Where
 
 CELLS = 10_000
@@ -123,7 +124,7 @@ class Counts:
         """Predicted and automated groups of one cell put together; the keys become False."""
         if len(self.cell) == 0 or not (np.diff(self.cell) == 0).any():
             return replace(self, predicted=np.zeros_like(self.predicted), automated=np.zeros_like(self.automated))
-        cells, index = np.unique(self.cell, return_inverse=True)
+        cells, index = distinct(self.cell)
         sums: dict[str, Any] = {name: _sum_by(getattr(self, name), index, len(cells)) for name in SUMS}
         off = np.zeros(len(cells), dtype=bool)
         return replace(self, cell=cells, predicted=off, automated=off, **sums)
@@ -240,7 +241,7 @@ def counts_from_rows(
     decided = (s >= 0.5) if predicted is None else np.asarray(predicted, dtype=bool)
     acted = decided & (s >= automate_at)
     cell = np.floor(s * CELLS + 0.5).astype(np.int64)
-    keys, index = np.unique(cell * 4 + decided * 2 + acted, return_inverse=True)
+    keys, index = distinct(cell * 4 + decided * 2 + acted)
     columns = _columns(keys)
     products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
     columns["n"] = np.bincount(index, minlength=len(keys))
@@ -263,10 +264,10 @@ def pool(parts: Iterable[Counts]) -> Counts:
     if len(kept) == 1:
         return kept[0]
     keys = [part.cell * 4 + part.predicted * 2 + part.automated for part in kept]
-    distinct, index = np.unique(np.concatenate(keys), return_inverse=True)
-    columns = _columns(distinct)
+    found, index = distinct(np.concatenate(keys))
+    columns = _columns(found)
     for name in SUMS:
-        columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(distinct))
+        columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(found))
     acting = kept[0].acting_effects
     if len({(part.design_effect, part.acting_effects) for part in kept}) > 1:
         predicted, automated = (_pooled_effect([part.where(where) for part in kept]) for where in WHERES[1:])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts import Bools, Floats, Ints
+from monitor.core.distinct import distinct
 from monitor.core.records import Where, Window
 
 _KEYS = ("cell", "predicted", "automated")
@@ -62,9 +63,9 @@ def pool_scores(parts: Mapping[str, ScoreCounts]) -> ScoreCounts:
         return NO_SCORES
     joined = {name: np.concatenate([getattr(part, name) for part in parts.values()]) for name in (*_KEYS, "n", "s")}
     keys = joined["cell"] * 4 + joined["predicted"] * 2 + joined["automated"]
-    distinct, index = np.unique(keys, return_inverse=True)
-    n, s = (np.bincount(index, weights=joined[name], minlength=len(distinct)) for name in ("n", "s"))
-    found = {"cell": distinct // 4, "predicted": distinct % 4 // 2, "automated": distinct % 2}
+    held, index = distinct(keys)
+    n, s = (np.bincount(index, weights=joined[name], minlength=len(held)) for name in ("n", "s"))
+    found = {"cell": held // 4, "predicted": held % 4 // 2, "automated": held % 2}
     return score_counts({**found, "n": np.rint(n), "s": s})
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from monitor.core.counts import Counts, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.core.distinct import distinct
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, classification, cost, selective
@@ -113,7 +114,7 @@ def coarse(counts: Counts, *, by_decision: bool) -> Counts:
     edges = np.asarray(equal_frequency_edges(counts, COARSE if by_decision else BINS), dtype=np.int64)
     index = np.minimum(np.searchsorted(edges, counts.cell, side="left"), len(edges) - 1)
     key = index * 4 + (counts.predicted * 2 + counts.automated if by_decision else 0)
-    keys, group = np.unique(key, return_inverse=True)
+    keys, group = distinct(key)
     sums: dict[str, Any] = {
         name: np.bincount(group, weights=getattr(counts, name), minlength=len(keys))
         for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2")

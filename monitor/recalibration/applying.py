@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from monitor.core.counts import CELLS, Counts, Floats
+from monitor.core.distinct import distinct
 from monitor.recalibration.score_map import CLIP, ScoreMap
 
 
@@ -36,7 +37,7 @@ def clipped_logit(scores: Floats) -> Floats:
 def moved(counts: Counts, score: Floats) -> Counts:
     """The groups (K,) of positive weight with other scores (K,), sorted into the cells these belong to."""
     cell = np.floor(score * CELLS + 0.5).astype(np.int64)
-    held, index = np.unique(cell, return_inverse=True)
+    held, index = distinct(cell)
 
     def added(values: Floats) -> Floats:
         return np.asarray(np.bincount(index, weights=values, minlength=len(held)))

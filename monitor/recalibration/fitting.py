@@ -47,15 +47,15 @@ def fit_temperature(counts: Counts) -> ScoreMap:
     """
     z, w, wy = clipped_logit(counts.score), counts.w, counts.wy
 
-    def loss(log_slope: float) -> float:
-        scaled = np.exp(log_slope) * z
-        return float(w @ np.logaddexp(0.0, scaled) - wy @ scaled)
+    def rise(slope: float) -> float:
+        return float(z @ (w * expit(slope * z) - wy))
 
-    ends = (-np.log(MOST_TEMPERATURE), -np.log(LEAST_TEMPERATURE))
-    found = scipy.optimize.minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
-    if found.x < ends[0] + 1e-3:
+    least, most = 1 / MOST_TEMPERATURE, 1 / LEAST_TEMPERATURE
+    if rise(least) >= 0:
         raise CannotFit("order_reversed", _REVERSED)
-    return ScoreMap("temperature", slope=float(np.exp(found.x)), rows=counts.rows)
+    # the loss is convex in the slope, so it is least where it stops falling
+    slope = most if rise(most) <= 0 else float(scipy.optimize.brentq(rise, least, most))
+    return ScoreMap("temperature", slope=slope, rows=counts.rows)
 
 
 def fit_platt(counts: Counts) -> ScoreMap:
