@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-
 _SPARSE = 16
-"""Sorting is quicker for keys that are fewer than one in 16 of the possible ones (tried from 20 to 1,000,000 keys)."""
+"""So many possible keys for each key given, and a table is not worth filling: a few keys are sorted sooner."""
 
 
-def distinct(keys: Ints) -> tuple[Ints, npt.NDArray[np.intp]]:
+def distinct(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """The distinct keys, rising, shape (D,), and the place of each key among them, shape (K,).
 
     ``keys`` has shape (K,). The same as ``numpy.unique(keys, return_inverse=True)``, and quicker for the many

@@ -28,7 +28,7 @@ def test_distinct_keys_and_places_are_those_that_sorting_finds(keys: list[int]) 
 
 
 @pytest.mark.parametrize("size", [10, 2_500, 60_000])
-def test_random_keys_are_found_in_a_table_as_by_sorting(size: int) -> None:
+def test_random_keys_are_found_and_placed_as_by_sorting(size: int) -> None:
     asked = np.random.default_rng(size).integers(0, 40_004, size)
     found, place = distinct(asked)
     np.testing.assert_array_equal(found[place], asked)

@@ -30,7 +30,7 @@ from monitor.inference.intervals import ece_intervals
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration.applying import apply, clipped_logit
 from monitor.recalibration.choice import KEPT, Choice, choose, helps
-from monitor.recalibration.fitting import CannotFit, fit
+from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, fit
 from monitor.recalibration.gain import (
     FOLDS,
     ISOTONIC_ROWS,
@@ -66,6 +66,26 @@ def test_temperature_finds_the_temperature_that_distorted_the_scores(population:
     truth = population.curve.temperature
     assert fit("temperature", whole(population)).temperature == pytest.approx(truth, rel=0.001)
     assert fit("temperature", population.draw(rng(1), 200_000)).temperature == pytest.approx(truth, rel=0.02)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_temperature_is_scikit_learn_s_logistic_regression_without_an_intercept(seed: int) -> None:
+    counts = sample(rng(seed), 400)
+    held = counts.by_cell()
+    z = np.tile(clipped_logit(held.score), 2)[:, None]
+    model = LogisticRegression(C=np.inf, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
+    model.fit(z, np.repeat([1, 0], len(held.wy)), sample_weight=np.concatenate([held.wy, held.w - held.wy]))
+    assert fit("temperature", counts).slope == pytest.approx(model.coef_[0, 0], rel=1e-8)
+
+
+def test_scores_that_separate_the_outcomes_have_the_least_temperature() -> None:
+    assert fit("temperature", counts_from_rows([0.4, 0.6] * 200, [0, 1] * 200)).temperature == LEAST_TEMPERATURE
+
+
+def test_scores_that_are_all_one_half_have_no_temperature() -> None:
+    with pytest.raises(CannotFit) as refused:
+        fit("temperature", counts_from_rows([0.5] * 300, [0, 1, 1] * 100))
+    assert refused.value.reason == "order_reversed"
 
 
 @pytest.mark.parametrize("population", POPULATIONS, ids=names(POPULATIONS))
