@@ -78,6 +78,8 @@ def _run(
             typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
         else:
             cli.out.print(run_summary(result.evaluated, result.actions, opened.config))
+            if (read := opened.warehouse.bytes_read) is not None:
+                cli.out.print(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
             for part in (part for part in result.evaluated if part.problem):
                 text = f"{part.source}: {part.problem}: {part.error}"
                 cli.err.print(text, style="red", markup=False, soft_wrap=True)

@@ -28,6 +28,7 @@ _SETTINGS = {
     "join_use_nulls": 1,
     "prefer_column_name_to_alias": 1,  # a name is the column of the rows below, not the expression beside it
 }
+_READ = "bytes_read"
 _OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
 """Codes of errors that trying again does not change: unknown names, wrong types, syntax, no right to read."""
 
@@ -108,9 +109,23 @@ class ClickHouse(Dialect):
     def cancel(self, driver: Any) -> None:
         """Nothing beside :meth:`limit`."""
 
+    def bytes_read(self, connection: sa.Connection) -> int | None:
+        """Those of the statements of this connection, by the summary that the server sends with each answer."""
+        return int(connection.info.get(_READ, 0))
+
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the relation is at fault, which trying again would not change."""
         return getattr(error.orig, "code", None) in _OF_THE_RELATION
+
+
+class ChDB(ClickHouse):
+    """The same engine in this process, whose driver does not say what a statement read."""
+
+    def bytes_read(self, connection: sa.Connection) -> int | None:
+        """Those of all statements of this process, by the engine's own counter; it has no row before the first."""
+        counter = sa.table("events", sa.column("event"), sa.column("value"), schema="system")
+        read = sa.select(sa.func.sum(counter.c.value)).where(counter.c.event == sa.literal("SelectedBytes", sa.Text))
+        return int(connection.execute(read).scalar() or 0)
 
 
 def _whole_microseconds(instant: Expression) -> Expression:
@@ -142,7 +157,15 @@ def clickhouse_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     """A server, asked over HTTP or HTTPS."""
     engine = sa.create_engine(url.set(drivername=_DRIVER), pool_size=2)
     event.listen(engine, "connect", _settle)
+    event.listen(engine, "after_cursor_execute", _add_bytes_read)
     return engine
+
+
+def _add_bytes_read(connection: sa.Connection, cursor: Any, *_: Any) -> None:
+    """The server's summary has what was read up to the end of the statement, since the driver has it wait for that."""
+    summaries: list[dict[str, Any]] = cursor.summary
+    read = sum(int(summary.get("read_bytes", 0)) for summary in summaries)
+    connection.info[_READ] = connection.info.get(_READ, 0) + read
 
 
 def chdb_engine(url: sa.URL, _: set[str]) -> sa.Engine:

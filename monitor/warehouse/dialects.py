@@ -202,6 +202,10 @@ class Dialect:
         """Whether the relation is at fault, which trying again would not change."""
         return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
 
+    def bytes_read(self, connection: sa.Connection) -> int | None:
+        """Bytes of tables that statements have read so far, as the engine counts them; None where it does not."""
+        return None
+
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """The columns of a result as arrays of one length."""
         names, rows = list(result.keys()), result.all()

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool
 
-from monitor.warehouse.clickhouse import ClickHouse, chdb_engine, clickhouse_engine
+from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import DIALECTS, Dialect, add_functions
@@ -102,7 +102,7 @@ ENGINES: Mapping[str, EngineKind] = {
     "bigquery": EngineKind(BigQuery(), plain_engine, extra="bigquery"),
     "redshift": EngineKind(Redshift(), plain_engine, extra="redshift"),
     "trino": EngineKind(Trino(), plain_engine, extra="trino"),
-    "chdb": EngineKind(ClickHouse(), chdb_engine, extra="chdb"),
+    "chdb": EngineKind(ChDB(), chdb_engine, extra="chdb"),
 }
 """By the kind of address, the part of it before ``://``."""
 
