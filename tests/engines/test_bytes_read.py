@@ -24,10 +24,11 @@ from tests.integration.test_warehouse_reading import NOW, WEEK, row, source
 pytestmark = pytest.mark.skipif(find_spec("chdb") is None, reason="chdb is an extra: make test-engines")
 ROOT = Path(__file__).parents[2]
 WEEKS, EACH, ROW = 10, 20_000, 50  # a row has some 50 bytes: two short texts, two doubles, a date
+FIRST = f"{WEEK.start - timedelta(weeks=WEEKS - 1):%Y-%m-%d %H:%M:%S}"
 TABLE = f"""CREATE TABLE predictions ENGINE = MergeTree ORDER BY resolved_at SETTINGS index_granularity = 1024 AS
 SELECT 't' || toString(number) AS item, 'label ' || toString(number % 5) AS label, (number % 1000) / 1000 AS score,
-  toFloat64(number % 3 = 0) AS actual, toDateTime64('{WEEK.start - timedelta(weeks=WEEKS - 1):%Y-%m-%d %H:%M:%S}', 6, 'UTC')
-  + toIntervalSecond(intDiv(number * 604800, {EACH})) AS resolved_at
+  toFloat64(number % 3 = 0) AS actual,
+  toDateTime64('{FIRST}', 6, 'UTC') + toIntervalSecond(intDiv(number * 604800, {EACH})) AS resolved_at
 FROM numbers({WEEKS * EACH})"""
 
 
