@@ -31,8 +31,7 @@ def fit(method: Method, counts: Counts) -> ScoreMap:
     Raises :class:`CannotFit` where there are not two outcomes, or where the scores are the wrong way round, so
     that a map would turn their order.
     """
-    held = counts.by_cell()
-    held = held.take(held.w > 0)
+    held = counts.by_cell().weighted()
     positives, total = float(held.wy.sum()), float(held.w.sum())
     if not 0 < positives < total:
         raise CannotFit("one_outcome", "all rows have the same outcome: nothing can be learned from them")
