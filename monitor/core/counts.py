@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 INDEPENDENT = (1.0, 1.0)
-_SCALES = 10.0 ** (9.0 - np.arange(310))  # by the number of digits before the point
+_SCALES: Floats = np.asarray(10.0 ** (9.0 - np.arange(310)), np.float64)  # by the digits before the point
 
 KEYS = ("cell", "predicted", "automated")
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
@@ -379,7 +379,9 @@ def equal_width_edges(bins: int) -> tuple[int, ...]:
 def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     """The counts summed into bins with these upper edges, shape (len(edges),)."""
     upper = np.asarray(edges, dtype=np.int64)
-    index = np.minimum(np.searchsorted(upper, counts.cell, side="left"), len(upper) - 1)
+    ends = np.searchsorted(counts.cell, upper, side="right")  # cells are sorted: fewer are looked for than there are
+    ends[-1] = len(counts.cell)
+    index = np.repeat(np.arange(len(upper)), np.diff(ends, prepend=0))
     sums = {name: _sum_by(getattr(counts, name), index, len(upper)) for name in ("n", "w", "w2", "ws", "wy")}
     w, w2 = sums["w"], sums["w2"]
     n_eff = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0) / counts.design_effect
