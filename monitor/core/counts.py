@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 INDEPENDENT = (1.0, 1.0)
+_SCALES: Floats = np.asarray(10.0 ** (9.0 - np.arange(310)), np.float64)  # by the digits before the point
 
 KEYS = ("cell", "predicted", "automated")
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
@@ -105,6 +107,11 @@ class Counts:
         """The groups where ``mask`` holds."""
         return replace(self, **{name: getattr(self, name)[mask] for name in KEYS + SUMS})
 
+    def weighted(self) -> Counts:
+        """The groups of some weight: these counts themselves where all have one."""
+        held = self.w > 0
+        return self if held.all() else self.take(held)
+
     def where(self, population: Where) -> Counts:
         """The rows of one population: all, predicted, or automated.
 
@@ -133,21 +140,32 @@ class Counts:
         """A hash of the content: equal for equal rows, whichever engine counted them.
 
         Sums are rounded to nine digits (decimals for those below 1), since engines may add in
-        different orders.
+        different orders. Worked out once, since a run asks for it when it stores, compares and judges.
         """
-        effects = [self.design_effect, *(self.acting_effects if self.acting_effects != INDEPENDENT else ())]
-        hashed = hashlib.sha256(f"{' '.join(f'{effect:.6g}' for effect in effects)} {self.score_is}".encode())
-        for name in (*KEYS, "n"):
-            hashed.update(np.ascontiguousarray(getattr(self, name)).astype("<i8").tobytes())
-        for name in SUMS[1:]:
-            hashed.update(_rounded(getattr(self, name)).tobytes())
-        return hashed.hexdigest()[:16]
+        known = _digests.get(self)
+        if known is None:
+            known = _digests[self] = _digest_of(self)
+        return known
 
     def to_bytes(self) -> bytes:
         """A compressed form for the history; :func:`counts_from_bytes` reads it back to the bit."""
         effects = [float(effect) for effect in (self.design_effect, *self.acting_effects)]
         columns = {name: getattr(self, name) for name in KEYS + SUMS}
         return compact.to_bytes(columns, {"score_is": str(self.score_is), "effects": effects})
+
+
+_digests: WeakKeyDictionary[Counts, str] = WeakKeyDictionary()
+
+
+def _digest_of(counts: Counts) -> str:
+    acting = counts.acting_effects if counts.acting_effects != INDEPENDENT else ()
+    effects = " ".join(f"{effect:.6g}" for effect in (counts.design_effect, *acting))
+    hashed = hashlib.sha256(f"{effects} {counts.score_is}".encode())
+    for name in (*KEYS, "n"):
+        hashed.update(np.ascontiguousarray(getattr(counts, name)).astype("<i8").tobytes())
+    for name in SUMS[1:]:
+        hashed.update(_rounded(getattr(counts, name)).tobytes())
+    return hashed.hexdigest()[:16]
 
 
 def rounded_effect(effect: float) -> float:
@@ -162,8 +180,8 @@ def rounded_effect(effect: float) -> float:
 
 
 def _rounded(values: Floats) -> Floats:
-    """Nine significant digits, nine decimals below 1; -0 becomes 0."""
-    scale = 10.0 ** (9 - np.ceil(np.log10(np.maximum(np.abs(values), 1.0))))
+    """Nine significant digits, nine decimals below 1; -0 becomes 0. Of finite values."""
+    scale = _SCALES[np.ceil(np.log10(np.maximum(np.abs(values), 1.0))).astype(np.intp)]
     return np.rint(values * scale) / scale + 0.0
 
 
@@ -174,7 +192,7 @@ def _columns(keys: Ints) -> dict[str, Any]:
 
 def _sum_by(values: npt.NDArray[Any], index: npt.NDArray[np.intp], size: int) -> npt.NDArray[Any]:
     # bincount of nothing gives whole numbers, whatever the weights
-    total = np.bincount(index, weights=values.astype(np.float64), minlength=size).astype(np.float64, copy=False)
+    total = np.bincount(index, weights=np.asarray(values, np.float64), minlength=size).astype(np.float64, copy=False)
     return np.rint(total).astype(np.int64) if values.dtype.kind == "i" else total
 
 
@@ -361,7 +379,9 @@ def equal_width_edges(bins: int) -> tuple[int, ...]:
 def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     """The counts summed into bins with these upper edges, shape (len(edges),)."""
     upper = np.asarray(edges, dtype=np.int64)
-    index = np.minimum(np.searchsorted(upper, counts.cell, side="left"), len(upper) - 1)
+    ends = np.searchsorted(counts.cell, upper, side="right")  # cells are sorted: fewer are looked for than there are
+    ends[-1] = len(counts.cell)
+    index = np.repeat(np.arange(len(upper)), np.diff(ends, prepend=0))
     sums = {name: _sum_by(getattr(counts, name), index, len(upper)) for name in ("n", "w", "w2", "ws", "wy")}
     w, w2 = sums["w"], sums["w2"]
     n_eff = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0) / counts.design_effect

@@ -194,7 +194,7 @@ def _without_full_group(rule: Rule, material: RuleInput) -> Comparison:
 
 def digest_of(counts: Sequence[Counts]) -> str:
     """A hash of the cells of several windows."""
-    return hashlib.sha256(" ".join(kept_with(c, "digest", c.digest) for c in counts).encode()).hexdigest()[:16]
+    return hashlib.sha256(" ".join(c.digest() for c in counts).encode()).hexdigest()[:16]
 
 
 def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison]:

@@ -15,6 +15,7 @@ from monitor.core.counts import BinCounts, Counts, bin_counts
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
 from monitor.inference.intervals import MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
+from monitor.inference.memory import each_by_content
 from monitor.metrics.calibration import BINS
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS
@@ -63,6 +64,24 @@ def ece_of(
     )
 
 
+@each_by_content
+def each_ece(
+    asked: Sequence[tuple[BinCounts, Subject, str]], where: Where, evaluation: EvaluationConfig
+) -> list[Interval]:
+    """The configured interval of the ECE of each table, with the random numbers of its subject, ``where`` and window.
+
+    Asked by the name of the window; kept, since estimates and rules ask for the same.
+    """
+    rngs = [generator(evaluation.seed, subject, f"ece {where}", name) for _, subject, name in asked]
+    found: dict[int, Interval] = {}
+    # tables of as many bins together: none is padded, so that not even the last bit depends on the others
+    for width in {len(bins.n) for bins, _, _ in asked}:
+        places = [place for place, (bins, _, _) in enumerate(asked) if len(bins.n) == width]
+        intervals = ece_of([asked[place][0] for place in places], [rngs[place] for place in places], evaluation)
+        found |= dict(zip(places, intervals, strict=True))
+    return [found[place] for place in range(len(asked))]
+
+
 def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
     """The metrics of the contract, of every sample, in the order of the samples, populations and metrics.
 
@@ -71,8 +90,7 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
     """
     keys = [(sample, where) for sample in samples for where in sample.populations]
     tables = [sample.bins(where) for sample, where in keys]
-    rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
-    eces = _ece_by_form(keys, tables, rngs, evaluation)
+    eces = _ece_by_form(keys, tables, window, evaluation)
     mces = _mces_by_form(keys, tables, window, evaluation)
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
@@ -132,29 +150,37 @@ def _in_other_bins(
         mine = [(sample, where) for sample, metric, where in keys if metric == name]
         tables = [bin_counts(c, population_edges(c, evaluation)) for s, where in mine for c in [s.counts.where(where)]]
         # the random numbers are those that a rule draws, which sees it as an ECE
-        rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in mine]
-        values = ece_of(tables, rngs, evaluation) if mine else []
+        values = _each_where(mine, tables, window, evaluation)
         found |= {(s.subject, name, where): value for (s, where), value in zip(mine, values, strict=True)}
     return found
 
 
 def _ece_by_form(
-    keys: Sequence[tuple[Sample, Where]],
-    tables: Sequence[BinCounts],
-    rngs: Sequence[np.random.Generator],
-    evaluation: EvaluationConfig,
+    keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
 ) -> list[Interval]:
     # Segments are many and decide nothing: they take the analytic form, labels the configured one.
-    analytic = evaluation.model_copy(update={"interval": "analytic"})
-    found: list[Interval | None] = [None] * len(keys)
-    for config, chosen in (
-        (evaluation, [i for i, (s, _) in enumerate(keys) if s.subject.segment is None]),
-        (analytic, [i for i, (s, _) in enumerate(keys) if s.subject.segment is not None]),
-    ):
-        values = ece_of([tables[i] for i in chosen], [rngs[i] for i in chosen], config) if chosen else []
-        for i, value in zip(chosen, values, strict=True):
-            found[i] = value
-    return [value for value in found if value is not None]
+    labels = [i for i, (s, _) in enumerate(keys) if s.subject.segment is None]
+    segments = [i for i, (s, _) in enumerate(keys) if s.subject.segment is not None]
+    of_labels = _each_where([keys[i] for i in labels], [tables[i] for i in labels], window, evaluation)
+    of_segments = ece_intervals([tables[i] for i in segments], [], confidence=evaluation.confidence, form="analytic")
+    found = dict(zip([*labels, *segments], [*of_labels, *of_segments], strict=True))
+    return [found[i] for i in range(len(keys))]
+
+
+def _each_where(
+    keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
+) -> list[Interval]:
+    """The configured interval of the ECE of each table, which is of this sample and population."""
+    if len({len(bins.n) for bins in tables}) > 1:
+        # padded together, as they always were: the last bit may be another one than a rule's, and draws show it
+        rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
+        return ece_of(tables, rngs, evaluation)
+    found: dict[int, Interval] = {}
+    for where in dict.fromkeys(where for _, where in keys):
+        mine = [i for i, (_, own) in enumerate(keys) if own == where]
+        asked = [(tables[i], keys[i][0].subject, window.name) for i in mine]
+        found |= dict(zip(mine, each_ece(asked, where, evaluation), strict=True))
+    return [found[i] for i in range(len(keys))]
 
 
 def _mces_by_form(

@@ -16,8 +16,8 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
-from monitor.core.records import Interval, Subject, Where, Window
-from monitor.evaluation.estimates import ece_of, generator, textbook_mces, worst_bin
+from monitor.core.records import Interval, Subject, Window
+from monitor.evaluation.estimates import each_ece, textbook_mces, worst_bin
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.change import (
@@ -41,7 +41,7 @@ from monitor.inference.detectability import (
 from monitor.inference.gaps import stack
 from monitor.inference.intervals import breaching_bins
 from monitor.inference.maximum import largest_gap
-from monitor.inference.memory import each_by_content, kept_with
+from monitor.inference.memory import kept_with
 from monitor.inference.merging import merge_thin
 from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
@@ -285,7 +285,7 @@ def _eces(looks: Sequence[RuleSample], side: int) -> list[Interval]:
     so that its value is the same in every week.
     """
     asked = [(look.tables[side], look.subject, _drawn_name(look, side)) for look in looks]
-    return _each_ece(asked, looks[0].rule.where, looks[0].evaluation)
+    return each_ece(asked, looks[0].rule.where, looks[0].evaluation)
 
 
 def _drawn_name(look: RuleSample, side: int) -> str:
@@ -293,20 +293,6 @@ def _drawn_name(look: RuleSample, side: int) -> str:
     if side != WINDOW:
         return f"baseline {_given(look.baseline).version}"
     return look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}"
-
-
-@each_by_content
-def _each_ece(
-    asked: Sequence[tuple[BinCounts, Subject, str]], where: Where, evaluation: EvaluationConfig
-) -> list[Interval]:
-    rngs = [generator(evaluation.seed, subject, f"ece {where}", name) for _, subject, name in asked]
-    found: dict[int, Interval] = {}
-    # tables of as many bins together: none is padded, so that not even the last bit depends on the others
-    for width in {len(bins.n) for bins, _, _ in asked}:
-        places = [place for place, (bins, _, _) in enumerate(asked) if len(bins.n) == width]
-        intervals = ece_of([asked[place][0] for place in places], [rngs[place] for place in places], evaluation)
-        found |= dict(zip(places, intervals, strict=True))
-    return [found[place] for place in range(len(asked))]
 
 
 def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:

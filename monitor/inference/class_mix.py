@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc
 
 from monitor.core.counts import BinCounts, Counts
+from monitor.inference.tails import chi_square
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,8 +99,8 @@ def _table(table: Floats) -> tuple[float, int]:
 
 
 def _p_value(statistic: float, freedom: int) -> float:
-    """Of a chi-square test; the number of ``scipy.stats.chi2.sf``, for which three hundred modules would be loaded."""
-    return float(chdtrc(freedom, statistic)) if freedom > 0 else math.nan
+    """Of a chi-square test; NaN without any freedom."""
+    return chi_square(statistic, freedom) if freedom > 0 else math.nan
 
 
 def _errors(shape: Floats, share: float, bins: BinCounts) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import Counts, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_groups, equal_frequency_edges
 from monitor.core.distinct import distinct
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.inference.sampling import Proportion
@@ -75,7 +75,7 @@ def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Spread | None:
 
 
 def _value(name: str, core: Core, counts: Counts) -> float | None:
-    groups = _bins_of(counts) if METRICS[name].needs == "bins" else groups_of(counts)
+    groups = _bins_of(counts) if METRICS[name].needs == "bins" else _groups_of(counts)
     value = float(core(groups)) if len(groups.hit) else float("nan")
     return value if np.isfinite(value) else None
 
@@ -84,7 +84,7 @@ def _bias(name: str, counts: Counts) -> float:
     """By how much the textbook value of a part of the Brier score is too large (Ferro & Fricker 2012)."""
     if name not in ("brier_reliability", "brier_resolution"):
         return 0.0
-    bins = bin_counts(counts, equal_frequency_edges(counts, BINS)).filled()
+    bins = _filled_bins(counts)
     share, noise = bins.w / bins.w.sum(), bins.rate * (1 - bins.rate)
     inner = float((share * noise / np.maximum(bins.n_eff - 1, 1.0)).sum())
     if name == "brier_reliability":
@@ -106,6 +106,17 @@ def _bins_of(counts: Counts) -> Groups:
     return groups_of(coarse(counts, by_decision=False))
 
 
+@lru_cache(maxsize=8)
+def _groups_of(counts: Counts) -> Groups:
+    return groups_of(counts)
+
+
+@lru_cache(maxsize=8)
+def _filled_bins(counts: Counts) -> BinCounts:
+    return bin_counts(counts, equal_frequency_edges(counts, BINS)).filled()
+
+
+@lru_cache(maxsize=8)
 def coarse(counts: Counts, *, by_decision: bool) -> Counts:
     """Cells put together into bins of equally many rows, apart by what was decided.
 

@@ -34,92 +34,140 @@ _LAST = 1 / 32  # and how wide its bracket is at the end
 class UniformDraws:
     """A Latin hypercube of uniforms for one table of M bins; every array has shape (M, B).
 
-    ``ordered`` holds each bin's uniforms in rising order (the b-th lies between b/B and (b+1)/B),
-    ``rank`` the place of draw b in it, ``z`` the standard normal of draw b, ``skew`` its (z^2-1)/6.
+    ``ordered`` holds each bin's uniforms in rising order (the b-th lies between b/B and (b+1)/B), ``rank`` the place of
+    draw b in it.
     """
 
     ordered: Floats
     rank: npt.NDArray[np.intp]
-    z: Floats
-    skew: Floats
 
     @property
-    def place(self) -> npt.NDArray[np.intp]:
-        """The place of draw b of each bin when all bins are written one after the other, shape (M, B)."""
-        bins, size = self.rank.shape
-        return np.asarray(self.rank + size * np.arange(bins)[:, None])
+    def normal(self) -> Floats:
+        """The standard normal Z of draw b."""
+        return np.take_along_axis(ndtri(np.maximum(self.ordered, 1e-300)), self.rank, axis=1)
 
     def take(self, bins: Bools | Ints) -> UniformDraws:
         """The draws of some bins."""
-        return UniformDraws(self.ordered[bins], self.rank[bins], self.z[bins], self.skew[bins])
+        return UniformDraws(self.ordered[bins], self.rank[bins])
 
 
 def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> UniformDraws:
     """The uniforms of one table, from that table's own generator."""
     strata = np.tile(np.arange(resamples), (bins, 1))
     rank = rng.permuted(strata, axis=1)
-    ordered = (strata + rng.random((bins, resamples))) / resamples
-    z = np.take_along_axis(ndtri(np.maximum(ordered, 1e-300)), rank, axis=1)
-    return UniformDraws(ordered, rank, z, (z * z - 1) / 6)
+    return UniformDraws((strata + rng.random((bins, resamples))) / resamples, rank)
 
 
 def resampled(table: GapTables, rate: Floats, draws: UniformDraws) -> Floats:
     """B plug-in ECEs of one table (all its bins filled) with hit rates ``rate`` (M,)."""
-    rows, stretch = whole(table.n[0])
-    exact = rows * rate * (1 - rate) < EXACT_BELOW
-    total = np.zeros(draws.z.shape[1])
-    for chosen, part in ((exact, _by_table), (~exact, _by_expansion)):
-        if chosen.any():
-            columns = (rows, rate, stretch, table.score[0], table.share[0])
-            n, p, r, c, w = (column[chosen, None] for column in columns)
-            total += part(n, p, r, c, w, draws if chosen.all() else draws.take(chosen))
-    return total
+    return Resampling(table, draws).errors(rate)
 
 
-def _by_expansion(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: UniformDraws) -> Floats:
-    """sum of w |p + r (K/n - p) - c| with K = ceil(np + sd Z + (1 - 2p)(Z^2 - 1)/6 - 1/2).
+class Resampling:
+    """The draws of one table, whose bins are all filled, for many hit rates: what these do not move is made once."""
+
+    def __init__(self, table: GapTables, draws: UniformDraws) -> None:
+        self._columns = (*whole(table.n[0]), table.score[0], table.share[0])
+        self._rows = self._columns[0]
+        self._draws = draws
+        self._normal: Floats | None = None
+        self._ready: dict[bytes, list[tuple[Bools, _Expansion | _Exact]]] = {}
+
+    def errors(self, rate: Floats) -> Floats:
+        """B plug-in ECEs, the hits of each bin being drawn with these hit rates (M,)."""
+        exact = self._rows * rate * (1 - rate) < EXACT_BELOW
+        ready = self._ready.get(exact.tobytes())
+        if ready is None:
+            ready = self._ready[exact.tobytes()] = self._parts(exact)
+        first, *others = [part.errors(rate[chosen, None]) for chosen, part in ready]
+        return first + others[0] if others else first
+
+    def _parts(self, exact: Bools) -> list[tuple[Bools, _Expansion | _Exact]]:
+        """The bins whose hits have an exact table, and the others."""
+        found: list[tuple[Bools, _Expansion | _Exact]] = []
+        if exact.any():
+            found.append((exact, _Exact(*self._of(exact), self._draws.take(exact))))
+        if not exact.all():
+            if self._normal is None:
+                self._normal = self._draws.normal
+            found.append((~exact, _Expansion(*self._of(~exact), self._normal[~exact])))
+        return found
+
+    def _of(self, chosen: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+        n, stretch, score, share = (column[chosen, None] for column in self._columns)
+        return n, stretch, score, share
+
+
+class _Expansion:
+    """Bins of many rows: sum of w |p + r (K/n - p) - c| with K = ceil(np + sd Z + (1 - 2p)(Z^2 - 1)/6 - 1/2).
 
     No K needs to be clipped to 0..n: at a variance of 50 both ends are seven standard deviations away.
     """
-    hits = draws.skew * (1 - 2 * p)
-    hits += n * p - 0.5
-    hits += np.sqrt(n * p * (1 - p)) * draws.z
-    np.ceil(hits, out=hits)
-    hits -= n * (p + (c - p) / r)
-    np.abs(hits, out=hits)
-    return np.asarray((w * r / n)[:, 0] @ hits)
+
+    def __init__(self, n: Floats, r: Floats, c: Floats, w: Floats, z: Floats) -> None:
+        self._n, self._r, self._c = n, r, c
+        self._weight = (w * r / n)[:, 0]
+        self._z, self._skew = z, (z * z - 1) / 6
+        self._hits, self._spread = np.empty((2, *z.shape))
+
+    def errors(self, p: Floats) -> Floats:
+        """The part of these bins in the ECE of each draw, (B,), with hit rates ``p`` (M, 1)."""
+        n, hits = self._n, self._hits
+        np.multiply(self._skew, 1 - 2 * p, out=hits)
+        hits += n * p - 0.5
+        hits += np.multiply(np.sqrt(n * p * (1 - p)), self._z, out=self._spread)
+        np.ceil(hits, out=hits)
+        hits -= n * (p + (self._c - p) / self._r)
+        np.abs(hits, out=hits)
+        return np.asarray(self._weight @ hits)
 
 
-def _by_table(n: Floats, p: Floats, r: Floats, c: Floats, w: Floats, draws: UniformDraws) -> Floats:
-    """The sum of w |p + r (K/n - p) - c| with K from the exact distribution function of the rarer of hit and miss."""
-    upper, count = _distribution(n, p)
-    hits = np.where(p > 0.5, n - count, count)
-    part = w * np.abs(np.clip(hits / n if (r == 1).all() else p + r * (hits / n - p), 0, 1) - c)
-    # sorted draws up to each step of the distribution: those of the stratum it falls in need a look
-    size = draws.z.shape[1]
-    stratum = np.minimum((upper * size).astype(np.intp), size - 1)
-    reached = stratum + (np.take_along_axis(draws.ordered, stratum, axis=1) <= upper)
-    times = np.diff(reached, axis=1, prepend=0)
-    rising = np.repeat(part.ravel(), times.ravel())
-    return np.asarray(rising[draws.place].sum(axis=0))
+class _Exact:
+    """Bins of few rows: the sum of w |p + r (K/n - p) - c| with K from the exact distribution function."""
+
+    def __init__(self, n: Floats, r: Floats, c: Floats, w: Floats, draws: UniformDraws) -> None:
+        self._n, self._r, self._c, self._w = n, r, c, w
+        self._plain = bool((r == 1).all())
+        bins, self._size = draws.rank.shape
+        # where each bin begins when all are written one after the other
+        self._first: npt.NDArray[np.intp] = self._size * np.arange(bins)[:, None]
+        self._ordered, self._place = draws.ordered.ravel(), draws.rank + self._first
+
+    def errors(self, p: Floats) -> Floats:
+        """The part of these bins in the ECE of each draw, (B,), with hit rates ``p`` (M, 1)."""
+        upper, hits = _distribution(self._n, p)
+        share = hits / self._n
+        rate = share if self._plain else p + self._r * (share - p)
+        part = self._w * np.abs(np.minimum(np.maximum(rate, 0), 1) - self._c)
+        # sorted draws up to each step of the distribution: those of the stratum it falls in need a look
+        stratum = np.minimum((upper * self._size).astype(np.intp), self._size - 1)
+        times = stratum + (self._ordered.take(stratum + self._first) <= upper)
+        times[:, 1:] -= times[:, :-1].copy()
+        rising = np.repeat(part.ravel(), times.ravel())
+        return np.asarray(rising.take(self._place).sum(axis=0))
 
 
 def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """(P(K <= k), number of the rarer outcome) in rising order of hits k, each of shape (M, W)."""
+    """(P(K <= k), k) in rising order of hits k, each of shape (M, W); from the rarer of hit and miss."""
+    flipped = p[:, 0] > 0.5
     rare = np.minimum(p, 1 - p)
     mean = n * rare
     width = int(np.ceil((mean + 9 * np.sqrt(mean) + 15).max()))
     k = np.arange(width, dtype=np.float64)
-    ratio = np.ones((len(n), width))
-    ratio[:, 1:] = (n - k[:-1]) / k[1:] * (rare / (1 - rare))
+    ratio = np.empty((len(n), width))
+    np.multiply((n - k[:-1]) / k[1:], rare / (1 - rare), out=ratio[:, 1:])
     ratio[:, :1] = np.exp(n * np.log1p(-rare))
-    below = np.minimum(np.cumsum(np.cumprod(np.maximum(ratio, 0.0), axis=1), axis=1), 1.0)
-    below[:, -1] = 1.0
-    # hits rise where the misses, the rarer outcome there, fall: P(K <= n - j) = 1 - P(misses <= j - 1)
-    above = 1.0 - np.concatenate([np.zeros((len(n), 1)), below[:, :-1]], axis=1)
-    flipped = p > 0.5
-    upper = np.where(flipped, above[:, ::-1], below)
-    return np.maximum.accumulate(upper, axis=1), np.where(flipped, k[::-1], k)
+    np.maximum(ratio, 0.0, out=ratio)
+    upper = np.minimum(np.cumsum(np.cumprod(ratio, axis=1, out=ratio), axis=1), 1.0)
+    upper[:, -1] = 1.0
+    hits = np.empty_like(upper)
+    hits[:] = k
+    if flipped.any():
+        # hits rise where the misses, the rarer outcome there, fall: P(K <= n - j) = 1 - P(misses <= j - 1)
+        upper[flipped, :-1] = np.maximum.accumulate(1.0 - upper[flipped, -2::-1], axis=1)
+        hits[flipped] = n[flipped] - k[::-1]
+        upper[flipped, -1] = 1.0
+    return upper, hits
 
 
 def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
@@ -129,16 +177,16 @@ def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, 
     reaches further than the first.
     """
     tables = asked.tables
-    draws = _draws(tables.filled().n[0], rng, resamples)
     noise = max(float(tables.noise[0]), ROUNDING)  # nothing widens a step of 0
     bound = start_of(tables, asked.uniform)
     error = realised(tables, hypothetical(tables, start, asked.uniform))
     order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
     found = np.empty(4)
+    question = _Questions(asked, rng, resamples)
     for row in order:
         if row == order[3]:
             bound[row] = _as_far(asked, order[2], float(found[order[2]]), row)
-        found[row] = _Question(asked.take([row]), draws).search(float(start[row]), noise, float(bound[row]))
+        found[row] = question.search(row, float(start[row]), noise, float(bound[row]))
     return found
 
 
@@ -146,7 +194,7 @@ def _draws(n: Floats, rng: np.random.Generator, resamples: int) -> UniformDraws:
     """One row of draws for each bin, the same one for bins that hold less than one row together."""
     block = together(n)
     draws = latin_hypercube(rng, int(block[-1]) + 1, resamples)
-    return draws if len(draws.z) == len(n) else draws.take(block)
+    return draws if len(draws.rank) == len(n) else draws.take(block)
 
 
 def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
@@ -156,35 +204,44 @@ def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
     return float(position_of(two.tables, error, two.uniform)[0])
 
 
-class _Question:
-    """One limit of one table: at which position does T reach the target?"""
+class _Questions:
+    """The four limits of one table: at which position does T reach the target of each? All see the same draws."""
 
-    def __init__(self, asked: Curves, draws: UniformDraws) -> None:
-        self._table = asked.tables.filled()
-        self._draws = draws
-        self._asked = asked
-        self._target = float(asked.target[0])
-        self._observed = float(asked.observed[0])
+    def __init__(self, asked: Curves, rng: np.random.Generator, resamples: int) -> None:
+        table = asked.tables.filled()  # the four tables differ in their signs alone
+        self._resampling = Resampling(table, _draws(table.n[0], rng, resamples))
+        self._signs = asked.tables.sign[:, asked.tables.share[0] > 0]
+        self._size, self._pace, self._score = np.abs(table.gap[0]), table.pace[0], table.score[0]
+        self._uniform, self._strict = asked.uniform.tolist(), asked.strict.tolist()
+        self._target, self._observed = asked.target.tolist(), asked.observed.tolist()
 
-    def short(self, position: float) -> bool:
+    def _rate(self, row: int, position: float) -> Floats:
+        """The hit rates (M,) at a position on the path of a question, as ``gaps.hypothetical`` has them."""
+        if self._uniform[row]:
+            moved: Floats | float = self._signs[row] * position
+        else:
+            gap = self._size + position * (self._pace if position < 0 else 1.0)
+            moved = self._signs[row] * np.maximum(gap, 0.0)
+        return np.asarray(np.minimum(np.maximum(self._score + moved, 0.0), 1.0))
+
+    def short(self, row: int, position: float) -> bool:
         """Whether T is still below the target there."""
-        rate = hypothetical(self._table, np.array([position]), self._asked.uniform)[0]
-        error = resampled(self._table, rate, self._draws)
-        seen = error > self._observed + ROUNDING if self._asked.strict[0] else error >= self._observed - ROUNDING
-        return bool(np.count_nonzero(seen) < self._target * len(error))
+        error, observed = self._resampling.errors(self._rate(row, position)), self._observed[row]
+        seen = error > observed + ROUNDING if self._strict[row] else error >= observed - ROUNDING
+        return bool(np.count_nonzero(seen) < self._target[row] * len(error))
 
-    def search(self, start: float, noise: float, bound: float) -> float:
+    def search(self, row: int, start: float, noise: float, bound: float) -> float:
         """The position: a bracket around ``start`` is widened until it holds the position, then halved."""
         width = noise * _FIRST
         low = min(max(start - width, bound), 1.0)
         high = max(min(start + width, 1.0), low)
-        while not self.short(low):
+        while not self.short(row, low):
             if low <= bound:
                 return bound
             low, high, width = max(low - width, bound), low, width * 2
-        while high < 1.0 and self.short(high):
+        while high < 1.0 and self.short(row, high):
             low, high, width = high, min(high + width, 1.0), width * 2
         while high - low > noise * _LAST:
             middle = (low + high) / 2
-            low, high = (middle, high) if self.short(middle) else (low, middle)
+            low, high = (middle, high) if self.short(row, middle) else (low, middle)
         return (low + high) / 2

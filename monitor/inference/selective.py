@@ -72,8 +72,7 @@ def threshold_for(counts: Counts, target: float, *, confidence: float = 0.95) ->
     """
     if not 0 < target < 1:
         raise ValueError(f"a target accuracy lies between 0 and 1, not at {target}: 0.95 is right in 95 of 100 cases")
-    cells = looked_at(counts).by_cell()
-    steps = _Steps.of(cells.take(cells.w > 0))
+    steps = _Steps.of(looked_at(counts).by_cell().weighted())
     if len(steps.cell) == 0:
         return OperatingPoint(target, confidence, "no_rows")
     tail = (1 - confidence) / 2

@@ -161,8 +161,10 @@ def unequal_share(metric: str, counts: Counts) -> WeightedShare | None:
     rows of all weights, and their effective rows say enough.
     """
     made = _SHARES.get(metric)
-    kept = counts.take(counts.w > 0)
-    if made is None or not len(kept.cell):
+    if made is None:
+        return None
+    kept = counts.weighted()
+    if not len(kept.cell):
         return None
     found = made(kept)
     return None if found.is_plain or not found.part.total + found.rest.total > 0 else found

@@ -148,7 +148,7 @@ def bessel(rows: float) -> float:
 
 def squared_losses(counts: Counts) -> Losses | None:
     """The Brier score's losses: (1 - s)^2 for a hit, s^2 for a miss; None without rows."""
-    counts = counts.take(counts.w > 0)
+    counts = counts.weighted()
     if len(counts.w) == 0:
         return None
     score = counts.score
@@ -157,7 +157,7 @@ def squared_losses(counts: Counts) -> Losses | None:
 
 def log_losses(counts: Counts) -> Losses | None:
     """The log loss's losses: -ln(s + eps) for a hit, -ln(1 - s + eps) for a miss; None without rows."""
-    counts = counts.take(counts.w > 0)
+    counts = counts.weighted()
     if len(counts.w) == 0:
         return None
     score = np.round(counts.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps

@@ -90,14 +90,14 @@ def agreed(counts: Counts) -> Share | None:
 
     F1 is 2 J / (1 + J) of this share, so that F1 has the exact limits of a share.
     """
-    counts = counts.take(counts.w > 0)
+    counts = counts.weighted()
     actual = actual_weights(counts)
     return _share_among(counts, np.where(counts.predicted, counts.w, actual), actual[counts.predicted])
 
 
 def alarmed(counts: Counts) -> Share | None:
     """The share of predicted ones among the actual negatives, with their effective number; None without one."""
-    counts = counts.take(counts.w > 0)
+    counts = counts.weighted()
     negative = counts.w - np.minimum(actual_weights(counts), counts.w)
     return _share_among(counts, negative, negative[counts.predicted])
 

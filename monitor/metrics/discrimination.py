@@ -68,8 +68,7 @@ def classes(counts: Counts) -> Classes:
     other, or two hits apart. Then it becomes two entries: at 1,000 rows nearly all shared cells hold
     two rows, and their order would otherwise be lost.
     """
-    cells = counts.by_cell()
-    cells = cells.take(cells.w > 0)
+    cells = counts.by_cell().weighted()
     hit = np.clip(cells.wy, 0.0, cells.w)
     miss = cells.w - hit
     hit[hit < _NOTHING * cells.w] = 0.0
@@ -302,8 +301,7 @@ def precision_recall_curve(counts: Counts) -> PrecisionRecallCurve | None:
 
 def _steps(counts: Counts) -> tuple[Floats, Floats, Floats]:
     """Distinct cells as thresholds, highest first, with the hits and the misses that score at least that."""
-    cells = counts.by_cell()
-    cells = cells.take(cells.w > 0)
+    cells = counts.by_cell().weighted()
     hit = np.clip(cells.wy, 0.0, cells.w)[::-1]
     miss = cells.w[::-1] - hit
     hit, miss = (np.where(part < _NOTHING * (hit + miss), 0.0, part) for part in (hit, miss))

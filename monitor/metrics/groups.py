@@ -85,5 +85,7 @@ def number(value: Floats | float) -> float | None:
 
 def over(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
     """``part / whole``, and ``otherwise`` where the whole is nothing. The arguments broadcast to one shape."""
-    part, whole = np.broadcast_arrays(np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64))
+    part, whole = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+    if part.shape != whole.shape:
+        part, whole = np.broadcast_arrays(part, whole)
     return np.asarray(np.divide(part, whole, out=np.full(whole.shape, otherwise), where=whole > 0))

@@ -56,8 +56,7 @@ def risk_coverage(counts: Counts) -> RiskCoverage | None:
     >>> curve.coverage.tolist(), curve.risk.round(4).tolist(), curve.oracle.tolist()
     ([0.25, 0.5, 0.75, 1.0], [0.0, 0.5, 0.3333, 0.25], [0.0, 0.0, 0.0, 0.25])
     """
-    cells = looked_at(counts).by_cell()
-    cells = cells.take(cells.w > 0)
+    cells = looked_at(counts).by_cell().weighted()
     if len(cells.w) == 0:
         return None
     wrong = (cells.w - np.clip(cells.wy, 0.0, cells.w))[::-1]

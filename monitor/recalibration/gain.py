@@ -88,8 +88,7 @@ def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
     the hits and misses of each cell. Where rows weigh differently, a cell's hits share its ``wy`` alike, and its misses
     the rest. A cell whose soft outcomes round to hits only, or misses only, gives all its rows its mean outcome.
     """
-    held = counts.by_cell()
-    return shared_out(held.take(held.w > 0), k, rng)
+    return shared_out(counts.by_cell().weighted(), k, rng)
 
 
 def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
@@ -123,7 +122,7 @@ def _part(whole: Counts, hits: Ints, drawn: Ints) -> Counts:
     missed = np.where(mixed, (whole.w - whole.wy) * own_misses / np.maximum(misses, 1), (whole.w - whole.wy) * share)
     w, score = wy + np.maximum(missed, 0.0), whole.score
     n, w2 = own_hits + own_misses, whole.w2 * share
-    return replace(whole, n=n, w=w, w2=w2, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score**2).take(w > 0)
+    return replace(whole, n=n, w=w, w2=w2, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score**2).weighted()
 
 
 def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded when they are first used, and most commands never use them
 
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.distances import jensen_shannon, wasserstein
+from monitor.inference.tails import contingency, kolmogorov
 
 LEAST_DEVIATION = 0.001  # as Evidently: scores that are all alike have no deviation to divide by
 MIN_ROWS = 100  # effective rows on either side; below that an effect size is mostly noise
@@ -59,7 +59,7 @@ def ks(window: Counts, baseline: Counts) -> Effect:
     cells = np.flatnonzero(np.bincount(np.concatenate([window.cell, baseline.cell])))
     gap = np.abs(_distribution(window, cells) - _distribution(baseline, cells))
     n1, n2 = window.effective_rows, baseline.effective_rows
-    p_value = float(scipy.stats.kstwo.sf(float(gap.max()), round(n1 * n2 / (n1 + n2))))
+    p_value = kolmogorov(float(gap.max()), round(n1 * n2 / (n1 + n2)))
     return Effect(float(gap.max()), p_value, {"at_score": float(cells[int(gap.argmax())]) / 10_000})
 
 
@@ -135,7 +135,7 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of:
     merged, kept = _merge_rare(table, names)
     if merged.shape[1] < 2:
         return Effect(None, None, {"reason": "one_label"})
-    result = scipy.stats.chi2_contingency(merged, correction=False)
+    statistic, p_value = contingency(merged)
     shares = merged / merged.sum(axis=1, keepdims=True)
     moved = shares[0] - shares[1]
     worst = int(np.abs(moved).argmax())
@@ -143,7 +143,7 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of:
         "v_at_equal_size": float(np.sqrt(0.5 * np.sum(moved**2 / shares.sum(axis=0)))),
         "moved_most": kept[worst], "moved_by": float(moved[worst]), "merged": [n for n in names if n not in kept],
     }  # fmt: skip
-    return Effect(float(np.sqrt(result.statistic / merged.sum())), float(result.pvalue), detail)
+    return Effect(float(np.sqrt(statistic / merged.sum())), p_value, detail)
 
 
 def _predicted_rows(labels: Sequence[Counts | None]) -> Floats:

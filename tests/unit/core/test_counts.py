@@ -74,6 +74,21 @@ def test_stored_counts_come_back_the_same() -> None:
     assert again.w2.tolist() == counts.w2.tolist()
 
 
+def test_digests_stay_as_they_are_stored() -> None:
+    """The history compares them with those of other versions, and names verdicts by them."""
+    weight = 10.0 ** (np.arange(999) % 13 - 3)  # sums of all sizes
+    counts = counts_from_rows(np.arange(1, 1000) / 1000, np.arange(999) % 3 == 0, weight=weight, automate_at=0.8)
+    assert counts.digest() == counts.digest() == "488f83542c366248"
+    assert counts.with_design_effect(1.25).digest() == "6ea5d222df1fb88f"
+
+
+def test_groups_without_weight_are_left_out_and_counts_that_have_none_stay_themselves() -> None:
+    counts = counts_from_rows([0.1, 0.5, 0.9], [0, 1, 1], weight=[1.0, 0.0, 2.0])
+    held = counts.weighted()
+    assert (held.cell.tolist(), held.w.tolist(), held.n.tolist()) == ([1000, 9000], [1.0, 2.0], [1, 1])
+    assert held.weighted() is held
+
+
 def test_the_digest_does_not_see_the_order_in_which_an_engine_added() -> None:
     counts = counts_from_rows([0.3] * 10, [0, 1] * 5)
     nudged = counts_from_bytes(counts.to_bytes())

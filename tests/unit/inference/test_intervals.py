@@ -27,7 +27,7 @@ from monitor.inference.gaps import (
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
 from monitor.inference.maximum import clopper_pearson, point, points, stays_within
 from monitor.inference.merging import merge_thin
-from monitor.inference.resampling import latin_hypercube, resampled
+from monitor.inference.resampling import Resampling, latin_hypercube, resampled
 from tests.fakes.one_table import mce_interval
 
 CELLS = 10_000
@@ -116,6 +116,16 @@ def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: 
     hits = resampled(bins, np.array([rate]), draws) * n
     uniform = np.take_along_axis(draws.ordered, draws.rank, axis=1)[0]
     np.testing.assert_allclose(hits, stats.binom.ppf(uniform, n, rate), atol=1e-6)
+
+
+def test_draws_answer_each_hit_rate_as_if_it_were_the_first() -> None:
+    n, score = np.array([[7.0, 60.0, 180.5, 5_000.0]]), np.array([[0.3, 0.4, 0.6, 0.9]])
+    bins, draws = GapTables(n, score, 0 * n, n / n.sum(), np.ones_like(n)), latin_hypercube(generators(1)[0], 4, 500)
+    rates = [np.array(each) for each in ([0.3, 0.4, 0.6, 0.9], [0.2, 0.9, 0.99, 0.999], [0.9, 0.1, 0.5, 0.5])]
+    kept = Resampling(bins, draws)  # the second rate leaves all bins few rows against their score, the others do not
+    found = [kept.errors(rate).tolist() for rate in (*rates, *rates)]
+    assert found == [resampled(bins, rate, draws).tolist() for rate in (*rates, *rates)]
+    assert found[0] != found[1] != found[2]
 
 
 @pytest.mark.parametrize(("n", "rate"), [(400, 0.5), (5000, 0.03), (5000, 0.97)])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
+from monitor.inference import memory
 from monitor.inference.memory import each_by_content, forget, kept_with
 
 
@@ -28,6 +29,20 @@ def test_equal_tables_are_answered_once_and_other_ones_by_themselves() -> None:
     assert hits([(bins(70),), (bins(70),), (bins(71),)]) == [70, 70, 71]
     assert [hits([(bins(70),)], 2), hits([(bins(71),)])] == [[140], [71]]
     assert asked == [70, 71, 70]
+
+
+def test_of_more_than_can_be_kept_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST", 2)
+    asked: list[int] = []
+
+    @each_by_content
+    def hits(tables: list[tuple[BinCounts]]) -> list[float]:
+        asked.append(len(tables))
+        return [float(table.wy.sum()) for (table,) in tables]
+
+    assert hits([(bins(70),), (bins(71),), (bins(70),)]) == [70, 71, 70]
+    assert hits([(bins(70),), (bins(71),)]) == hits([(bins(70),), (bins(71),)]) == [70, 71]
+    assert asked == [3, 2]
 
 
 @pytest.mark.parametrize("name", ["upper", "n", "w", "ws", "wy", "n_eff"])
