@@ -806,7 +806,7 @@ def _whole_number(column: npt.NDArray[Any] | None) -> int:
     (value,) = np.ma.filled(column, 0) if np.ma.isMaskedArray(column) else column
     if value is None or (isinstance(value, float) and math.isnan(value)):  # NaN: NULL in the arrays of some drivers
         return 0
-    return int(value)
+    return int(Decimal(value)) if isinstance(value, str) else int(value)
 
 
 def _plain(value: Any) -> Any:

@@ -49,7 +49,7 @@ def insertion(database: str, arriving: Sequence[tuple[str, str, float]]) -> str:
 @pytest.mark.parametrize("engine", RUN)
 @pytest.mark.parametrize("before", [[], [row("t1"), row("t2")]], ids=["an empty week", "a week with rows"])
 @pytest.mark.parametrize("what", ARRIVING)
-@pytest.mark.parametrize("behind", ["AS division", "AS kept"], ids=["after the counts", "after the sums of items"])
+@pytest.mark.parametrize("behind", ["division", "kept"], ids=["after the counts", "after the sums of items"])
 def test_rows_that_arrive_meanwhile_are_counted_or_change_the_fingerprint_of_the_next_run(
     engine: str, before: Sequence[dict[str, Any]], what: str, behind: str
 ) -> None:
@@ -69,7 +69,7 @@ def test_rows_that_arrive_meanwhile_are_counted_or_change_the_fingerprint_of_the
         assert waiting == []
         after = warehouse.fingerprint("tickets", source(), WEEK, now=NOW)
         assert known != after
-        if behind == "AS kept":
+        if behind == "kept":
             assert (found.rows, bad(found), found.fingerprint) == (len(before), {}, known)
         else:
             twice = {"duplicate": 1, "score_out_of_range": 1} if len(ARRIVING[what]) > 1 else {}

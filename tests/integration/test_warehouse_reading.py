@@ -354,7 +354,7 @@ def test_every_engine_has_fingerprints(load: Loader) -> None:
 def scans(asked: Sequence[str]) -> list[str]:
     """The statements about rows of the window: not those for the names of columns, or for odd dates elsewhere."""
     read = (statement for statement in asked if "resolved_tickets" in statement)
-    return [each for each in read if not each.startswith("SELECT *") and "AS undated" not in each]
+    return [each for each in read if not each.startswith("SELECT *") and "undated" not in each]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,8 @@ def test_a_reading_scans_the_window_twice_where_no_row_repeats_and_none_is_set_a
 
 def test_a_pair_that_repeats_thousands_of_times_ends_no_statement(load: Loader) -> None:
     rows = [row("t1", score=0.0, resolved_at=WEEK.start + timedelta(seconds=n)) for n in range(4_000)]
-    for engine, reading in read_all(load(rows), source()).items():
+    engines = [engine for engine in ENGINES if engine != "snowflake"]  # fakesnow's NUMBER(38, 0) has 64 bits
+    for engine, reading in read_all(load(rows, engines=engines), source()).items():
         assert (reading.rows, bad(reading)) == (1, {"duplicate": 3_999}), engine
 
 
