@@ -247,7 +247,7 @@ class PostgreSQL(Dialect):
 
         A sum of whole numbers of 64 bits is a decimal here, which takes long to make for each group.
         """
-        bits = sa.literal_column("1048576.0e0")  # 2^20
+        bits: Expression = sa.literal_column("1048576.0e0")  # 2^20
         upper = sa.func.floor(value * bits)
         nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
         sums = sa.func.sum(upper), sa.func.sum(nearest - upper * bits)

@@ -569,7 +569,7 @@ class _Reader:
         found: dict[int, Counts] = {}
         for rank in RANKS:
             parts = (_weighed(_chosen(columns, upto == k)) for k in RANKS if k <= rank)
-            within = pool(counts_from_groups(part, score_is=statements.source.score_is) for part in parts)
+            within = pool(counts_from_groups({**part}, score_is=statements.source.score_is) for part in parts)
             if within.rows:
                 effect = self._effect(partial(statements.ranked_dependence, latest=latest, rank=rank))
                 found[rank] = within.with_design_effect(effect)

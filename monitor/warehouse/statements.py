@@ -103,9 +103,8 @@ class Statements:
         if hashed is None:
             return self._fingerprint_of_sums()
         coming = self._coming()
-        sums = {"n": sa.func.count(), "hash": sa.func.sum(hashed), "coming": sa.func.sum(coming)}
-        if coming is ZERO:
-            sums["coming"] = ZERO
+        sums: dict[str, Expression] = {"n": sa.func.count(), "hash": sa.func.sum(hashed)}
+        sums["coming"] = coming if coming is ZERO else sa.func.sum(coming)
         return self._select(*(value.label(name) for name, value in sums.items())).where(self._in_window())
 
     @property
@@ -325,7 +324,7 @@ class Statements:
         part = {"rows_": (value, facts.c.y if weight is ONE else weight)}
         items = self._clusters(facts, ("item",), part, more, few=few)
         names = [name for name in ("seen", "kept", "again", "coming") if name in items.c]
-        totals = {name: sa.func.sum(items.c[name]) for name in names}
+        totals: dict[str, Expression] = {name: sa.func.sum(items.c[name]) for name in names}
         totals |= {"hash": self.dialect.text(sa.func.sum(items.c.hash))} if hashed else {}
         sums = self._item_totals(items, items.c.kept > ZERO, few=few) | totals
         return sa.select(*(value.label(name) for name, value in sums.items()))
