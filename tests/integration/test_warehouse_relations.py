@@ -598,7 +598,7 @@ def test_duckdb_is_opened_once_for_readings_in_a_row_and_free_afterwards(tmp_pat
         assert rows_read(warehouse, source()) == 0
 
 
-@pytest.mark.parametrize(("limit", "times"), [(2**20, 1), (0, 2 * 4)])
+@pytest.mark.parametrize(("limit", "times"), [(2**20, 1), (0, 2 * 5)])
 def test_the_text_of_csv_files_is_read_once_for_all_statements_unless_they_are_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, times: int
 ) -> None:
