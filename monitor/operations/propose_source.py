@@ -113,7 +113,7 @@ class _Column:
         """How dates are written, most likely first: "" for dates and ISO texts; nothing where these are no dates."""
         if self.sample.kind in ("timestamp", "timestamptz", "date"):
             return ("",)
-        if not self.texts or self.sample.kind == "number" or self.numbers:
+        if not self.texts or self.sample.kind in ("number", "integer") or self.numbers:
             return ()
         few = self.texts[:200]
         if sum(bool(_ISO.fullmatch(text)) for text in few) >= 0.9 * len(few):

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
-from monitor.warehouse.dialects import Dialect, Kind
+from monitor.warehouse.dialects import NUMERIC, Dialect, Kind
 from monitor.warehouse.relation import (
     CsvFiles,
     ParquetFiles,
@@ -251,7 +251,7 @@ def _types(
     for wanted in (number for number in wants.numbers if layout.has(number)):
         column = layout.columns[wanted]
         kind = seen_kind(connection, layout, wanted, dialect)
-        if kind not in ("number", "unknown") and not (kind == "boolean" and wanted in wants.booleans):
+        if kind not in (*NUMERIC, "unknown") and not (kind == "boolean" and wanted in wants.booleans):
             remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
             shown = "no number" if kind == "other" else kind
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)

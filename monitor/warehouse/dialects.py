@@ -25,7 +25,9 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
-Kind = Literal["number", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"]
+Kind = Literal["number", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"]
+NUMERIC: tuple[Kind, ...] = ("number", "integer")
+"""Kinds of numbers; ``integer`` where an engine was tried in which whole numbers are quicker to add up."""
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -141,6 +143,15 @@ class Dialect:
         whole = sa.cast(nearest, sa.BigInteger) if bounded else self.wide(nearest)
         return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
 
+    def exact_sum_of_few(self, value: Expression) -> Expression:
+        """As :meth:`exact_sum` of ``bounded`` values in at most some thousand rows: doubles hold the whole numbers."""
+        nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
+        return sa.cast(sa.func.sum(nearest), sa.Double) / FIXED_POINT
+
+    def exact_sum_of_group(self, value: Expression, where: Expression | None = None) -> Expression:
+        """As :meth:`exact_sum` of ``bounded`` values where there are many groups; of the rows ``where`` it is so."""
+        return self.exact_sum(value if where is None else sa.case((where, value)), bounded=True)
+
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of more than 64 bits; a large one by its text, since a direct cast keeps 15 digits only.
 
@@ -175,15 +186,21 @@ class Dialect:
         """Of the rows of one item: how many more they are than there are of ``labels`` among theirs, as an aggregate.
 
         Each label is one bit (at most :data:`BITS`), so that an item takes a number and not a group for each label.
-        Only where :attr:`counts_bits`.
+        Any label has a bit, one that is not among ``labels`` that of another: the number may be too large then, and
+        is never 0 where a label repeats. Rows whose label is NULL do not count. Only where :attr:`counts_bits`.
         """
-        bits = ((label == sa.literal(name, sa.Text), _bit(place)) for place, name in enumerate(labels))
-        found = self.bit_count(sa.func.bit_or(sa.case(*bits)))
-        return sa.func.count() - sa.func.coalesce(found, sa.literal_column("0"))
+        ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
+        bit = _bit_of(self.ordered(label), [sa.literal(name, sa.Text) for name in ordered])
+        found = self.bit_count(sa.func.bit_or(sa.case((label.is_not(None), bit))))
+        return sa.func.count(label) - sa.func.coalesce(found, sa.literal_column("0"))
 
     def bit_count(self, number: Expression) -> Expression:
         """How many bits of a whole number of 64 bits are set."""
         return sa.func.bit_count(sa.cast(number, Named("BIT(64)")))
+
+    def computed_once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+        """The same rows, whose columns the engine computes once, however often the levels around name them."""
+        return rows
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""
@@ -224,6 +241,26 @@ class Named(sa.types.UserDefinedType[Any]):
     def get_col_spec(self, **_: Any) -> str:
         """The name of the type in SQL."""
         return self.name
+
+
+class PostgreSQL(Dialect):
+    """What only PostgreSQL is quicker with."""
+
+    def exact_sum_of_group(self, value: Expression, where: Expression | None = None) -> Expression:
+        """The upper and the lower 20 bits apart, in doubles, which hold the sums exactly up to 2^33 rows a group.
+
+        A sum of whole numbers of 64 bits is a decimal here, which takes long to make for each group.
+        """
+        bits: Expression = sa.literal_column("1048576.0e0")  # 2^20
+        upper = sa.func.floor(value * bits)
+        nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
+        sums = sa.func.sum(upper), sa.func.sum(nearest - upper * bits)
+        of_upper, of_lower = sums if where is None else (each.filter(where) for each in sums)
+        return sa.cast(of_upper * bits + of_lower, sa.Double) / FIXED_POINT
+
+    def computed_once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+        """PostgreSQL puts an expression in place of each name, unless rows are skipped below, even none."""
+        return rows.offset(sa.literal_column("0"))
 
 
 class Embedded(Dialect):
@@ -304,7 +341,7 @@ class DuckDB(Embedded):
         """By the place in a list, which DuckDB looks up once for each value of a column kept as a dictionary."""
         place = sa.func.list_position(sa.func.list_value(*(sa.literal(name, sa.Text) for name in labels)), label)
         found = sa.func.bit_count(sa.func.bit_or(_bit(0).bitwise_lshift(place - sa.literal_column("1"))))
-        return sa.func.count() - sa.func.coalesce(found, sa.literal_column("0"))
+        return sa.func.count(label) - sa.func.coalesce(found, sa.literal_column("0"))
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """DuckDB hashes values of any type, and NULL, without making text of them; 128 bits hold the sum."""
@@ -403,7 +440,7 @@ class SQLite(Embedded):
         return sa.collate(text, "BINARY")
 
 
-DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (Dialect(), DuckDB(), SQLite())}
+DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (PostgreSQL(), DuckDB(), SQLite())}
 
 
 def duckdb_kind(type_name: str) -> Kind:
@@ -439,9 +476,18 @@ def _bit(place: int) -> Expression:
     return sa.cast(sa.literal_column(str(1 << place)), sa.BigInteger)
 
 
+def _bit_of(label: Expression, names: Sequence[Expression], first: int = 0) -> Expression:
+    """The bit of a label by its place among names in order, found in as many steps as their number has bits."""
+    if len(names) == 1:
+        return _bit(first)
+    middle = len(names) // 2
+    before, behind = _bit_of(label, names[:middle], first), _bit_of(label, names[middle:], first + middle)
+    return sa.case((label < names[middle], before), else_=behind)
+
+
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:
     """64 bits, by the kind of the column: to make texts of numbers and dates first takes three times as long."""
-    if kind in ("number", "boolean"):
+    if kind in (*NUMERIC, "boolean"):
         function, value = "hashfloat8extended", dialect.number(column, kind)
     elif kind in ("timestamp", "timestamptz", "date"):
         function, value = "timestamp_hash_extended", sa.cast(column, sa.TIMESTAMP())
@@ -452,6 +498,8 @@ def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) 
 
 
 def _postgres_kind(name: str, category: str) -> Kind:
+    if name in ("int2", "int4", "int8"):
+        return "integer"
     dates: dict[str, Kind] = {"timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date"}
     categories: dict[str, Kind] = {"N": "number", "S": "text", "E": "text", "B": "boolean"}
     return dates.get(name) or categories.get(category, "other")

@@ -22,6 +22,13 @@ from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
 
 CONNECT_TIMEOUT_S = 10
+_POSTGRES_MEMORY = """\
+SELECT set_config('work_mem', '64MB', false) FROM pg_catalog.pg_settings
+WHERE name = 'work_mem' AND setting::bigint < 65536 AND source IN ('default', 'configuration file')"""
+"""With the usual 4 MB the sums of 100,000 items go through files, which takes half as long again.
+
+A value that the owner gave the role, the database or the address stays.
+"""
 KEEPS_FOR = "relations"
 """The name under which a connection has the relations, sorted, that it may read as long as it is open, or None."""
 
@@ -83,11 +90,12 @@ def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
         connect_args={name: value for name, value in asked.items() if name not in url.query},
     )  # fmt: skip
 
-    def utc(connection: Any, _: Any) -> None:
+    def prepared(connection: Any, _: Any) -> None:
         connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute(_POSTGRES_MEMORY)
         connection.commit()
 
-    event.listen(engine, "connect", utc)
+    event.listen(engine, "connect", prepared)
     return engine.execution_options(postgresql_readonly=True)
 
 

@@ -9,6 +9,7 @@ of them. CSV files, unless they are large, are read once into the memory of the 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,6 @@ from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, r
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
-    LABEL_BYTES,
     TOO_MANY_VALUES,
     WHERES,
     RejectedCell,
@@ -45,7 +45,7 @@ from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.delays import DelayStatements, delays_of
-from monitor.warehouse.dialects import BITS, Arrays, Dialect
+from monitor.warehouse.dialects import BITS, NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
@@ -88,6 +88,8 @@ CANDIDATES = 8
 SHOWN_LENGTH = 200
 """Characters of a value that stay of an example: enough to find the row, whatever was taken for a label."""
 
+_ROUNDING = 1e-9
+"""More than the sums of one row may differ by, whose score is summed with its outcome or apart."""
 Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
 SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
@@ -285,11 +287,8 @@ class Warehouse:
         :class:`WarehouseFailed` where the warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
-            # before the rows are: where an engine has no snapshot, what arrives meanwhile is then seen as a change
-            seen = _seen(connection, source, statements) if fingerprint and _has_fingerprint(source) else _Seen()
-            reader = _Reader(connection, name, statements, whole, seen)
+            reader = _Reader(connection, name, statements, whole, fingerprint and _has_fingerprint(source))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
-            found = replace(found, fingerprint=seen.fingerprint)
         if not whole or source.unresolved is None:
             return found
         return replace(found, unresolved=self.unresolved(name, source, window))
@@ -303,7 +302,7 @@ class Warehouse:
         if not _has_fingerprint(source):
             return None
         with self._statements(name, source, window, now) as (connection, statements):
-            return _fingerprint(connection, source, statements)
+            return _fingerprint(connection, statements)
 
     def unresolved(
         self, name: str, source: SourceConfig, window: Window, *, known_at: datetime | None = None
@@ -390,7 +389,7 @@ class Warehouse:
                 rows = connection.execute(statements.feature_sample(limit)).all()
             frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
         columns = statements.layout.columns
-        numbers = [feature for feature in source.features if columns[feature].kind == "number"]
+        numbers = [feature for feature in source.features if columns[feature].kind in NUMERIC]
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
     def examples(
@@ -503,15 +502,18 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the scan for the fingerprint says of all rows of the window; None: it did not ask, or not so.
+class _Items:
+    """The sums of items over the rows that count, and how many rows repeat an (item, label).
 
-    ``labels`` are those that a row which counts may have, where they are not too many.
+    ``rows`` are all of the window, ``kept`` those without a fault of their own, both None where nobody counted them;
+    ``fingerprint`` is there where it was asked for.
     """
 
+    sums: Arrays
+    repeated: int
     fingerprint: str | None = None
     rows: int | None = None
-    labels: tuple[str, ...] | None = None
+    kept: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,21 +524,20 @@ class _Reader:
     name: str
     statements: Statements
     whole: bool = True
-    seen: _Seen = _Seen()
+    hashed: bool = False
 
     def reading(self) -> Reading:
         """The whole reading: the sums, and what is wrong with the rows that are not in them, if there are any."""
         source, window = self.statements.source, self.statements.window
-        sums, repeated = self._item_sums_and_repeated()
-        latest = repeated > 0
-        effects = self._label_effects(latest=latest)
         crowded = self._crowded(source.segments, SEGMENT_VALUES)
         segments = [segment for segment in source.segments if segment not in crowded]
-        counted = self._counts(segments, effects, latest=latest)
+        groups, found = self._groups_and_items(segments)
+        latest = found.repeated > 0
+        counted = self._counts(groups, segments, self._label_effects(latest=latest))
         labels = counted.of.get(("", ""), {})
         rows = sum(counts.rows for counts in labels.values())
-        rejected = () if rows + repeated == self.seen.rows else self._rejected(latest=latest)
-        within_items, items = self._of_items(sums, latest=latest)
+        rejected = () if found.rows is not None and found.rows == found.kept else self._rejected(latest=latest)
+        within_items, items = self._of_items(found.sums, latest=latest)
         return Reading(
             source=self.name,
             window=window,
@@ -544,12 +545,13 @@ class _Reader:
             segments={key: of for key, of in counted.of.items() if key != ("", "")},
             whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest), within_items),
             versions=counted.versions,
-            quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
+            quality=(*self._quality(found.repeated, rejected), *self._left_out(crowded)),
             rows=rows,
             ranked=self._ranked(latest=latest),
             items=items,
             whole=self._whole(latest=latest),
             rejected=rejected,
+            fingerprint=found.fingerprint,
         )
 
     def numbers(self) -> Reading:
@@ -579,42 +581,54 @@ class _Reader:
         upto = np.asarray(columns.pop("rank"), dtype=np.int64)
         found: dict[int, Counts] = {}
         for rank in RANKS:
-            parts = ({name: column[upto == k] for name, column in columns.items()} for k in RANKS if k <= rank)
-            within = pool(counts_from_groups(part, score_is=statements.source.score_is) for part in parts)
+            parts = (_weighed(_chosen(columns, upto == k)) for k in RANKS if k <= rank)
+            within = pool(counts_from_groups({**part}, score_is=statements.source.score_is) for part in parts)
             if within.rows:
                 effect = self._effect(partial(statements.ranked_dependence, latest=latest, rank=rank))
                 found[rank] = within.with_design_effect(effect)
         return found
 
-    def _item_sums_and_repeated(self) -> tuple[Arrays, int]:
-        """The sums of items over the rows that count, and how many rows repeat an (item, label).
+    def _groups_and_items(self, segments: Sequence[str]) -> tuple[Arrays, _Items]:
+        """The groups of the counts, and the sums of items.
 
-        Usually none does, which the sums themselves say where the labels are few: to group the rows by item and label
-        takes longer than all else, and most of the memory.
+        Usually two scans: the groups say which labels there are, and with these the sums of items say whether an (item,
+        label) repeats. To group the rows by item and label takes longer than all else, and most of the memory.
         """
-        statements = self.statements
-        if statements.items_of_all_rows and statements.dialect.counts_bits:
-            labels = self._some_labels()
-            if len(labels) <= BITS:
-                sums = self._item_sums(latest=False, labels=labels)
-                doubtful = sums["again" if labels else "rows_w"]
-                if not _row({"n": doubtful}, 0)["n"]:
-                    return sums, 0
-        repeated = self._number(statements.repeated())
-        return self._item_sums(latest=repeated > 0), repeated
+        if not self.statements.items_of_all_rows:
+            found = self._items_in_scans()
+            return self._groups(segments, latest=found.repeated > 0), found
+        before = None if self.statements.has_hash else self._fingerprint()
+        groups = self._groups(segments, latest=False)
+        found = self._items(groups, before)
+        if found.repeated or not (self.statements.dialect.one_state or _of_the_same_rows(groups, found)):
+            groups = self._groups(segments, latest=found.repeated > 0)
+        return groups, found
 
-    def _some_labels(self) -> Sequence[str]:
-        """The labels of the rows that count, and maybe others; more than :data:`BITS` where there are so many."""
-        if self.seen.labels is not None and len(self.seen.labels) <= BITS:
-            return self.seen.labels
-        return [str(label) for label in self._fetch(self.statements.some_labels(BITS + 1))["label"]]
+    def _items(self, groups: Arrays, fingerprint: str | None) -> _Items:
+        """The sums of items and the fingerprint, of one scan where the groups have few labels and none repeats."""
+        statements, source = self.statements, self.statements.source
+        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"])]
+        bits = labels if statements.dialect.counts_bits and len(labels) <= BITS else []
+        hashed = self.hashed and statements.has_hash
+        sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed))
+        rows, kept, coming, again = (
+            _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")
+        )
+        total = (rows, _whole_number(sums.pop("hash", None)), coming)
+        fingerprint = _fingerprint_of(source, [total]) if hashed else fingerprint
+        repeated = self._number(statements.repeated()) if again or (kept and not bits) else 0
+        if repeated or again:
+            sums = self._fetch(statements.of_items(latest=repeated > 0))
+        return _Items(sums, repeated, fingerprint, rows, kept)
 
-    def _item_sums(self, *, latest: bool, labels: Sequence[str] = ()) -> Arrays:
-        """What :meth:`_of_items` takes; without ``whole`` only the dependence of rows within items."""
-        if self.whole:
-            return self._fetch(self.statements.of_items(latest=latest, labels=labels))
-        sums = self._fetch(self.statements.dependence("item", latest=latest, labels=labels))
-        return {name if name == "again" else f"rows_{name}": sum_ for name, sum_ in sums.items()}
+    def _items_in_scans(self) -> _Items:
+        """The same by a scan for each, of rows that are looked at beside the others of their item."""
+        fingerprint = self._fingerprint()  # first: what arrives meanwhile is then seen as a change
+        repeated = self._number(self.statements.repeated())
+        return _Items(self._fetch(self.statements.of_items(latest=repeated > 0)), repeated, fingerprint)
+
+    def _fingerprint(self) -> str | None:
+        return _fingerprint(self.connection, self.statements) if self.hashed else None
 
     def _of_items(self, sums: Arrays, *, latest: bool) -> tuple[ClusterSums, dict[str, Counts]]:
         """The dependence of rows within items, and the counts of items by metric, each with its value as the outcome.
@@ -709,14 +723,15 @@ class _Reader:
         columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
         return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
-    def _counts(self, segments: Sequence[str], effects: Mapping[str, Effects], *, latest: bool) -> _Counted:
+    def _groups(self, segments: Sequence[str], *, latest: bool) -> Arrays:
+        """What :meth:`_counts` takes."""
+        versions = self.statements.layout.has("model_version") and "model_version" not in segments
+        return self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions))
+
+    def _counts(self, groups: Arrays, segments: Sequence[str], effects: Mapping[str, Effects]) -> _Counted:
         """Counts by segment, its value and label, and rows by model version, of one statement."""
-        statements = self.statements
-        of_segment = "model_version" in segments
-        has_version = statements.layout.has("model_version")
-        columns = self._fetch(
-            statements.groups(latest=latest, segments=segments, versions=has_version and not of_segment)
-        )
+        has_version, of_segment = self.statements.layout.has("model_version"), "model_version" in segments
+        columns = dict(groups)
         division = np.asarray(columns.pop("division"), dtype=np.int64)
         found: dict[tuple[str, str], dict[str, Counts]] = {}
         for place, segment in enumerate(("", *segments)):
@@ -734,9 +749,10 @@ class _Reader:
         """Counts by value of a segment ("" without a segment) and label."""
         labels, values = columns["label"], columns["value"]
         score_is: ScoreIs = self.statements.source.score_is
+        plain = _weighed(_with_keys({name: columns[name] for name in columns if name not in ("label", "value")}))
         parts: dict[str, dict[str, Counts]] = {}
         for value, label, rows in _split(values, labels):
-            chosen = {name: column[rows] for name, column in columns.items() if name not in ("label", "value")}
+            chosen = {name: column[rows] for name, column in plain.items()}
             effect, *acting = effects.get(label, (1.0, *INDEPENDENT))
             counts = counts_from_groups(
                 chosen, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
@@ -758,7 +774,7 @@ class _Reader:
             keys.setdefault(tuple(map(str, key)), []).append(row)
         parts: dict[str, dict[tuple[str, ...], Counts]] = {}
         for (label, *of), rows in sorted(keys.items()):
-            chosen: dict[str, npt.ArrayLike] = {name: column[rows] for name, column in found.items()}
+            chosen: dict[str, npt.ArrayLike] = {name: column[rows] for name, column in _weighed(found).items()}
             parts.setdefault(label, {})[tuple(of)] = counts_from_groups(chosen, score_is=statements.source.score_is)
         return {label: CountsBySegment(columns, of) for label, of in parts.items()}
 
@@ -784,34 +800,26 @@ def _has_fingerprint(source: SourceConfig) -> bool:
     return source.score is None and source.kind != "regression"
 
 
-def _seen(connection: sa.Connection, source: SourceConfig, statements: Statements) -> _Seen:
-    """The fingerprint, and what the same scan can say besides.
-
-    Where an engine does not see one state of the rows throughout, that is only which labels there are: a row with
-    another one, which arrives meanwhile, is taken for a repeated one, and then the repeated ones are counted.
-    """
-    if not statements.dialect.counts_bits:
-        return _Seen(_fingerprint(connection, source, statements))
-    asked = statements.fingerprint_with_labels(BITS + len(("", None)))  # which no row that counts has
-    *sums, labels = connection.execute(asked).one()
-    total, lasting = tuple(map(_plain, sums)), statements.dialect.one_state
-    if not total[0]:  # NULL, the sum of nothing; 0 in ClickHouse
-        return _Seen(_fingerprint(connection, source, statements), 0 if lasting else None, ())
-    found = _Seen(_fingerprint_of(source, [total]), int(total[0]) if lasting else None)
-    if not labels:  # NULL where there are too many; none in ClickHouse
-        return found
-    named = (str(label) for label in labels if label)
-    possible = tuple(label for label in named if len(label.encode("utf-8", "surrogatepass")) <= LABEL_BYTES)
-    return replace(found, labels=possible)
-
-
-def _fingerprint(connection: sa.Connection, source: SourceConfig, statements: Statements) -> str:
-    return _fingerprint_of(source, [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())])
+def _fingerprint(connection: sa.Connection, statements: Statements) -> str:
+    rows = [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())]
+    if statements.has_hash:  # NULL is the sum of nothing
+        rows = [tuple(int(value or 0) for value in row) for row in rows]
+    return _fingerprint_of(statements.source, rows)
 
 
 def _fingerprint_of(source: SourceConfig, rows: Sequence[tuple[Any, ...]]) -> str:
     text = repr((source.model_dump_json(), sorted(rows, key=repr)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _whole_number(column: npt.NDArray[Any] | None) -> int:
+    """The one value of a column as a whole number of Python; 0 where it is NULL, or there is no such column."""
+    if column is None:
+        return 0
+    (value,) = np.ma.filled(column, 0) if np.ma.isMaskedArray(column) else column
+    if value is None or (isinstance(value, float) and math.isnan(value)):  # NaN: NULL in the arrays of some drivers
+        return 0
+    return int(Decimal(value)) if isinstance(value, str) else int(value)
 
 
 def _plain(value: Any) -> Any:
@@ -864,6 +872,30 @@ def _effect_of(sums: Arrays, part: str, index: int) -> float:
 def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
     """Some rows of every column; what is NULL is in other rows."""
     return {name: np.asarray(column[rows]) for name, column in columns.items()}
+
+
+def _of_all_rows(groups: Arrays) -> Arrays:
+    """The groups of the counts of all rows, without those of a segment or version."""
+    return _chosen(groups, np.asarray(groups["division"], dtype=np.int64) == 0)
+
+
+def _of_the_same_rows(groups: Arrays, items: _Items) -> bool:
+    """Whether two statements saw as many rows with the same sum of residuals, but for rounding: none came between."""
+    counts = _weighed(_of_all_rows(groups))
+    n, ws, wy = (float(np.sum(np.asarray(counts[name], dtype=np.float64))) for name in ("n", "ws", "wy"))
+    return n == items.kept and abs(wy - ws - _row(items.sums, 0)["rows_r"]) <= _ROUNDING * n
+
+
+def _with_keys(groups: Arrays) -> Arrays:
+    """Groups with cell, predicted and automated, which the warehouse gives as one number, their ``key``."""
+    key = np.asarray(groups["key"], dtype=np.int64)
+    others = {name: column for name, column in groups.items() if name != "key"}
+    return {**others, "cell": key // 4, "predicted": key % 4 >= 2, "automated": key % 2 == 1}
+
+
+def _weighed(groups: Arrays) -> Arrays:
+    """Groups with the sums of weights and their squares, which without weights are the number of rows."""
+    return groups if "w" in groups else {**groups, "w": groups["n"], "w2": groups["n"]}
 
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:

@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from monitor.config.model import ScoreFrom, SourceConfig
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import DIALECTS, Kind
+from monitor.warehouse.dialects import DIALECTS, NUMERIC, Kind
 from monitor.warehouse.ragged import BadArray
 from monitor.warehouse.relation import TableName, from_clause
 from monitor.warehouse.score_construction import scores
@@ -74,7 +74,7 @@ def _kind(plain: Statements, name: str) -> Kind:
     if name in _NUMBERS:
         return "number"
     theirs = plain.layout.columns[name].kind
-    is_feature = name in plain.source.features and theirs == "number"
+    is_feature = name in plain.source.features and theirs in NUMERIC
     return "number" if is_feature else "text"
 
 

@@ -31,7 +31,7 @@ from monitor.warehouse.checks import (
     score_name,
     seen_kind,
 )
-from monitor.warehouse.dialects import Dialect, Expression, Kind
+from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
 from monitor.warehouse.files import typed
 from monitor.warehouse.relation import Relation, RelationProblem
 
@@ -115,7 +115,7 @@ def _of(clause: FromClause, column: Column) -> Typed:
 
 def _same(mine: Typed, its: Typed, dialect: Dialect) -> Expression:
     """Whether two columns agree; where they are of two kinds, as texts."""
-    if mine[1] == its[1]:
+    if mine[1] == its[1] or {mine[1], its[1]} <= {*NUMERIC}:
         return mine[0] == its[0]
     return dialect.text(mine[0]) == dialect.text(its[0])
 
@@ -257,7 +257,7 @@ class _Shape:
         theirs, kind = self.layout.expression(name), self.layout.columns[name].kind
         text = self.dialect.ordered(self.dialect.text(theirs))
         named = text == self.dialect.ordered(label[0])
-        if self.is_single and kind == self.layout.columns["predicted_label"].kind == "number":
+        if self.is_single and {kind, self.layout.columns["predicted_label"].kind} <= {*NUMERIC}:
             named = self.dialect.number(theirs, kind) == self.dialect.number(
                 self.layout.expression("predicted_label"), kind
             )
@@ -281,7 +281,7 @@ class _Shape:
                     continue
                 alone = Layout(self.layout.relation, {called: column})
                 kind = seen_kind(self.connection, alone, called, self.dialect)
-                fits = kind in ("number", "unknown") or (kind == "boolean" and pattern in booleans)
+                fits = kind in (*NUMERIC, "unknown") or (kind == "boolean" and pattern in booleans)
                 if not fits and not (pattern in booleans and self.source.positive):
                     shown = "no number" if kind == "other" else kind
                     remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"

@@ -68,8 +68,8 @@ class Snowflake(Dialect):
         return text
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
-        """Snowflake hashes values of any type, and NULL."""
-        return sa.func.hash(*(column for column, _ in columns), type_=sa.BigInteger)
+        """Snowflake hashes values of any type, and NULL; 32 bits of it, whose sum doubles hold too."""
+        return sa.func.hash(*(column for column, _ in columns), type_=sa.BigInteger) % sa.literal_column("4294967296")
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """The server ends a statement by itself."""

@@ -7,6 +7,10 @@ Each is built in levels of subqueries, so that a reader (and PostgreSQL's GROUP 
     facts    y, w, s, cell, predicted and automated of each sound row
     groups   one row per (label, predicted, automated, cell), or the like
 
+Where all rows of the window are looked at, there is instead of judged and sound::
+
+    every    all rows of the window with their hash; label and values are NULL where a row is set aside
+
 Names come from the relation itself and are quoted by SQLAlchemy; values are bound.
 """
 
@@ -15,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
@@ -24,7 +28,7 @@ from sqlalchemy.sql.expression import FromClause, Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, WHERES, RejectReason, ScorePlace, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import Dialect, Expression
+from monitor.warehouse.dialects import NUMERIC, Dialect, Expression
 from monitor.warehouse.examples import ExampleQuery
 
 NO_VALUE = "(none)"
@@ -36,6 +40,11 @@ ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 _EMPTY: Expression = sa.literal_column("''")
 _HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared
+_NARROWER = frozenset(
+    {RejectReason.LABEL_MISSING, RejectReason.SCORE_MISSING, RejectReason.SCORE_NOT_A_NUMBER,
+     RejectReason.OUTCOME_MISSING}
+)  # fmt: skip
+"""Reasons that are a case of a later one, whose condition holds for a missing value too."""
 _LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
@@ -90,26 +99,28 @@ class Statements:
         ``hash`` is the sum of a hash of each row, over every column that a reading looks at; ``coming`` counts rows
         that lie in the future, which will not be so for ever.
         """
-        hashed = self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
+        hashed = self._hash()
         if hashed is None:
             return self._fingerprint_of_sums()
+        coming = self._coming()
+        sums: dict[str, Expression] = {"n": sa.func.count(), "hash": sa.func.sum(hashed)}
+        sums["coming"] = coming if coming is ZERO else sa.func.sum(coming)
+        return self._select(*(value.label(name) for name, value in sums.items())).where(self._in_window())
+
+    @property
+    def has_hash(self) -> bool:
+        """Whether the engine has a hash of rows, which :meth:`fingerprint` sums up."""
+        return self._hash() is not None
+
+    def _hash(self) -> Expression | None:
+        """A hash of each row over every column that a reading looks at; None where the dialect has none."""
+        return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
+
+    def _coming(self) -> Expression:
+        """1 for a row of the window that lies in the future; 0 as it is written where none can."""
         dates = self._date_reasons(in_window=True)
-        later = (condition for condition, reason in dates if reason is RejectReason.DATE_IN_FUTURE)
-        coming = sa.func.sum(sa.case(*((condition, ONE) for condition in later), else_=ZERO)) if dates else ZERO
-        sums = (sa.func.count().label("n"), sa.func.sum(hashed).label("hash"), coming.label("coming"))
-        return self._select(*sums).where(self._in_window())
-
-    def fingerprint_with_labels(self, most: int) -> sa.Select[Any]:
-        """(n, hash, coming, labels): the sums of :meth:`fingerprint`, NULL without rows, and the labels of all rows.
-
-        ``labels`` is an array, NULL where there are more than ``most``, of rows that count and others; NULL may be one
-        of them. Only where the dialect has a hash of rows and :attr:`~monitor.warehouse.dialects.Dialect.counts_bits`.
-        """
-        label = self._text("label").label("label")
-        each = self.fingerprint().add_columns(label).group_by(label).subquery("each_label")
-        sums = (sa.func.sum(each.c[name]).label(name) for name in ("n", "hash", "coming"))
-        labels = sa.func.array_agg(each.c.label, type_=sa.types.NullType())
-        return sa.select(*sums, sa.case((sa.func.count() <= whole_number(most), labels)).label("labels"))
+        later = [condition for condition, reason in dates if reason is RejectReason.DATE_IN_FUTURE]
+        return sa.case(*((condition, ONE) for condition in later), else_=ZERO) if later else ZERO
 
     def _read(self) -> list[str]:
         """The columns that a reading looks at."""
@@ -152,10 +163,6 @@ class Statements:
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
-    def some_labels(self, limit: int) -> sa.Select[Any]:
-        """(label): the labels of the sound rows, at most ``limit`` of them."""
-        return sa.select(self._kept(latest=False).c.label).distinct().limit(limit)
-
     def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
         """(reason, place, item, label, score, date) of at most 20 rows set aside for each of some reasons, as text.
 
@@ -184,15 +191,16 @@ class Statements:
     def groups(
         self, *, latest: bool, segments: Sequence[str] = (), versions: bool = False
     ) -> sa.Select[Any] | sa.CompoundSelect[Any]:
-        """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, predicted, automated, cell), in several divisions at once.
+        """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, key), in several divisions at once.
 
+        ``key`` is cell * 4 + predicted * 2 + automated. Without weights there is no w and no w2: they are n.
         ``division`` is 0 of all rows, k of the rows with ``value`` in the k-th of ``segments``, and -1 of the rows of
         the model version ``value``, whose other keys say nothing. ``latest`` drops all but the latest of each
         (item, label): needed only where some repeat.
         """
-        rows = self._facts_of(latest=latest)
+        rows = self._facts_of(self._sound(latest=latest))
         facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("facts")
-        keys: list[Expression] = [facts.c[name] for name in ("label", *_KEYS)]
+        keys: list[Expression] = [facts.c.label, facts.c.key]
         columns = [facts.c[self._segment_key(segment)] for segment in segments]
         divisions: dict[int, Expression] = dict(enumerate(columns, start=1))
         sets: dict[int, list[Expression]] = {0: keys, **{k: [value, *keys] for k, value in divisions.items()}}
@@ -260,13 +268,13 @@ class Statements:
         rows = self._sound(latest=latest)
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
-    def dependence(self, *within: str, latest: bool, labels: Sequence[str] = ()) -> sa.Select[Any]:
+    def dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
         """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
         ``within`` names what rows must share to be of one cluster: "item", "cluster", or both. A row without
-        a cluster (NULL, or the empty text) is a cluster of its own. ``labels``: as in :meth:`of_items`.
+        a cluster (NULL, or the empty text) is a cluster of its own.
         """
-        return self._dependence_of(self._facts(latest=latest), within, labels)
+        return self._dependence_of(self._facts(latest=latest), within)
 
     def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """The same per label within clusters, of all its rows, the predicted and the automated ones, in one scan.
@@ -281,8 +289,8 @@ class Statements:
             parts[f"{where}_"] = (sa.case((chosen, r)), sa.case((chosen, w)))
         return self._cluster_sums(facts, ("cluster",), parts, by_label=True)
 
-    def _dependence_of(self, facts: Subquery, within: Sequence[str], labels: Sequence[str] = ()) -> sa.Select[Any]:
-        return self._cluster_sums(facts, within, {"": self._residual(facts)}, labels=labels)
+    def _dependence_of(self, facts: Subquery, within: Sequence[str]) -> sa.Select[Any]:
+        return self._cluster_sums(facts, within, {"": self._residual(facts)})
 
     def _residual(self, facts: FromClause) -> tuple[Expression, Expression]:
         """The weighted residual of a row and its weight."""
@@ -292,49 +300,79 @@ class Statements:
         """A value times the weight, and the weight; without weights every one is 1."""
         return (rows.c.w * value, rows.c.w) if self.layout.has("weight") else (value, ONE)
 
-    def of_items(self, *, latest: bool, labels: Sequence[str] = ()) -> sa.Select[Any]:
+    def of_items(self, *, latest: bool) -> sa.Select[Any]:
         """One row: n, w, w2 and a sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
         Each item has a value y of each metric. The sums of :meth:`dependence` within items are called ``rows_r`` etc.
-        With ``labels``, which are all there are and few, ``again`` is 0 where no (item, label) repeats.
         """
-        facts, weighted, exact = self._item_facts(latest=latest), self.layout.has("weight"), self.dialect.exact_sum
-        parts = {"rows_": self._residual(facts)}
-        own = ({"w": sa.func.max(facts.c.w)} if weighted else {}) | self._item_values(facts)
-        more = [*(value.label(name) for name, value in own.items()), *self._again(facts, labels)]
-        items = self._clusters(facts, ("item",), parts, more)
-        count: Expression = sa.func.count()
+        facts = self._item_facts(latest=latest)
+        items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, self._of_item(facts))
+        return sa.select(*(value.label(name) for name, value in self._item_totals(items).items()))
+
+    def items_of_every_row(self, labels: Sequence[str], *, hashed: bool) -> sa.Select[Any]:
+        """As :meth:`of_items` over the rows that count, and besides (seen, kept, again, hash, coming) over all rows.
+
+        ``seen`` counts the rows of the window, ``kept`` those that count. With ``labels``, which are few, ``again`` is
+        0 only where no (item, label) repeats, and the other sums are right only then: they take an item to have no
+        more rows than labels. ``hash`` and ``coming`` are those of :meth:`fingerprint`, ``hash`` as text.
+        """
+        facts, few = self._facts_of_every(hashed=hashed), bool(labels) and not self.layout.has("weight")
+        more = [*self._of_item(facts), sa.func.count().label("seen"), sa.func.count(facts.c.y).label("kept")]
+        more += [sa.func.sum(facts.c[name]).label(name) for name in ("hash", "coming") if name in facts.c]
+        more += [self.dialect.repeats(facts.c.label, labels).label("again")] if labels else []
+        value, weight = self._residual(facts)
+        part = {"rows_": (value, facts.c.y if weight is ONE else weight)}
+        items = self._clusters(facts, ("item",), part, more, few=few)
+        names = [name for name in ("seen", "kept", "again", "coming") if name in items.c]
+        totals: dict[str, Expression] = {name: sa.func.sum(items.c[name]) for name in names}
+        totals |= {"hash": self.dialect.text(sa.func.sum(items.c.hash))} if hashed else {}
+        sums = self._item_totals(items, items.c.kept > ZERO, few=few) | totals
+        return sa.select(*(value.label(name) for name, value in sums.items()))
+
+    def _of_item(self, facts: Subquery) -> list[Expression]:
+        """What is kept of an item beside its dependence: its value of each metric, and its weight where it has one."""
+        own = ({"w": sa.func.max(facts.c.w)} if self.layout.has("weight") else {}) | self._item_values(facts)
+        return [value.label(name) for name, value in own.items()]
+
+    def _item_totals(
+        self, items: Subquery, counts: Expression | None = None, *, few: bool = False
+    ) -> dict[str, Expression]:
+        """The sums over items, of those that count: whose ``counts`` holds, where there is one."""
+        weighted, exact = self.layout.has("weight"), self.dialect.exact_sum
+        count: Expression = sa.func.count() if counts is None else sa.func.count(sa.case((counts, ONE)))
         sums = {"n": count, "w": count, "w2": count}
         if weighted:
             sums |= {"w": exact(items.c.w, bounded=False), "w2": exact(items.c.w * items.c.w, bounded=False)}
-        values = {name: self._weighted(items, items.c[name])[0] for name in self.item_metrics}
-        sums |= {name: exact(value, bounded=not weighted) for name, value in values.items()}
-        sums |= self._cluster_totals(items, ("item",), parts) | _total_again(items)
-        return sa.select(*(value.label(name) for name, value in sums.items()))
+        for name in self.item_metrics:
+            value, _ = self._weighted(items, items.c[name])
+            sums[name] = exact(value if counts is None else sa.case((counts, value)), bounded=not weighted)
+        return sums | self._cluster_totals(items, ("item",), ["rows_"], few=few)
 
     def _cluster_sums(
         self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]], *,
-        by_label: bool = False, labels: Sequence[str] = (),
+        by_label: bool = False,
     ) -> sa.Select[Any]:  # fmt: skip
         """The sums of each part, by the beginning of their names: its weighted residual and its weight, by row."""
-        inner = self._clusters(facts, within, parts, self._again(facts, labels), by_label=by_label)
+        inner = self._clusters(facts, within, parts, by_label=by_label)
         keys = [inner.c.label] if by_label else []
-        totals = self._cluster_totals(inner, within, parts) | _total_again(inner)
+        totals = self._cluster_totals(inner, within, parts)
         return sa.select(*keys, *(value.label(name) for name, value in totals.items())).group_by(*keys)
 
     def _clusters(
         self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]],
-        more: Sequence[Expression] = (), *, by_label: bool = False,
+        more: Sequence[Expression] = (), *, by_label: bool = False, few: bool = False,
     ) -> Subquery:  # fmt: skip
         """One row a cluster, with the sums of each part over its rows, and more of them.
 
-        Without weights those of w and w^2 are the number of rows, and that of r w is that of r.
+        Without weights those of w and w^2 are the number of rows, and that of r w is that of r. ``few``: none has more
+        than some thousand rows.
         """
-        exact, weighted = self.dialect.exact_sum, self.layout.has("weight")
+        weighted = self.layout.has("weight")
+        exact = self.dialect.exact_sum_of_few if few else partial(self.dialect.exact_sum, bounded=not weighted)
         sums: list[sa.Label[Any]] = []
         for part, (r, w) in parts.items():
             products = {"r": r, "rr": r * r} | ({"w": w, "rw": r * w, "ww": w * w} if weighted else {})
-            own = {name: exact(value, bounded=not weighted) for name, value in products.items()}
+            own = {name: exact(value) for name, value in products.items()}
             if not weighted:
                 own["w"] = sa.cast(sa.func.count() if w is ONE else sa.func.count(w), sa.Double)
             sums += [value.label(f"{part}{name}") for name, value in own.items()]
@@ -343,12 +381,13 @@ class Statements:
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
         return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
 
-    def _again(self, facts: Subquery, labels: Sequence[str]) -> list[sa.Label[Any]]:
-        """Of the rows of an item, how many repeat one of its labels; nothing where no labels are given."""
-        return [self.dialect.repeats(facts.c.label, labels).label("again")] if labels else []
+    def _cluster_totals(
+        self, inner: Subquery, within: Sequence[str], parts: Iterable[str], *, few: bool = False
+    ) -> dict[str, Expression]:
+        """The sums over clusters, by their names; a row without a cluster is one of its own. Each row has an item.
 
-    def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Iterable[str]) -> dict[str, Expression]:
-        """The sums over clusters, by their names; a row without a cluster is one of its own. Each row has an item."""
+        ``few``: a cluster whose ``again`` is 0 has few rows, whose weights are 1, and only such clusters are summed.
+        """
         missing = [inner.c[f"key_{index}"].is_(None) for index, name in enumerate(within) if name != "item"]
         weighted, alone = self.layout.has("weight"), sa.or_(*missing) if missing else None
 
@@ -362,7 +401,9 @@ class Statements:
             sums = {"aa": of(rr, r * r), "aw": of(rw, r * w), "cc": of(ww, w * w), "r": r, "w": w, "rr": rr}
             sums |= {"rw": rw, "ww": ww} if weighted else {}
             outer |= {f"{part}{name}": value for name, value in sums.items()}
-        return {name: self.dialect.exact_sum(value, bounded=False) for name, value in outer.items()}
+        if few:  # 62 rows squared are 64 bits still; a cluster of more would end the statement
+            outer = {name: sa.case((inner.c.again == ZERO, value)) for name, value in outer.items()}
+        return {name: self.dialect.exact_sum(value, bounded=few) for name, value in outer.items()}
 
     def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`dependence` within clusters, of items with their value of each metric, in one scan.
@@ -565,29 +606,50 @@ class Statements:
         return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
 
     @built_once
+    def _every(self, *, hashed: bool) -> Subquery:
+        """All rows of the window; label and values are NULL where a row is set aside. With ``hash`` and ``coming``."""
+        more = [(self._hash() if hashed else None, "hash"), (self._coming() if hashed else None, "coming")]
+        of_row = [value.label(name) for value, name in more if value is not None and value is not ZERO]
+        item, label, *_ = self._identity()
+        columns = [item, label, *self._values(), *of_row, sound_unless(self._window_reasons())]
+        rows = self.dialect.computed_once(self._select(*columns).where(self._in_window())).subquery("judged")
+        counts = rows.c.sound.is_not(None)
+        names = [name for name in ("label", *_BY_VALUE) if name in rows.c and name != "resolved"]
+        guarded = (sa.case((counts, rows.c[name])).label(name) for name in names)
+        return sa.select(rows.c.item, *guarded, *(rows.c[value.name] for value in of_row)).subquery("every_row")
+
+    @built_once
     def _facts(self, *, latest: bool) -> Subquery:
         """The values that are summed (y, w, s), and the columns by which."""
-        return self._facts_of(latest=latest).subquery("facts")
+        return self._facts_of(self._sound(latest=latest)).subquery("facts")
 
-    def _facts_of(self, *, latest: bool) -> sa.Select[Any]:
-        rows = self._sound(latest=latest)
+    @built_once
+    def _facts_of_every(self, *, hashed: bool) -> Subquery:
+        """The same of all rows of the window, with ``hash`` and ``coming``: y is NULL where a row is set aside."""
+        rows = self._every(hashed=hashed)
+        return self._facts_of(rows, [rows.c[name] for name in ("hash", "coming") if name in rows.c]).subquery("facts")
+
+    def _facts_of(self, rows: Subquery, more: Sequence[Expression] = ()) -> sa.Select[Any]:
         decided = rows.c.predicted == ONE
         automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
+        decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)
+        cell = self.dialect.cell(rows.c.score)
         columns = {
             "s": rows.c.score,
             "y": self._outcome(rows),
             "w": rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double),
             "predicted": sa.case((decided, ONE), else_=ZERO),
             "automated": sa.case((automated, ONE), else_=ZERO),
-            "cell": self.dialect.cell(rows.c.score),
+            "cell": cell,
+            "key": cell * whole_number(4) + decision,
         }
         kept: list[Expression] = [rows.c.item, rows.c.label]
         if "cluster" in rows.c:  # an empty text is how some exports write "none": not one cluster of all such rows
             kept.append(sa.func.nullif(rows.c.cluster, _EMPTY).label("cluster"))
-        kept += [rows.c[self._segment_key(segment)] for segment in self.source.segments]
+        kept += [rows.c[name] for name in map(self._segment_key, self.source.segments) if name in rows.c]
         kept += [rows.c.version] if "version" in rows.c else []
         computed = [column.label(name) for name, column in columns.items()]
-        return sa.select(*kept, *computed)
+        return sa.select(*kept, *computed, *more)
 
     @built_once
     def _items(self, *, latest: bool) -> Subquery:
@@ -610,10 +672,12 @@ class Statements:
         if self.source.score_is == "probability_of_label":
             wrong = sa.case((told == ONE, ONE - facts.c.y), else_=facts.c.y)
         wrong = sa.cast(wrong, sa.Double)
+        found = sa.func.sum(wrong)
+        largest = sa.case((found > ZERO, ONE), else_=ZERO) if self._whole_outcomes else sa.func.max(wrong)
         return {
             "review_rate": sa.cast(ONE - sa.func.max(facts.c.automated), sa.Double),
-            "hamming_loss": sa.func.sum(wrong) / sa.func.count(),
-            "subset_loss": sa.func.max(wrong),
+            "hamming_loss": found / sa.func.nullif(sa.func.count(facts.c.y), ZERO),
+            "subset_loss": sa.cast(largest, sa.Double),
         }
 
     # --- expressions
@@ -667,7 +731,7 @@ class Statements:
 
     def _feature(self, name: str) -> Expression:
         kind = self.layout.columns[name].kind
-        return self._number(name) if kind == "number" else self._column(name)
+        return self._number(name) if kind in NUMERIC else self._column(name)
 
     def _segment_key(self, segment: str | None) -> str:
         return "segment_" + str(self.source.segments.index(segment or ""))
@@ -688,13 +752,13 @@ class Statements:
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
             # no name either: the history keeps the source as a whole under ""
             (sa.or_(self._column("label").is_(None), label == ""), RejectReason.LABEL_MISSING),
-            (self.dialect.byte_length(label) > _LONGEST_LABEL, RejectReason.LABEL_TOO_LONG),
+            (false_or_null(self.dialect.byte_length(label).between(ONE, _LONGEST_LABEL)), RejectReason.LABEL_TOO_LONG),
             (self._column("score").is_(None), RejectReason.SCORE_MISSING),
             (
                 self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
                 RejectReason.SCORE_NOT_A_NUMBER,
             ),
-            (sa.not_(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
+            (false_or_null(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
         ]
 
     def _decision_reasons(self) -> list[tuple[Expression, RejectReason]]:
@@ -743,22 +807,25 @@ class Statements:
             return actual
         return predicted * actual + (ONE - predicted) * (ONE - actual)
 
+    @property
+    def _whole_outcomes(self) -> bool:
+        """Whether every outcome of a sound row is 0 or 1, by the type of its column; decisions are anyway."""
+        return self.layout.columns["actual"].kind in ("integer", "boolean")
+
     def _sums(self, facts: FromClause) -> list[sa.Label[Any]]:
         w, s, y = facts.c.w, facts.c.s, facts.c.y
-        count = sa.func.count()
         sums: dict[str, Expression]
         if self.layout.has("weight"):
             products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
             sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
-        else:  # every weight is 1: half the sums need no product
-            products = {"ws": s, "wy": y, "wsy": s * y, "ws2": s * s}
-            exact = {name: self.dialect.exact_sum(value, bounded=True) for name, value in products.items()}
-            sums = {"w": count, "w2": count, **exact}
-        return [count.label("n"), *(value.label(name) for name, value in sums.items())]
-
-
-def _total_again(items: Subquery) -> dict[str, Expression]:
-    return {"again": sa.func.sum(items.c.again)} if "again" in items.c else {}
+        else:  # every weight is 1: the sums of weights are the number of rows
+            exact, hit = self.dialect.exact_sum_of_group, y == ONE
+            sums = {"ws": exact(s), "ws2": exact(s * s)}
+            if self._whole_outcomes:
+                sums |= {"wy": sa.func.count(sa.case((hit, ONE))), "wsy": sa.func.coalesce(exact(s, hit), ZERO)}
+            else:
+                sums |= {"wy": exact(y), "wsy": exact(s * y)}
+        return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
 
 
 def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
@@ -791,12 +858,12 @@ def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label
 
 
 def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
-    """1 where no reason holds, else NULL.
+    """1 where no reason holds, else NULL. A reason that never holds without one after it is not asked for.
 
     Asked for by IS NOT NULL, which PostgreSQL takes to be so of nearly all rows: of ``reason IS NULL`` it expects one
     row in 200, and sorts them all where it could put them into a table of hashes.
     """
-    cases = [(condition, sa.null()) for condition, _ in reasons]
+    cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
     return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
 
 

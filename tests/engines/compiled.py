@@ -83,7 +83,9 @@ def statements(engine: str) -> Iterator[tuple[str, Made]]:
         "dependence": lambda each: each.dependence("item", "cluster", latest=False),
         "dependence by label": lambda each: each.label_dependence(latest=False),
         "dependence of items": lambda each: each.item_dependence(latest=False),
-        "items": lambda each: each.of_items(latest=False), "pairs": lambda each: each.pairs(5, latest=False),
+        "items": lambda each: each.of_items(latest=False),
+        "items of every row": lambda each: each.items_of_every_row([], hashed=each.has_hash),
+        "pairs": lambda each: each.pairs(5, latest=False),
         "feature sample": lambda each: each.feature_sample(100),
         "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
         "many values": lambda each: each.many_values(["channel"], 200),
@@ -91,7 +93,11 @@ def statements(engine: str) -> Iterator[tuple[str, Made]]:
     }  # fmt: skip
     yield from ((name, made(plain)) for name, made in both.items())
     bare = {name: column for name, column in columns.items() if name not in ("weight", "cluster")}
-    yield "items without weights", replace(plain, layout=replace(layout, columns=bare)).of_items(latest=False)
+    unweighted = replace(plain, layout=replace(layout, columns=bare))
+    yield "items without weights", unweighted.of_items(latest=False)
+    yield "groups without weights", unweighted.groups(latest=False)
+    few = ["billing", "it's"] if dialect.counts_bits else []
+    yield "items of every row without weights", unweighted.items_of_every_row(few, hashed=unweighted.has_hash)
     kinds = ("top_k", "multiclass", "regression")
     ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW) for kind in kinds)
     assert isinstance(ranked, RankedStatements)

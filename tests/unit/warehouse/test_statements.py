@@ -17,7 +17,7 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import DIALECTS, duckdb_kind, microseconds, sqlite_kind
+from monitor.warehouse.dialects import BITS, DIALECTS, duckdb_kind, microseconds, sqlite_kind
 from monitor.warehouse.relation import ParquetFiles, Query, RelationSyntaxError, TableName, from_clause, parse_relation
 from monitor.warehouse.statements import Statements
 
@@ -120,9 +120,8 @@ def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect
         for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
     ]
     sums = [built.groups(latest=True), built.groups(latest=False, segments=["label"]), built.feature_sample(5)]
-    of_two = built.of_items(latest=False, labels=["'; DROP TABLE tickets; --", "b"])
-    few = (built.some_labels(3), built.fingerprint_with_labels(3), of_two)
-    of_items = few if built.dialect.counts_bits else ()
+    few = ["'; DROP TABLE tickets; --", "b"] if built.dialect.counts_bits else []
+    of_items = (built.of_items(latest=False), built.items_of_every_row(few, hashed=True))
     return [built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums]
 
 
@@ -156,6 +155,41 @@ def test_the_rows_that_count_are_asked_for_so_that_postgresql_expects_many() -> 
     made = sql(statements().groups(latest=False))
     assert "WHERE judged.sound IS NOT NULL" in made
     assert "reason IS NULL" not in made
+
+
+def test_a_reason_that_is_a_case_of_a_later_one_is_asked_for_only_where_the_reason_is_wanted() -> None:
+    sound, reasons = sql(statements().groups(latest=False)), sql(statements().rejected())
+    for narrower in ('the label" IS NULL', 'the score" IS NULL', 'the actual" IS NULL', "NaN"):
+        assert narrower not in sound
+    assert reasons.count("IS NULL") >= 4
+
+
+def test_sums_of_items_and_the_hash_of_every_row_are_one_scan() -> None:
+    for engine in DIALECTS:
+        made = sql(statements(engine).items_of_every_row([], hashed=True))
+        assert made.count("FROM tickets") == 1
+        assert "WHERE judged.sound" not in made
+
+
+def test_whole_outcomes_are_counted_and_others_are_summed() -> None:
+    numbers = statements()
+    kinds = {**numbers.layout.columns, "actual": Column("the actual", "integer")}
+    integers = dataclasses.replace(numbers, layout=dataclasses.replace(numbers.layout, columns=kinds))
+    assert "count(CASE WHEN (facts.y = 1) THEN 1 END) AS wy" in sql(integers.groups(latest=False))
+    assert "facts.s * facts.y" not in sql(integers.groups(latest=False))
+    assert "facts.s * facts.y" in sql(numbers.groups(latest=False))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, BITS])
+def test_each_label_has_a_bit_of_its_own_that_few_comparisons_find(count: int) -> None:
+    names = ["ä", "Z", "a", "", "b'", "é", *(f"label {n}" for n in range(BITS))][:count]
+    repeats = DIALECTS["postgresql"].repeats(sa.column("label"), names)
+    made = repeats.compile(dialect=postgresql.dialect())
+    bits = re.findall(r"CAST\((\d+) AS BIGINT\)", str(made))
+    assert {int(bit) for bit in bits} == {1 << place for place in range(count)}
+    assert len(bits) == count
+    order = sorted(made.params, key=lambda key: str(made).index(f"%({key})s"))
+    assert {made.params[key] for key in order} == set(sorted(names, key=str.encode)[1:])
 
 
 def test_all_divisions_of_the_counts_are_one_scan() -> None:
