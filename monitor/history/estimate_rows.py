@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
@@ -40,8 +40,8 @@ def replace(
     table, of_sources = tables.estimated, tables.estimate_series.c.source.in_(list(sources))
     mine = table.c.window_id == window_of(schedule, start).scalar_subquery()
     lines = select(tables.estimate_series.c.line).where(of_sources)
-    connection.execute(delete(table).where(mine, table.c.line.in_(lines)))
-    _remove_extras(connection, schedule, start, of_sources)
+    if connection.execute(delete(table).where(mine, table.c.line.in_(lines))).rowcount:  # else there are none
+        _remove_extras(connection, schedule, start, of_sources)
     if not rows:
         return
     window = number_of(connection, schedule, start, rows[0]["window_name"])
@@ -114,18 +114,23 @@ def _places_of(connection: Connection, rows: Sequence[Row]) -> Mapping[_Key, _Pl
         return known
     one_at_a_time(connection, "places of estimates")
     known = _known(connection, sources)  # once more: others may have given places until now
-    _add(connection, [key for key in keys if key not in known], known)
-    return _known(connection, sources)
+    return known | _add(connection, [key for key in keys if key not in known], known)
+
+
+_OF_SERIES = [tables.estimate_series.c[name] for name in (*_NAMES, "id", "line", "place")]
+_AT_ONCE = {"insertmanyvalues_page_size": 3_000}
 
 
 def _known(connection: Connection, sources: Sequence[str]) -> dict[_Key, _Place]:
     table = tables.estimate_series
-    columns = (table.c[name] for name in (*_NAMES, "id", "line", "place"))
-    found = connection.execute(select(*columns).where(table.c.source.in_(sources)))
+    return _placed(connection.execute(select(*_OF_SERIES).where(table.c.source.in_(sources))))
+
+
+def _placed(found: Iterable[Any]) -> dict[_Key, _Place]:
     return {tuple(row[: len(_NAMES)]): _Place(*row[len(_NAMES) :]) for row in found}
 
 
-def _add(connection: Connection, new: Sequence[_Key], known: Mapping[_Key, _Place]) -> None:
+def _add(connection: Connection, new: Sequence[_Key], known: Mapping[_Key, _Place]) -> dict[_Key, _Place]:
     """Give each of these the next place of the last line of its population, or the first one of a new line."""
     table = tables.estimate_series
     newest = connection.execute(select(func.coalesce(func.max(table.c.line), 0))).scalar_one()
@@ -140,8 +145,9 @@ def _add(connection: Connection, new: Sequence[_Key], known: Mapping[_Key, _Plac
             line = last[_line_of(key)] = newest = newest + 1
         rows.append({**dict(zip(_NAMES, key, strict=True)), "line": line, "place": taken[line]})
         taken[line] += 1
-    if rows:
-        connection.execute(table.insert(), rows)
+    if not rows:
+        return {}
+    return _placed(connection.execute(table.insert().returning(*_OF_SERIES), rows, execution_options=_AT_ONCE))
 
 
 def _key_of(row: Row) -> _Key:

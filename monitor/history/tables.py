@@ -195,27 +195,58 @@ baselines = Table(
     Column("segment_data", LargeBinary),
 )  # fmt: skip
 
-# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. `condition` is in
-# its detail as well: here it is read without unpacking that.
+# What is judged, how, and with which result: verdicts name it by a number, since it is said again and again. A save of
+# verdicts is an evaluation; no two of its verdicts are of one series. `condition` is "" where there is none.
+verdict_series = Table(
+    "verdict_series", metadata,
+    _required("threshold", Float(53)), Column("id", Integer, primary_key=True), _required("source", Text),
+    _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
+    _required("population", String(16)), _required("severity", String(16)), _required("condition", String(16)),
+    _required("outcome", String(16)), _required("reason", String(64)), _required("actions", Text),
+    UniqueConstraint("source", "label", "rule", "metric", "population", "severity", "threshold", "condition",
+                     "outcome", "reason", "actions"),
+)  # fmt: skip
+
+evaluations = Table(
+    "evaluations", metadata,
+    Column("id", Integer, primary_key=True), _required("schedule", String(16)), _required("window_start", _WHEN),
+    _required("window_end", _WHEN), _required("window_name", String(32)), _required("rules_revision", String(32)),
+    _required("stored_at", _WHEN),
+)  # fmt: skip
+
+Index("ix_evaluations_schedule", evaluations.c.schedule, evaluations.c.window_start)
+Index("ix_evaluations_window_start", evaluations.c.window_start)
+
+NUMBERS_OF_VERDICT = (
+    "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted",
+    "detectable",
+)  # fmt: skip
+
+# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. Longest columns
+# first: PostgreSQL leaves gaps before them.
+judged = Table(
+    "judged", metadata,
+    *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
+    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("evaluation_id", "series_id")),
+    *(_required(name, Integer) for name in ("n", "windows")), Column("baseline_version", Integer),
+    _required("current", Boolean), _required("id", String(32), unique=True), _required("data_digest", String(64)),
+    _required("detail", PackedJson), Index("ix_judged_series_id", "series_id"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+# A view of these three: it is read only (see monitor.history.verdict_rows).
 verdicts = Table(
-    "verdicts", metadata,
-    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _WHEN, index=True),
+    "verdicts", MetaData(),
+    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _WHEN),
     _required("window_end", _WHEN), _required("window_name", String(32)), _required("source", Text),
     _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
     _required("population", String(16)), _required("outcome", String(16)), _required("reason", String(64)),
     _required("severity", String(16)), _required("threshold", Float(53)),
-    *(Column(name, Float(53)) for name in (
-        "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high",
-        "p_value", "p_adjusted", "detectable")),
+    *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
     _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", JSON),
     _required("detail", PackedJson), _required("stored_at", _WHEN), _required("current", Boolean),
     Column("condition", String(16)),
-)  # fmt: skip
-
-# after the key of a subject's windows, what a grid of verdicts shows: it need not read their details
-Index("ix_verdicts_subject", *(verdicts.c[name] for name in (
-    "source", "label", "schedule", "window_start", "current", "rule", "outcome", "value", "threshold", "baseline")),
 )  # fmt: skip
 
 # open_key is the fingerprint while the incident is open and NULL afterwards: one open incident each.

@@ -24,6 +24,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 from sqlalchemy import event as sqlalchemy_event
+from sqlalchemy import select as sa_select
 from sqlalchemy.engine import make_url
 
 from monitor.core.baseline import Baseline
@@ -513,6 +514,39 @@ def test_estimates_share_lines_each_with_its_own_rows_and_go_down_and_up(store: 
     assert shown() == found
     store.save_evaluation(week(), ["tickets"], made[:1], [], [], NOW)
     assert len(store.estimates()) == 1
+
+
+def test_verdicts_go_down_and_up_also_several_of_one_rule_that_were_stored_at_once(store: Store, url: str):
+    made = [
+        verdict("0a", outcome="breach", actions=("slack", "disable_automation"), detail={"condition": "above"}),
+        verdict("0b"),  # the same subject and rule at the same moment: of another evaluation
+        verdict("0c", subject=Subject("tickets", None), rule="shift", p_value=1e-300, value=0.1 + 0.2, detail={"x": 1}),
+        verdict("0d", week(1), rules_revision="r2", threshold=1 / 3, baseline_version=None),
+    ]
+    store.save_evaluation(week(), ["tickets"], [], made[:3], [], NOW)
+    store.save_evaluation(week(1), ["tickets"], [], made[3:], [], NOW)
+    store.save_evaluation(week(), ["tickets"], [], made[1:3], [], NOW + WEEK)  # 0a is current no more
+
+    def shown() -> list[tuple[Any, ...]]:
+        with store._read() as connection:
+            return list(connection.execute(sa_select(tables.verdicts).order_by(tables.verdicts.c.id)).tuples())
+
+    found = shown()
+    assert [(row[0], row[-2]) for row in found] == [("0a", False), ("0b", True), ("0c", True), ("0d", True)]
+    assert {each.id: each for each in store.verdicts(current_only=False)} == {each.id: each for each in made}
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0029")
+        columns = ", ".join(f'"{column.name}"' for column in tables.verdicts.c)
+        before = connection.execute(text(f"SELECT {columns} FROM verdicts ORDER BY id").columns(*tables.verdicts.c))
+        assert list(before.tuples()) == found
+    engine.dispose()
+    store.upgrade()
+    assert shown() == found
+    again = verdict("0e", week(1))
+    store.save_evaluation(week(1), ["tickets"], [], [again], [], NOW)
+    assert store.verdicts(window_start=week(1).start) == [again]
+    assert store.known_labels("tickets") == {None, "billing"}
 
 
 def test_shift_tests_go_down_and_up_whether_estimates_are_beside_them_or_not(store: Store, url: str):
