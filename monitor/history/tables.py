@@ -139,13 +139,16 @@ quality = Table(
     _required("rows", Integer), _required("examples", JSON),
 )  # fmt: skip
 
-# What is estimated, and in which window, each by a number: there are many estimates, and their names are long. The
-# metrics of one population of a label (or segment) share lines: each has its place in one of them.
+# What is estimated, and in which window, each by a number: there are many estimates, and their names are long. A line
+# has three parts of nine places: the metrics of one population of a label (or segment) share parts, and the parts of a
+# label share lines. `detailed`: of its part the one whose detail is in the line.
+PARTS, PLACES_OF_PART = 3, 9
+PLACES = PARTS * PLACES_OF_PART
 estimate_series = Table(
     "estimate_series", metadata,
     Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
     _required("segment", Text), _required("metric", String(64)), _required("population", String(16)),
-    _required("line", Integer), _required("place", Integer),
+    _required("line", Integer), _required("place", Integer), _required("detailed", Boolean),
     UniqueConstraint("source", "label", "segment", "metric", "population"),
     UniqueConstraint("line", "place"),
 )  # fmt: skip
@@ -156,23 +159,28 @@ estimate_windows = Table(
     _required("window_name", String(32)), UniqueConstraint("schedule", "window_start"),
 )  # fmt: skip
 
-# A line of estimates in a window: numbers of each place in billionths, which SQLite keeps in four bytes where they are
-# whole. A plug_in is NULL where it is the value, infinity where only the value is known, -infinity where neither is.
-PLACES = 9
+# A line of estimates in a window: numbers of each place in billionths, whole and of four bytes. A plug_in is NULL where
+# it is the value, ONLY_VALUE where only the value is known, NEITHER where neither is. What is no such number is EXACT.
 NUMBERS_OF_PLACE = ("value", "plug_in", "low", "high")
+LARGEST_BILLIONTHS = 2**31 - 2
+ONLY_VALUE, NEITHER, EXACT = 2**31 - 1, 1 - 2**31, -(2**31)
 estimated = Table(
     "estimated", metadata,
+    *(Column(f"positives_{part}", Float(53)) for part in range(PARTS)),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "line")),
-    _required("n", Integer), _required("positives", Float(53)),
-    *(Column(f"{name}_{place}", Float(53)) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
+    *(Column(f"n_{part}", Integer) for part in range(PARTS)),
+    *(Column(f"{name}_{place}", Integer) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
+    *(Column(f"detail_{part}", PackedJson) for part in range(PARTS)),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-# What an estimate has besides: its detail, and its own n and positives where the line has others (else NULL).
+# What an estimate has besides: its detail where the line has none, its EXACT numbers in billionths, and its own n and
+# positives where its part has others (else NULL).
 estimate_extras = Table(
     "estimate_extras", metadata,
+    *(Column(name, Float(53)) for name in ("positives", *NUMBERS_OF_PLACE)),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "series_id")),
-    Column("n", Integer), Column("positives", Float(53)), Column("detail", PackedJson),
+    Column("n", Integer), Column("detail", PackedJson),
     sqlite_with_rowid=False,
 )  # fmt: skip
 

@@ -44,7 +44,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
-from monitor.history import connect, schema, tables
+from monitor.history import connect, estimate_rows, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
@@ -514,6 +514,42 @@ def test_estimates_share_lines_each_with_its_own_rows_and_go_down_and_up(store: 
     assert shown() == found
     store.save_evaluation(week(), ["tickets"], made[:1], [], [], NOW)
     assert len(store.estimates()) == 1
+
+
+def test_a_line_has_a_detail_of_each_part_and_others_are_beside_it(store: Store, url: str):
+    def made(detail: bool, metrics: Sequence[str] = ("ece", "mce", "brier")) -> list[Estimate]:
+        return [
+            estimate(metric=metric, where=where, detail={metric: where} if detail and metric != "ece" else {})
+            for metric in metrics for where in ("all", "predicted", "automated")
+        ]  # fmt: skip
+
+    def beside() -> int:
+        with store._read() as connection:
+            return int(connection.execute(text("SELECT count(*) FROM estimate_extras")).scalar_one())
+
+    def saved(estimates: Sequence[Estimate]) -> bool:
+        store.save_evaluation(week(), ["tickets"], estimates, [], [], NOW)
+        return sorted(store.estimates(), key=repr) == sorted(estimates, key=repr)
+
+    assert (saved(made(detail=False)), beside()) == (True, 0)  # a series may have its first detail later
+    assert (saved(made(detail=True)), beside()) == (True, 3)
+    with store._read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM estimated")).scalar_one() == 1
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0030")
+        assert connection.execute(text("SELECT count(*) FROM estimate_extras")).scalar_one() == 6
+    store.upgrade()
+    assert sorted(store.estimates(), key=repr) == sorted(made(detail=True), key=repr)
+    assert beside() == 3
+    for metrics, left in ((("mce",), ("ece", "brier")), (("ece", "brier"), ())):
+        with for_writing(engine).begin() as connection:
+            which = tables.estimate_series.c.metric.in_(metrics)
+            estimate_rows.remove(connection, "weekly", week().start, which)
+        assert sorted(store.estimates(), key=repr) == sorted(made(detail=True, metrics=left), key=repr)
+    engine.dispose()
+    assert beside() == 0
+    assert saved(made(detail=True))
 
 
 def test_verdicts_go_down_and_up_also_several_of_one_rule_that_were_stored_at_once(store: Store, url: str):
