@@ -300,7 +300,7 @@ def _copy_estimates(connection: sa.Connection, newest: Window, window: Window, m
     here, there = (number_of(connection, each.schedule, each.start, each.name) for each in (newest, window))
     for table in (tables.estimated, tables.estimate_extras):
         connection.execute(table.delete().where(table.c.window_id == there))
-        columns = [sa.literal(there), *(column for column in table.c if column.name != "window_id")]
+        columns = [sa.literal(there) if column.name == "window_id" else column for column in table.c]
         copied = sa.select(*columns).where(table.c.window_id == here)
         connection.execute(table.insert().from_select([column.name for column in table.c], copied))
     if metrics is not None:
