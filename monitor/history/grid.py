@@ -104,7 +104,7 @@ def verdict_lines(
         "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
         "population", "outcome", "reason", "severity", "threshold", "n", "windows", "condition", *_NUMBERS,
     )  # fmt: skip
-    mine = [table.c.current.is_(True), table.c.source.in_(list(sources))]
+    mine: list[ColumnElement[bool]] = [table.c.current.is_(True), table.c.source.in_(list(sources))]
     if label is ANY:
         mine += [table.c.schedule == schedule, table.c.window_start.in_(list(starts))]
     else:

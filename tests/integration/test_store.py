@@ -585,6 +585,30 @@ def test_verdicts_go_down_and_up_also_several_of_one_rule_that_were_stored_at_on
     assert store.known_labels("tickets") == {None, "billing"}
 
 
+def test_verdicts_of_several_evaluations_of_a_window_are_counted_together(store: Store):
+    mail = verdict("m1", subject=Subject("mail", "billing"), outcome="ok", reason=Reason.WITHIN_THRESHOLD)
+    for at, source, judged in (
+        (NOW, "tickets", [verdict("t1"), verdict("t2", subject=Subject("tickets", "refund"), value=0.01)]),
+        (NOW + WEEK, "mail", [mail]),
+        (NOW + WEEK, "tickets", [verdict("t3"), verdict("t2", subject=Subject("tickets", "refund"), value=0.01)]),
+    ):
+        store.save_evaluation(week(), [source], [], judged, [], at)
+    store.save_evaluation(week(1), ["tickets"], [], [verdict("t4", week(1), value=0.03)], [], NOW)
+    counted = [(row.rule, row.window_start, row.outcome, row.labels) for row in store.rule_outcomes(START)]
+    assert sorted(counted, key=repr) == sorted([
+        ("ece-increase", START, "breach", 2), ("ece-increase", START, "ok", 1),
+        ("ece-increase", START + WEEK, "breach", 1),
+    ], key=repr)  # fmt: skip
+    assert store.rule_outcomes(START + WEEK)[0].labels == 1
+    shares = {"ece-increase": (50.0, 0.0, 0.0)}
+    cells = store.grid_cells("tickets", ["billing", "refund"], [START, START + WEEK], schedule="weekly", shares=shares)
+    found = {(cell.label, cell.place): (cell.worst, cell.least, cell.share) for cell in cells}
+    assert found == {("billing", 0): (3, 3, 3.0), ("billing", 1): (3, 3, 1.5), ("refund", 0): (3, 3, 0.5)}
+    lines = store.verdict_lines("weekly", [START, START + WEEK], ["tickets"], "billing")
+    assert sorted(line.id for line in lines) == ["t3", "t4"]
+    assert [line.id for line in store.verdict_lines("weekly", [START + WEEK], ["tickets"], "billing")] == ["t4"]
+
+
 def test_shift_tests_go_down_and_up_whether_estimates_are_beside_them_or_not(store: Store, url: str):
     made = [ShiftResult(Subject("tickets", label), week(), test, "score", 0.2, None, 900, 8000, detail)
             for label, test, detail in ((None, "psi", {"bins": 10}), ("billing", "ks", {}))]  # fmt: skip
