@@ -250,13 +250,11 @@ def _copy_window(connection: sa.Connection, newest: Window, window: Window) -> N
     schedule = {"schedule": window.schedule, "window_start": window.start}
     name, end, at = {"window_name": window.name}, {"window_end": window.end}, window.end + SETTLE
     daily = window.schedule == "daily"
-    id = {"id": sa.func.substr(tables.verdicts.c.id, 1, 12) + _tag(window)}
-    ece = tables.verdicts.c.metric == "ece" if daily else sa.true()
     _copy(connection, tables.runs, newest, schedule | name | end | {"started_at": at, "finished_at": at})
     _copy(connection, tables.readings, newest, schedule | {"read_at": at})
     _copy(connection, tables.counts, newest, schedule)
     _copy_estimates(connection, newest, window, DAILY_METRICS if daily else None)
-    _copy(connection, tables.verdicts, newest, schedule | name | end | id | {"stored_at": at}, ece)
+    _copy_verdicts(connection, newest, window, sa.literal("ece") if daily else tables.verdict_series.c.metric)
     renewed = [
         SwitchEvent(
             f"{window.schedule}:{window.name}", SOURCE, label.name, at, "renewed", "on", "on",
@@ -277,12 +275,32 @@ def _copy(connection: sa.Connection, table: sa.Table, newest: Window, changed: M
     connection.execute(table.insert().from_select([c.name for c in table.c], sa.select(*columns).where(*own, *where)))
 
 
+def _copy_verdicts(connection: sa.Connection, newest: Window, window: Window, metric: sa.ColumnElement[Any]) -> None:
+    """The verdicts of a window, of those on this metric, as those of another one."""
+    evaluations, series = tables.evaluations, tables.verdict_series
+    here = evaluations.c.schedule == newest.schedule, evaluations.c.window_start == newest.start
+    found = connection.execute(sa.select(evaluations.c.id, evaluations.c.rules_revision).where(*here))
+    for evaluation, revision in found.all():
+        made = evaluations.insert().values(
+            schedule=window.schedule, window_start=window.start, window_end=window.end, window_name=window.name,
+            rules_revision=revision, stored_at=window.end + SETTLE,
+        ).returning(evaluations.c.id)  # fmt: skip
+        own = {
+            "evaluation_id": sa.literal(connection.execute(made).scalar_one()),
+            "id": sa.func.substr(tables.judged.c.id, 1, 12) + _tag(window),
+        }
+        columns = [own.get(column.name, column) for column in tables.judged.c]
+        copied = sa.select(*columns).join(series, series.c.id == tables.judged.c.series_id)
+        copied = copied.where(tables.judged.c.evaluation_id == evaluation, series.c.metric == metric)
+        connection.execute(tables.judged.insert().from_select([c.name for c in tables.judged.c], copied))
+
+
 def _copy_estimates(connection: sa.Connection, newest: Window, window: Window, metrics: tuple[str, ...] | None) -> None:
     """The estimates of a window (None: all metrics) as those of another one."""
     here, there = (number_of(connection, each.schedule, each.start, each.name) for each in (newest, window))
     for table in (tables.estimated, tables.estimate_extras):
         connection.execute(table.delete().where(table.c.window_id == there))
-        columns = [sa.literal(there), *(column for column in table.c if column.name != "window_id")]
+        columns = [sa.literal(there) if column.name == "window_id" else column for column in table.c]
         copied = sa.select(*columns).where(table.c.window_id == here)
         connection.execute(table.insert().from_select([column.name for column in table.c], copied))
     if metrics is not None:

@@ -45,9 +45,11 @@ from monitor.warehouse.reader import Reading, Warehouse
 SEED, ROWS, YEAR = 20260101, 2_000, 52
 GRID = 2.0**40
 CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
-SHOWN = ("counts", "estimated", "verdicts", "shifted", "switch_events")
-COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "verdicts")
-NAMES = {"estimated": "estimates", "shifted": "shifts", "switch_events": "switch"}
+SHOWN = ("counts", "estimated", "judged", "shifted", "switch_events")
+COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "evaluations")
+NUMBERED = {"estimate_windows": ("estimated", "estimate_extras", "shifted"), "evaluations": ("judged",)}
+"""Tables that give windows a number -> the tables that name them by it."""
+NAMES = {"estimated": "estimates", "judged": "verdicts", "shifted": "shifts", "switch_events": "switch"}
 PART = 5_000  # rows that are copied at once
 POSTGRESQL = "postgresql"
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
@@ -184,21 +186,31 @@ def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Windo
         connection.execute(f"DELETE FROM {name} WHERE schedule = ? AND window_start <> ?", mine)
         for each in past:
             own = {"window_start": _stored(each.start), "window_name": each.name, "window_end": _stored(each.end)}
-            new = {"verdicts": "lower(hex(randomblob(8)))", "estimate_windows": "NULL"}.get(name, "")
+            new = "NULL" if name in NUMBERED else ""
             said = [new if column == "id" else f":{column}" if column in own else column for column in columns]
             values = own | {"schedule": window.schedule, "here": _stored(window.start)}
             rest = f"SELECT {', '.join(said)} FROM {name} WHERE schedule = :schedule AND window_start = :here"
             connection.execute(f"INSERT INTO {name} {rest}", values)
-    number = "SELECT id FROM estimate_windows WHERE schedule = ? AND window_start = ?"
-    (here,) = connection.execute(number, mine).fetchone()
-    for name in ("estimated", "estimate_extras", "shifted"):
-        connection.execute(f"DELETE FROM {name} WHERE window_id NOT IN (SELECT id FROM estimate_windows)")
-        rest = ", ".join(row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != "window_id")
-        for each in past:
-            (there,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
-            new = f"INSERT INTO {name} (window_id, {rest}) SELECT {there}, {rest} FROM {name} WHERE window_id = {here}"
-            connection.execute(new)
+    for numbered, names in NUMBERED.items():
+        for name in names:
+            _spread_numbered(connection, numbered, name, window, past)
     _spread_events(connection, window, past)
+
+
+def _spread_numbered(
+    connection: sqlite3.Connection, numbered: str, name: str, window: Window, past: Sequence[Window]
+) -> None:
+    """The rows of a table that names windows by their numbers in another one."""
+    key = {"estimate_windows": "window_id", "evaluations": "evaluation_id"}[numbered]
+    number = f"SELECT id FROM {numbered} WHERE schedule = ? AND window_start = ?"
+    (here,) = connection.execute(number, (window.schedule, _stored(window.start))).fetchone()
+    connection.execute(f"DELETE FROM {name} WHERE {key} NOT IN (SELECT id FROM {numbered})")
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != key]
+    copied = ", ".join({"id": "lower(hex(randomblob(8)))"}.get(column, column) for column in columns)
+    for each in past:
+        (there,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
+        rest = f"SELECT {there}, {copied} FROM {name} WHERE {key} = {here}"
+        connection.execute(f"INSERT INTO {name} ({key}, {', '.join(columns)}) {rest}")
 
 
 def _spread_events(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
@@ -224,6 +236,7 @@ def sizes(file: Path) -> dict[str, int]:
         for name, size in connection.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"):
             found[owners.get(name, name)] += size
     found["estimated"] += found.pop("estimate_extras")
+    found["judged"] += found.pop("verdict_series") + found.pop("evaluations")
     return {**found, "": file.stat().st_size}
 
 

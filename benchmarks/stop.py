@@ -24,16 +24,25 @@ from monitor.operations.open import open_monitor
 from tests.fakes.world import CONFIG
 
 LABELS = 20
-FILL = """
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :rows)
-INSERT INTO verdicts (id, schedule, window_start, window_end, window_name, source, label, rule, metric, population,
-                      outcome, reason, severity, threshold, n, windows, rules_revision, data_digest, actions, detail,
-                      stored_at, current)
-SELECT printf('%032d', i), 'weekly', datetime('2020-01-06', (i / 200) || ' hours') || '.000000',
-       datetime('2020-01-13', (i / 200) || ' hours') || '.000000', 'w', 'tickets', 'label-' || (i % :labels), 'a',
-       'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd', '[]', :nothing,
-       '2020-01-13 00:00:00.000000', 1
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :rows)"
+SERIES = f"""
+{NUMBERS}
+INSERT INTO verdict_series (id, source, label, rule, metric, population, severity, threshold, condition, outcome,
+                            reason, actions)
+SELECT i, 'tickets', 'label-' || (i - 1), 'a', 'ece', 'all', 'warning', 0.1, 'above', 'ok', 'within_threshold', '[]'
 FROM n
+"""
+EVALUATIONS = f"""
+{NUMBERS}
+INSERT INTO evaluations (id, schedule, window_start, window_end, window_name, rules_revision, stored_at)
+SELECT i, 'weekly', datetime('2020-01-06', (i / 10) || ' hours') || '.000000',
+       datetime('2020-01-13', (i / 10) || ' hours') || '.000000', 'w', 'r', '2020-01-13 00:00:00.000000'
+FROM n
+"""
+JUDGED = f"""
+{NUMBERS}
+INSERT INTO judged (evaluation_id, series_id, id, n, windows, data_digest, detail, current)
+SELECT 1 + i / :labels, 1 + i % :labels, printf('%032d', i), 100, 1, 'd', :nothing, 1 FROM n
 """
 
 
@@ -42,7 +51,9 @@ def fill(url: str, rows: int) -> None:
     Store.from_url(url).close()
     engine = sa.create_engine(url)
     with engine.begin() as connection:
-        connection.execute(sa.text(FILL), {"rows": rows, "labels": LABELS, "nothing": packed_json.to_bytes({})})
+        connection.execute(sa.text(SERIES), {"rows": LABELS})
+        connection.execute(sa.text(EVALUATIONS), {"rows": 1 + rows // LABELS})
+        connection.execute(sa.text(JUDGED), {"rows": rows, "labels": LABELS, "nothing": packed_json.to_bytes({})})
     engine.dispose()
 
 

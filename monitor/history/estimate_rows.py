@@ -1,28 +1,29 @@
-"""Writing estimates: nine of one population of a label share a line, and what they are of is named once.
+"""Writing estimates: those of a label share lines, nine of one population a part; what they are of is named once.
 
 They are read from the view ``estimates``.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from monitor.history import tables
 from monitor.history.connect import Row, one_at_a_time
-from monitor.history.tables import NUMBERS_OF_PLACE, PLACES
+from monitor.history.tables import EXACT, NUMBERS_OF_PLACE, PARTS, PLACES, PLACES_OF_PART
 from monitor.history.window_numbers import number_of, window_of
 
 _NAMES = ("source", "label", "segment", "metric", "population")
-_LINE = ("source", "label", "segment", "population")
+_LINE = ("source", "label", "segment")
 _BILLION = 1e9
 _ROUNDED_FROM, _ROUNDED_TO = 1e-4, 9e6
 _LARGEST = 1e290
+
+_CHUNK = 500
 
 _Key = tuple[str, ...]
 
@@ -31,6 +32,12 @@ class _Place(NamedTuple):
     series: int
     line: int
     place: int
+    detailed: bool
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """The line, and which part of it."""
+        return self.line, self.place // PLACES_OF_PART
 
 
 def replace(
@@ -40,8 +47,8 @@ def replace(
     table, of_sources = tables.estimated, tables.estimate_series.c.source.in_(list(sources))
     mine = table.c.window_id == window_of(schedule, start).scalar_subquery()
     lines = select(tables.estimate_series.c.line).where(of_sources)
-    connection.execute(delete(table).where(mine, table.c.line.in_(lines)))
-    _remove_extras(connection, schedule, start, of_sources)
+    if connection.execute(delete(table).where(mine, table.c.line.in_(lines))).rowcount:  # else there are none
+        _remove_extras(connection, schedule, start, of_sources)
     if not rows:
         return
     window = number_of(connection, schedule, start, rows[0]["window_name"])
@@ -53,15 +60,35 @@ def replace(
 
 def remove(connection: Connection, schedule: str, start: datetime, which: ColumnElement[bool]) -> None:
     """Forget the estimates of one window whose series fulfil the condition."""
-    table, series = tables.estimated, tables.estimate_series
+    table = tables.estimated
     mine = table.c.window_id == window_of(schedule, start).scalar_subquery()
-    for place in range(PLACES):
-        lines = select(series.c.line).where(series.c.place == place, which)
-        nothing = {f"{name}_{place}": None for name in NUMBERS_OF_PLACE}
-        connection.execute(update(table).where(mine, table.c.line.in_(lines)).values(nothing))
-    held = (table.c[f"{name}_{place}"].is_not(None) for place in range(PLACES) for name in ("value", "plug_in"))
-    connection.execute(delete(table).where(mine, ~or_(*held)))
+    for places, lines in _going(connection, which).items():
+        gone = {column: None for place in places for column in _columns_of(place)}
+        for first in range(0, len(lines), _CHUNK):
+            here = (mine, table.c.line.in_(lines[first : first + _CHUNK]))
+            connection.execute(update(table).where(*here).values(gone) if places else delete(table).where(*here))
     _remove_extras(connection, schedule, start, which)
+
+
+def _going(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[_Place, ...], list[int]]:
+    """Places of which numbers go -> the lines of which it is these; of those without any the whole line goes."""
+    series = tables.estimate_series
+    columns = (series.c.id, series.c.line, series.c.place, series.c.detailed)
+    lines: dict[int, list[_Place]] = {}
+    for row in connection.execute(select(*columns).where(which).order_by(series.c.line, series.c.place)):
+        lines.setdefault(row.line, []).append(_Place(*row))
+    sizes = select(series.c.line, func.count()).group_by(series.c.line)
+    whole = {line for line, size in connection.execute(sizes) if size == len(lines.get(line, ()))}
+    going: dict[tuple[_Place, ...], list[int]] = {}
+    for line, places in lines.items():
+        alike = () if line in whole else tuple(_Place(0, 0, each.place, each.detailed) for each in places)
+        going.setdefault(alike, []).append(line)
+    return going
+
+
+def _columns_of(place: _Place) -> list[str]:
+    numbers = [f"{name}_{place.place}" for name in NUMBERS_OF_PLACE]
+    return [*numbers, f"detail_{place.part[1]}"] if place.detailed else numbers
 
 
 def _remove_extras(connection: Connection, schedule: str, start: datetime, which: ColumnElement[bool]) -> None:
@@ -70,25 +97,43 @@ def _remove_extras(connection: Connection, schedule: str, start: datetime, which
     connection.execute(delete(table).where(mine, table.c.series_id.in_(select(series.c.id).where(which))))
 
 
+_EMPTY = {
+    **{f"{name}_{place}": None for place in range(PLACES) for name in NUMBERS_OF_PLACE},
+    **{f"{name}_{part}": None for part in range(PARTS) for name in ("n", "positives", "detail")},
+}
+
+
 def _stored(window: int, rows: Sequence[Row], places: Mapping[_Key, _Place]) -> tuple[list[Row], list[Row]]:
     """The lines of these estimates, and what does not fit into them."""
-    empty = {f"{name}_{place}": None for place in range(PLACES) for name in NUMBERS_OF_PLACE}
     lines: dict[int, Row] = {}
     extras: list[Row] = []
     for row in rows:
-        series, number, place = places[_key_of(row)]
-        counted = {name: row[name] for name in ("n", "positives")}
-        line = lines.setdefault(number, {"window_id": window, "line": number, **counted, **empty})
-        line.update({f"{name}_{place}": in_billionths(row[name]) for name in ("value", "low", "high")})
-        line[f"plug_in_{place}"] = _textbook(line[f"value_{place}"], in_billionths(row["plug_in"]))
-        own = {name: None if each == line[name] else each for name, each in counted.items()}
-        if row["detail"] or any(each is not None for each in own.values()):
-            extras.append({"window_id": window, "series_id": series, **own, "detail": row["detail"] or None})
+        place = places[_key_of(row)]
+        line = lines.setdefault(place.line, {"window_id": window, "line": place.line, **_EMPTY})
+        more = _put(row, place, line)
+        if any(each is not None for each in more.values()):
+            extras.append({"window_id": window, "series_id": place.series, **more})
     return list(lines.values()), extras
 
 
+def _put(row: Row, place: _Place, line: Row) -> Row:
+    """Write an estimate into its line; gives what does not fit, by column."""
+    part, detail = place.part[1], row["detail"] or None
+    if line[f"n_{part}"] is None:
+        line |= {f"{name}_{part}": row[name] for name in ("n", "positives")}
+    more = {name: None if row[name] == line[f"{name}_{part}"] else row[name] for name in ("n", "positives")}
+    numbers = {name: in_billionths(row[name]) for name in NUMBERS_OF_PLACE}
+    short = {name: _short(each) for name, each in numbers.items()}
+    short["plug_in"] = _textbook(numbers["value"], numbers["plug_in"])
+    line.update({f"{name}_{place.place}": each for name, each in short.items()})
+    if place.detailed:
+        line[f"detail_{part}"], detail = detail, None
+    exact = {name: each if short[name] == EXACT else None for name, each in numbers.items()}
+    return {**more, **exact, "detail": detail}
+
+
 def in_billionths(value: float | None) -> float | None:
-    """A number as it is stored: in whole billionths where these leave enough digits of it; at most 1e290.
+    """A number in billionths: in whole ones where these leave enough digits of it; at most 1e290.
 
     >>> in_billionths(0.0123456789), in_billionths(1e-6 / 3)
     (12345679.0, 333.3333333333333)
@@ -99,49 +144,106 @@ def in_billionths(value: float | None) -> float | None:
     return float(round(scaled)) if _ROUNDED_FROM <= abs(value) < _ROUNDED_TO else scaled
 
 
-def _textbook(value: float | None, plug_in: float | None) -> float | None:
-    """NULL where it is the value, as for most metrics; infinity, which no estimate is, where there is none."""
+def _short(billionths: float | None) -> int | None:
+    """As the line has it: in four bytes, or that it is among the extras."""
+    if billionths is None:
+        return None
+    fits = billionths.is_integer() and abs(billionths) <= tables.LARGEST_BILLIONTHS
+    return int(billionths) if fits else EXACT
+
+
+def _textbook(value: float | None, plug_in: float | None) -> int | None:
+    """NULL where it is the value, as for most metrics."""
     if plug_in is None:
-        return -math.inf if value is None else math.inf
-    return None if plug_in == value else plug_in
+        return tables.NEITHER if value is None else tables.ONLY_VALUE
+    return None if plug_in == value else _short(plug_in)
 
 
 def _places_of(connection: Connection, rows: Sequence[Row]) -> Mapping[_Key, _Place]:
     """What is estimated -> where it is; what never was before gets a place."""
     keys, sources = dict.fromkeys(map(_key_of, rows)), sorted({row["source"] for row in rows})
+    details = dict.fromkeys(_key_of(row) for row in rows if row["detail"])
     known = _known(connection, sources)
-    if keys.keys() <= known.keys():
+    if keys.keys() <= known.keys() and not _without_detail(known, details):
         return known
     one_at_a_time(connection, "places of estimates")
     known = _known(connection, sources)  # once more: others may have given places until now
-    _add(connection, [key for key in keys if key not in known], known)
-    return _known(connection, sources)
+    known |= _add(connection, [key for key in keys if key not in known], known, details)
+    return known | _put_details(connection, known, details)
+
+
+def _without_detail(known: Mapping[_Key, _Place], details: Iterable[_Key]) -> dict[tuple[int, int], _Key]:
+    """The parts of which no detail is in the line -> the first of these series that is there and has one."""
+    parts = {place.part for place in known.values() if place.detailed}
+    return {known[key].part: key for key in reversed(list(details)) if known[key].part not in parts}
+
+
+def _put_details(connection: Connection, known: Mapping[_Key, _Place], details: Iterable[_Key]) -> dict[_Key, _Place]:
+    """Let lines have the details of series that had none until now, where they have no other one."""
+    table, keys = tables.estimate_series, list(_without_detail(known, details).values())
+    if keys:
+        mine = table.c.id.in_([known[key].series for key in keys])
+        connection.execute(update(table).where(mine).values(detailed=True))
+    return {key: known[key]._replace(detailed=True) for key in keys}
+
+
+_OF_SERIES = [tables.estimate_series.c[name] for name in (*_NAMES, "id", "line", "place", "detailed")]
+_AT_ONCE = {"insertmanyvalues_page_size": 3_000}
 
 
 def _known(connection: Connection, sources: Sequence[str]) -> dict[_Key, _Place]:
     table = tables.estimate_series
-    columns = (table.c[name] for name in (*_NAMES, "id", "line", "place"))
-    found = connection.execute(select(*columns).where(table.c.source.in_(sources)))
+    return _placed(connection.execute(select(*_OF_SERIES).where(table.c.source.in_(sources))))
+
+
+def _placed(found: Iterable[Any]) -> dict[_Key, _Place]:
     return {tuple(row[: len(_NAMES)]): _Place(*row[len(_NAMES) :]) for row in found}
 
 
-def _add(connection: Connection, new: Sequence[_Key], known: Mapping[_Key, _Place]) -> None:
-    """Give each of these the next place of the last line of its population, or the first one of a new line."""
+def _add(
+    connection: Connection, new: Sequence[_Key], known: Mapping[_Key, _Place], details: Collection[_Key]
+) -> dict[_Key, _Place]:
+    """Give each of these a place; ``details`` are those with a detail."""
+    if not new:
+        return {}
     table = tables.estimate_series
     newest = connection.execute(select(func.coalesce(func.max(table.c.line), 0))).scalar_one()
-    last: dict[_Key, int] = {}
-    for key, (_, line, _) in known.items():
-        last[_line_of(key)] = max(line, last.get(_line_of(key), 0))
-    taken = Counter(line for _, line, _ in known.values())
-    rows = []
-    for key in new:
-        line = last.get(_line_of(key), 0)
-        if not line or taken[line] == PLACES:
-            line = last[_line_of(key)] = newest = newest + 1
-        rows.append({**dict(zip(_NAMES, key, strict=True)), "line": line, "place": taken[line]})
-        taken[line] += 1
-    if rows:
-        connection.execute(table.insert(), rows)
+    free = _FreePlaces(newest, known)
+    rows = [{**dict(zip(_NAMES, key, strict=True)), **free.next_of(key, has_detail=key in details)} for key in new]
+    return _placed(connection.execute(table.insert().returning(*_OF_SERIES), rows, execution_options=_AT_ONCE))
+
+
+class _FreePlaces:
+    """The next place of the last part of a population, or the first one of a new part."""
+
+    def __init__(self, newest: int, known: Mapping[_Key, _Place]) -> None:
+        self._newest = newest
+        self._last: dict[_Key, tuple[int, int]] = {}  # part of a population, and of all populations of a label together
+        for key, place in known.items():
+            for of in (_population_of(key), _line_of(key)):
+                self._last[of] = max(place.part, self._last.get(of, place.part))
+        self._taken = Counter(place.part for place in known.values())
+        self._detailed = {place.part for place in known.values() if place.detailed}
+
+    def next_of(self, key: _Key, *, has_detail: bool) -> Row:
+        """The line and place, and whether its detail is in the line: that of the first one with a detail is."""
+        part = self._last.get(_population_of(key))
+        if part is None or self._taken[part] == PLACES_OF_PART:
+            part = self._new_part(key)
+        place = part[1] * PLACES_OF_PART + self._taken[part]
+        self._taken[part] += 1
+        detailed = has_detail and part not in self._detailed
+        if detailed:
+            self._detailed.add(part)
+        return {"line": part[0], "place": place, "detailed": detailed}
+
+    def _new_part(self, key: _Key) -> tuple[int, int]:
+        line, number = self._last.get(_line_of(key), (0, PARTS - 1))
+        if number + 1 == PARTS:
+            self._newest = line = self._newest + 1
+        part = (line, (number + 1) % PARTS)
+        self._last[_population_of(key)] = self._last[_line_of(key)] = part
+        return part
 
 
 def _key_of(row: Row) -> _Key:
@@ -150,3 +252,7 @@ def _key_of(row: Row) -> _Key:
 
 def _line_of(key: _Key) -> _Key:
     return tuple(part for name, part in zip(_NAMES, key, strict=True) if name in _LINE)
+
+
+def _population_of(key: _Key) -> _Key:
+    return (*_line_of(key), key[_NAMES.index("population")])

@@ -7,7 +7,21 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Integer, RowMapping, Select, Table, and_, bindparam, case, func, select, update
+from sqlalchemy import (
+    Connection,
+    Exists,
+    Integer,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    select,
+    update,
+)
 
 from monitor.core.records import (
     Estimate,
@@ -21,17 +35,15 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.history import estimate_rows, notes, shift_rows, tables
-from monitor.history.connect import Row, add_missing, among, one_at_a_time, put, row_by_id, row_of
+from monitor.history import estimate_rows, notes, shift_rows, tables, verdict_rows
+from monitor.history.connect import Row, among, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
 _LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
-_NUMBERS = (
-    "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high",
-    "p_value", "p_adjusted", "detectable",
-)  # fmt: skip
-_EVALUATED = tables.verdicts.c.outcome.in_(("ok", "unconfirmed", "breach"))
+_NUMBERS = tables.NUMBERS_OF_VERDICT
+_OUTCOMES = ("ok", "unconfirmed", "breach")
+_EVALUATED = tables.verdicts.c.outcome.in_(_OUTCOMES)
 Between: TypeAlias = tuple[datetime, datetime] | None
 """The starts of the first and the last window, both included; None: all windows."""
 
@@ -110,8 +122,7 @@ def save(
     estimate_rows.replace(connection, window.schedule, window.start, sources, rows)
     tested = [_shift_row(shift) for shift in shifts]
     shift_rows.replace(connection, window.schedule, window.start, sources, tested)
-    add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in verdicts])
-    _keep_current(connection, window, sources, {verdict.id for verdict in verdicts})
+    _save_verdicts(connection, window, sources, verdicts, now)
 
 
 def replace_estimates(connection: Connection, window: Window, source: str, estimates: Sequence[Estimate]) -> None:
@@ -128,25 +139,29 @@ _CURRENT = select(tables.verdicts.c.id, tables.verdicts.c.current).where(
 )
 
 
-def _keep_current(connection: Connection, window: Window, sources: Sequence[str], ids: set[str]) -> None:
+def _save_verdicts(
+    connection: Connection, window: Window, sources: Sequence[str], verdicts: Sequence[Verdict], now: datetime
+) -> None:
     """``current`` holds for the verdicts of the newest evaluation, also where they are old ones found again."""
-    table = tables.verdicts
-    found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)})
-    wrong = [row.id for row in found if row.current != (row.id in ids)]
-    for chunk in (wrong[start : start + 500] for start in range(0, len(wrong), 500)):
-        connection.execute(update(table).where(table.c.id.in_(chunk)).values(current=~table.c.current))
+    found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)}).all()
+    known, ids = {row.id for row in found}, {verdict.id for verdict in verdicts}
+    new = [verdict for verdict in verdicts if verdict.id not in known]
+    verdict_rows.add(connection, [_verdict_row(verdict, now) for verdict in new])
+    verdict_rows.turn(connection, [row.id for row in found if row.current != (row.id in ids)])
+
+
+def _of_source_evaluated() -> Exists:
+    """Whether an evaluation has a verdict of the ``source`` that says how it is."""
+    judged, series = tables.judged.c, tables.verdict_series.c
+    mine = (judged.evaluation_id == tables.evaluations.c.id, series.id == judged.series_id)
+    return exists().where(*mine, series.source == bindparam("source"), series.outcome.in_(_OUTCOMES))
 
 
 _NEWEST_EVALUATED = (
-    select(tables.verdicts.c.window_start)
-    .where(
-        tables.verdicts.c.schedule == bindparam("schedule"),
-        # source || '': else SQLite takes the index of subjects and sorts every verdict that the source ever had
-        tables.verdicts.c.source.concat("") == bindparam("source"),
-        _EVALUATED,
-    )
+    select(tables.evaluations.c.window_start)
+    .where(tables.evaluations.c.schedule == bindparam("schedule"), _of_source_evaluated())
     # not max(): in this order the index of window starts is read from its end, and seldom far
-    .order_by(tables.verdicts.c.window_start.desc())
+    .order_by(tables.evaluations.c.window_start.desc())
     .limit(1)
 )
 

@@ -50,8 +50,7 @@ def cells(
     rank = case(_RANK, value=table.c.outcome, else_=0)
     wanted = (
         table.c.source == source, table.c.label.in_([label_key(label) for label in labels]),
-        table.c.schedule == schedule, table.c.window_start.between(starts[0], starts[-1]),
-        table.c.current.is_(True), table.c.rule.in_(list(shares)),
+        table.c.current.is_(True), table.c.rule.in_(list(shares)), *_by_series(schedule, starts[0], starts[-1]),
     )  # fmt: skip
     share = func.max(case((table.c.outcome != "not_evaluated", _share(shares))))
     by = (table.c.label, table.c.window_start)
@@ -65,6 +64,16 @@ def cells(
         for label, at, worst, least, far in connection.execute(found)
         if at in places
     ]
+
+
+def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Verdicts of these windows, to be found by what was judged: a window has the verdicts of all labels.
+
+    As expressions, else SQLite looks for windows first.
+    """
+    table = tables.verdicts
+    begins = func.coalesce(table.c.window_start, table.c.window_start)
+    return table.c.schedule.concat("") == schedule, begins.between(start, end)
 
 
 def _stored(connection: Connection, at: datetime) -> object:
@@ -95,10 +104,11 @@ def verdict_lines(
         "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
         "population", "outcome", "reason", "severity", "threshold", "n", "windows", "condition", *_NUMBERS,
     )  # fmt: skip
-    mine = [table.c.schedule == schedule, table.c.current.is_(True), table.c.source.in_(list(sources))]
-    mine.append(table.c.window_start.in_(list(starts)) if label is ANY else table.c.label == label_key(label))
-    if label is not ANY:  # by its own index, not by that of windows
-        mine.append(table.c.window_start.between(min(starts), max(starts)))
+    mine: list[ColumnElement[bool]] = [table.c.current.is_(True), table.c.source.in_(list(sources))]
+    if label is ANY:
+        mine += [table.c.schedule == schedule, table.c.window_start.in_(list(starts))]
+    else:
+        mine += [table.c.label == label_key(label), *_by_series(schedule, min(starts), max(starts))]
     found = connection.execute(select(*(table.c[name] for name in names)).where(*mine))
     return [_line(row) for row in found]
 

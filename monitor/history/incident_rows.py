@@ -186,7 +186,7 @@ def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
 @cache
 def _select_newest_of_labels() -> Select[Any]:
     newest = _table.alias()
-    label = each_label(tables.verdicts)  # whatever has an incident has been judged
+    label = each_label(tables.verdict_series)  # whatever has an incident has been judged
     mine = and_(newest.c.source == bindparam("source"), newest.c.label == label.c.label, newest.c.root.is_not(None))
     ids = (
         select(newest.c.id)

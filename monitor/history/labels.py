@@ -13,7 +13,9 @@ from monitor.history.values import label_of
 
 def known(connection: Connection, source: str) -> set[str | None]:
     """Labels that were judged, pinned or switched (None: the source as a whole), in as many steps as there are."""
-    judged = {key for table in (tables.verdicts, tables.baselines) for key in _distinct(connection, table, source)}
+    judged = {
+        key for table in (tables.verdict_series, tables.baselines) for key in _distinct(connection, table, source)
+    }
     switched = {key for key in _distinct(connection, tables.switches, source) if key != DRILL_LABEL}
     return {label_of(key) for key in judged | switched}
 
@@ -30,8 +32,8 @@ def _select_labels(table: Table) -> Select[tuple[str]]:
 def each_label(table: Table) -> Subquery:
     """Every label of a ``source`` once: from each to the next one in the index, whatever lies between them.
 
-    The source is given when it is executed. SELECT DISTINCT would read the whole index, which has a row for each
-    verdict.
+    The source is given when it is executed. SELECT DISTINCT would read the whole index, which has several rows for
+    each label.
     """
     first = select(func.min(table.c.label).label("label")).where(table.c.source == bindparam("source"))
     found = first.cte("found", recursive=True)

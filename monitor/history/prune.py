@@ -80,7 +80,7 @@ class Removed:
 
 def judged_measures(connection: Connection) -> frozenset[str]:
     """Every metric and test of which a verdict is stored."""
-    return frozenset(connection.execute(select(tables.verdicts.c.metric).distinct()).scalars())
+    return frozenset(connection.execute(select(tables.verdict_series.c.metric).distinct()).scalars())
 
 
 def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule, datetime]]:

@@ -27,7 +27,7 @@ from monitor.history.connect import database_file, for_reading, store_url
 from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, StoreUnreachable, WrongStoreAddress
 from monitor.history.marker import marker_file, read_marker
 
-REVISION = "0029"
+REVISION = "0031"
 """The newest migration's; a test compares, since Alembic takes too long to import."""
 REVISION_TABLE = "calmon_revision"
 BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock itself, and says so

@@ -139,13 +139,16 @@ quality = Table(
     _required("rows", Integer), _required("examples", JSON),
 )  # fmt: skip
 
-# What is estimated, and in which window, each by a number: there are many estimates, and their names are long. The
-# metrics of one population of a label (or segment) share lines: each has its place in one of them.
+# What is estimated, and in which window, each by a number: there are many estimates, and their names are long. A line
+# has three parts of nine places: the metrics of one population of a label (or segment) share parts, and the parts of a
+# label share lines. `detailed`: of its part the one whose detail is in the line.
+PARTS, PLACES_OF_PART = 3, 9
+PLACES = PARTS * PLACES_OF_PART
 estimate_series = Table(
     "estimate_series", metadata,
     Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
     _required("segment", Text), _required("metric", String(64)), _required("population", String(16)),
-    _required("line", Integer), _required("place", Integer),
+    _required("line", Integer), _required("place", Integer), _required("detailed", Boolean),
     UniqueConstraint("source", "label", "segment", "metric", "population"),
     UniqueConstraint("line", "place"),
 )  # fmt: skip
@@ -156,23 +159,28 @@ estimate_windows = Table(
     _required("window_name", String(32)), UniqueConstraint("schedule", "window_start"),
 )  # fmt: skip
 
-# A line of estimates in a window: numbers of each place in billionths, which SQLite keeps in four bytes where they are
-# whole. A plug_in is NULL where it is the value, infinity where only the value is known, -infinity where neither is.
-PLACES = 9
+# A line of estimates in a window: numbers of each place in billionths, whole and of four bytes. A plug_in is NULL where
+# it is the value, ONLY_VALUE where only the value is known, NEITHER where neither is. What is no such number is EXACT.
 NUMBERS_OF_PLACE = ("value", "plug_in", "low", "high")
+LARGEST_BILLIONTHS = 2**31 - 2
+ONLY_VALUE, NEITHER, EXACT = 2**31 - 1, 1 - 2**31, -(2**31)
 estimated = Table(
     "estimated", metadata,
+    *(Column(f"positives_{part}", Float(53)) for part in range(PARTS)),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "line")),
-    _required("n", Integer), _required("positives", Float(53)),
-    *(Column(f"{name}_{place}", Float(53)) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
+    *(Column(f"n_{part}", Integer) for part in range(PARTS)),
+    *(Column(f"{name}_{place}", Integer) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
+    *(Column(f"detail_{part}", PackedJson) for part in range(PARTS)),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
-# What an estimate has besides: its detail, and its own n and positives where the line has others (else NULL).
+# What an estimate has besides: its detail where the line has none, its EXACT numbers in billionths, and its own n and
+# positives where its part has others (else NULL).
 estimate_extras = Table(
     "estimate_extras", metadata,
+    *(Column(name, Float(53)) for name in ("positives", *NUMBERS_OF_PLACE)),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "series_id")),
-    Column("n", Integer), Column("positives", Float(53)), Column("detail", PackedJson),
+    Column("n", Integer), Column("detail", PackedJson),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -195,27 +203,58 @@ baselines = Table(
     Column("segment_data", LargeBinary),
 )  # fmt: skip
 
-# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. `condition` is in
-# its detail as well: here it is read without unpacking that.
+# What is judged, how, and with which result: verdicts name it by a number, since it is said again and again. A save of
+# verdicts is an evaluation; no two of its verdicts are of one series. `condition` is "" where there is none.
+verdict_series = Table(
+    "verdict_series", metadata,
+    _required("threshold", Float(53)), Column("id", Integer, primary_key=True), _required("source", Text),
+    _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
+    _required("population", String(16)), _required("severity", String(16)), _required("condition", String(16)),
+    _required("outcome", String(16)), _required("reason", String(64)), _required("actions", Text),
+    UniqueConstraint("source", "label", "rule", "metric", "population", "severity", "threshold", "condition",
+                     "outcome", "reason", "actions"),
+)  # fmt: skip
+
+evaluations = Table(
+    "evaluations", metadata,
+    Column("id", Integer, primary_key=True), _required("schedule", String(16)), _required("window_start", _WHEN),
+    _required("window_end", _WHEN), _required("window_name", String(32)), _required("rules_revision", String(32)),
+    _required("stored_at", _WHEN),
+)  # fmt: skip
+
+Index("ix_evaluations_schedule", evaluations.c.schedule, evaluations.c.window_start)
+Index("ix_evaluations_window_start", evaluations.c.window_start)
+
+NUMBERS_OF_VERDICT = (
+    "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted",
+    "detectable",
+)  # fmt: skip
+
+# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. Longest columns
+# first: PostgreSQL leaves gaps before them.
+judged = Table(
+    "judged", metadata,
+    *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
+    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("evaluation_id", "series_id")),
+    *(_required(name, Integer) for name in ("n", "windows")), Column("baseline_version", Integer),
+    _required("current", Boolean), _required("id", String(32), unique=True), _required("data_digest", String(64)),
+    _required("detail", PackedJson), Index("ix_judged_series_id", "series_id"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+# A view of these three: it is read only (see monitor.history.verdict_rows).
 verdicts = Table(
-    "verdicts", metadata,
-    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _WHEN, index=True),
+    "verdicts", MetaData(),
+    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _WHEN),
     _required("window_end", _WHEN), _required("window_name", String(32)), _required("source", Text),
     _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
     _required("population", String(16)), _required("outcome", String(16)), _required("reason", String(64)),
     _required("severity", String(16)), _required("threshold", Float(53)),
-    *(Column(name, Float(53)) for name in (
-        "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high",
-        "p_value", "p_adjusted", "detectable")),
+    *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
     _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", JSON),
     _required("detail", PackedJson), _required("stored_at", _WHEN), _required("current", Boolean),
     Column("condition", String(16)),
-)  # fmt: skip
-
-# after the key of a subject's windows, what a grid of verdicts shows: it need not read their details
-Index("ix_verdicts_subject", *(verdicts.c[name] for name in (
-    "source", "label", "schedule", "window_start", "current", "rule", "outcome", "value", "threshold", "baseline")),
 )  # fmt: skip
 
 # open_key is the fingerprint while the incident is open and NULL afterwards: one open incident each.

@@ -78,6 +78,7 @@ def content(url: str) -> dict[str, list[Any]]:
     kept = sa.select(estimates).where(estimates.c.segment == "", estimates.c.metric.in_(CONTRACT))
     promises = sa.select(*(c for c in counts.c if c.name not in ("data", "segment_data", "segments")))
     asked = {each.name: sa.select(each) for each in KEPT_FOR_GOOD} | {"estimates": kept, "counts": promises}
+    asked["verdicts"] = sa.select(tables.verdicts)
     engine = open_engine(store_url(url))
     with engine.connect() as connection:
         found = {name: sorted(connection.execute(query).all(), key=repr) for name, query in asked.items()}

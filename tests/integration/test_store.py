@@ -24,6 +24,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 from sqlalchemy import event as sqlalchemy_event
+from sqlalchemy import select as sa_select
 from sqlalchemy.engine import make_url
 
 from monitor.core.baseline import Baseline
@@ -43,7 +44,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
-from monitor.history import connect, schema, tables
+from monitor.history import connect, estimate_rows, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
@@ -513,6 +514,99 @@ def test_estimates_share_lines_each_with_its_own_rows_and_go_down_and_up(store: 
     assert shown() == found
     store.save_evaluation(week(), ["tickets"], made[:1], [], [], NOW)
     assert len(store.estimates()) == 1
+
+
+def test_a_line_has_a_detail_of_each_part_and_others_are_beside_it(store: Store, url: str):
+    def made(detail: bool, metrics: Sequence[str] = ("ece", "mce", "brier")) -> list[Estimate]:
+        return [
+            estimate(metric=metric, where=where, detail={metric: where} if detail and metric != "ece" else {})
+            for metric in metrics for where in ("all", "predicted", "automated")
+        ]  # fmt: skip
+
+    def beside() -> int:
+        with store._read() as connection:
+            return int(connection.execute(text("SELECT count(*) FROM estimate_extras")).scalar_one())
+
+    def saved(estimates: Sequence[Estimate]) -> bool:
+        store.save_evaluation(week(), ["tickets"], estimates, [], [], NOW)
+        return sorted(store.estimates(), key=repr) == sorted(estimates, key=repr)
+
+    assert (saved(made(detail=False)), beside()) == (True, 0)  # a series may have its first detail later
+    assert (saved(made(detail=True)), beside()) == (True, 3)
+    with store._read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM estimated")).scalar_one() == 1
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0030")
+        assert connection.execute(text("SELECT count(*) FROM estimate_extras")).scalar_one() == 6
+    store.upgrade()
+    assert sorted(store.estimates(), key=repr) == sorted(made(detail=True), key=repr)
+    assert beside() == 3
+    for metrics, left in ((("mce",), ("ece", "brier")), (("ece", "brier"), ())):
+        with for_writing(engine).begin() as connection:
+            which = tables.estimate_series.c.metric.in_(metrics)
+            estimate_rows.remove(connection, "weekly", week().start, which)
+        assert sorted(store.estimates(), key=repr) == sorted(made(detail=True, metrics=left), key=repr)
+    engine.dispose()
+    assert beside() == 0
+    assert saved(made(detail=True))
+
+
+def test_verdicts_go_down_and_up_also_several_of_one_rule_that_were_stored_at_once(store: Store, url: str):
+    made = [
+        verdict("0a", outcome="breach", actions=("slack", "disable_automation"), detail={"condition": "above"}),
+        verdict("0b"),  # the same subject and rule at the same moment: of another evaluation
+        verdict("0c", subject=Subject("tickets", None), rule="shift", p_value=1e-300, value=0.1 + 0.2, detail={"x": 1}),
+        verdict("0d", week(1), rules_revision="r2", threshold=1 / 3, baseline_version=None),
+    ]
+    store.save_evaluation(week(), ["tickets"], [], made[:3], [], NOW)
+    store.save_evaluation(week(1), ["tickets"], [], made[3:], [], NOW)
+    store.save_evaluation(week(), ["tickets"], [], made[1:3], [], NOW + WEEK)  # 0a is current no more
+
+    def shown() -> list[tuple[Any, ...]]:
+        with store._read() as connection:
+            return list(connection.execute(sa_select(tables.verdicts).order_by(tables.verdicts.c.id)).tuples())
+
+    found = shown()
+    assert [(row[0], row[-2]) for row in found] == [("0a", False), ("0b", True), ("0c", True), ("0d", True)]
+    assert {each.id: each for each in store.verdicts(current_only=False)} == {each.id: each for each in made}
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0029")
+        columns = ", ".join(f'"{column.name}"' for column in tables.verdicts.c)
+        before = connection.execute(text(f"SELECT {columns} FROM verdicts ORDER BY id").columns(*tables.verdicts.c))
+        assert list(before.tuples()) == found
+    engine.dispose()
+    store.upgrade()
+    assert shown() == found
+    again = verdict("0e", week(1))
+    store.save_evaluation(week(1), ["tickets"], [], [again], [], NOW)
+    assert store.verdicts(window_start=week(1).start) == [again]
+    assert store.known_labels("tickets") == {None, "billing"}
+
+
+def test_verdicts_of_several_evaluations_of_a_window_are_counted_together(store: Store):
+    mail = verdict("m1", subject=Subject("mail", "billing"), outcome="ok", reason=Reason.WITHIN_THRESHOLD)
+    for at, source, judged in (
+        (NOW, "tickets", [verdict("t1"), verdict("t2", subject=Subject("tickets", "refund"), value=0.01)]),
+        (NOW + WEEK, "mail", [mail]),
+        (NOW + WEEK, "tickets", [verdict("t3"), verdict("t2", subject=Subject("tickets", "refund"), value=0.01)]),
+    ):
+        store.save_evaluation(week(), [source], [], judged, [], at)
+    store.save_evaluation(week(1), ["tickets"], [], [verdict("t4", week(1), value=0.03)], [], NOW)
+    counted = [(row.rule, row.window_start, row.outcome, row.labels) for row in store.rule_outcomes(START)]
+    assert sorted(counted, key=repr) == sorted([
+        ("ece-increase", START, "breach", 2), ("ece-increase", START, "ok", 1),
+        ("ece-increase", START + WEEK, "breach", 1),
+    ], key=repr)  # fmt: skip
+    assert store.rule_outcomes(START + WEEK)[0].labels == 1
+    shares = {"ece-increase": (50.0, 0.0, 0.0)}
+    cells = store.grid_cells("tickets", ["billing", "refund"], [START, START + WEEK], schedule="weekly", shares=shares)
+    found = {(cell.label, cell.place): (cell.worst, cell.least, cell.share) for cell in cells}
+    assert found == {("billing", 0): (3, 3, 3.0), ("billing", 1): (3, 3, 1.5), ("refund", 0): (3, 3, 0.5)}
+    lines = store.verdict_lines("weekly", [START, START + WEEK], ["tickets"], "billing")
+    assert sorted(line.id for line in lines) == ["t3", "t4"]
+    assert [line.id for line in store.verdict_lines("weekly", [START + WEEK], ["tickets"], "billing")] == ["t4"]
 
 
 def test_shift_tests_go_down_and_up_whether_estimates_are_beside_them_or_not(store: Store, url: str):

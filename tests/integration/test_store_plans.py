@@ -19,10 +19,11 @@ NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 WINDOW = week("2026-W46", ZoneInfo("UTC"))
 BETWEEN = (WINDOW.start - timedelta(weeks=26), WINDOW.start)
 GROWS = ("runs", "readings", "counts", "quality", "estimated", "estimate_extras", "estimate_windows",
-         "estimate_series", "verdicts", "incidents", "incident_events", "deliveries", "switch_events", "publications",
-         "shifted", "shift_series")  # fmt: skip
+         "estimate_series", "judged", "evaluations", "verdict_series", "incidents", "incident_events", "deliveries",
+         "switch_events", "publications", "shifted", "shift_series",
+         *"ejswx")  # fmt: skip  # as the views call their tables
 #: Read from one end, as far as the first rows that fit.
-FROM_ONE_END = ("ix_runs_window_start", "ix_deliveries_sent_at", "ix_verdicts_window_start")
+FROM_ONE_END = ("ix_runs_window_start", "ix_deliveries_sent_at")
 VERDICT = Verdict(
     "v1", "ece-increase", Subject("tickets", "billing"), WINDOW, "ece", "all", "breach", Reason.ABOVE_THRESHOLD,
     "warning", 0.02,
@@ -78,6 +79,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     ),
     "verdicts before": lambda s: s.outcomes_before(VERDICT, WINDOW.start, 26),
     "recording": lambda s: s.save_evaluation(WINDOW, ["tickets"], [], [VERDICT], [], NOW),
+    "verdicts of a label on its page": lambda s: s.verdict_lines("weekly", BETWEEN, ["tickets"], "billing"),
     "labels": lambda s: s.known_labels("tickets"),
     "events of a switch": lambda s: s.switch_events("tickets", "billing", since=NOW),
 }  # fmt: skip

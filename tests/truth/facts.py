@@ -177,7 +177,8 @@ class Facts:
     def verdicts(self) -> dict[str, Row]:
         stored = self.rows("SELECT id, current FROM verdicts ORDER BY window_start, stored_at")
         last = max((row["row"] for row in self.memory.values()), default=0)
-        for row in self.rows("SELECT rowid AS row, * FROM verdicts WHERE rowid > ?", last):
+        numbered = "SELECT j.evaluation_id AS row, v.* FROM verdicts v JOIN judged j ON j.id = v.id"
+        for row in self.rows(f"{numbered} WHERE j.evaluation_id > ?", last):
             self.memory[row["id"]] = row
         for row in stored:
             self.memory[row["id"]]["current"] = row["current"]
