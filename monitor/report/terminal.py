@@ -33,7 +33,7 @@ from monitor.report.figures.trend import Trend
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
 ALIKE, OF_ALIKE = 6, 3
-"""Of more than ``ALIKE`` unconfirmed verdicts by one rule for one reason, a run shows ``OF_ALIKE`` and a count."""
+"""A run shows ``OF_ALIKE`` of more than ``ALIKE`` unconfirmed verdicts by one rule for one reason, and a count."""
 Series = tuple[Subject, str, Where]
 LEVEL_LEGEND = (
     "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
@@ -109,11 +109,11 @@ def history_rows(
 
 
 def history_view(
-    estimates: Sequence[Estimate], verdicts: Sequence[Verdict] = (), *, asked: bool = False
+    estimates: Sequence[Estimate], verdicts: Sequence[Verdict] = (), *, requested: bool = False
 ) -> RenderableType:
     """The history as tables: windows of another time zone are a series of their own, in a table of their own.
 
-    ``asked``: the user chose these windows, so all are drawn; else as many of the newest as there is room for.
+    ``requested``: the user chose these windows, so all are drawn; else as many of the newest as there is room for.
     """
     found = series_of(estimate.window for estimate in estimates)
     tables: list[RenderableType] = []
@@ -122,12 +122,12 @@ def history_view(
         if place:
             span = f"{series[0].name} to {series[-1].name}"
             tables.append(Text(f"Windows of another time zone, {span}: a series of its own", style="bold"))
-        tables.append(history_table(in_series, verdicts, asked=asked))
+        tables.append(history_table(in_series, verdicts, requested=requested))
     return Group(*tables) if tables else Text("Nothing in the history yet")
 
 
 def history_table(
-    estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, asked: bool = False
+    estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, requested: bool = False
 ) -> RenderableType:
     """The history of one time zone as a table with sparklines, a line for each of :func:`history_rows`.
 
@@ -137,8 +137,10 @@ def history_table(
     most = len({estimate.window for estimate in found if estimate.subject.segment is None})
     if not most:
         return Text("Nothing in the history yet")
-    drawn = most if asked else min(most, SPARKS)
-    return _Fitted(lambda shown, _: _history_table(history_rows(found, known, newest=shown), shown, most), drawn, asked)
+    drawn = most if requested else min(most, SPARKS)
+    return _Fitted(
+        lambda shown, _: _history_table(history_rows(found, known, newest=shown), shown, most), drawn, requested
+    )
 
 
 def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
